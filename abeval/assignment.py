@@ -1,0 +1,275 @@
+"""Unit → hash → slot → variant, and the independent sub-bucket.
+
+One md5 decides both. Its first 60 bits fit a signed BIGINT on every engine, so DuckDB gets the same
+number from ``cast('0x' || substr(md5(salt || ':' || id), 1, 15) as bigint)``. Only integers are
+used: a hash turned into a fraction of 1 can come out as exactly 1.0 and belong to no range.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+
+from abeval.errors import ExperimentError, LogError
+
+SLOTS = 1_000_000
+SUB_BUCKETS = 4096
+HEX_DIGITS = 15
+
+_SALT = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def md5_60(salt: str, unit: str) -> int:
+    """The first 60 bits of md5 over ``salt:unit``, in utf-8.
+
+    >>> md5_60("exp_42", "123")
+    544213474231947086
+    """
+    return int(_digest(salt, unit)[:HEX_DIGITS], 16)
+
+
+def slot(h: int) -> int:
+    """The slot, 0 to 999,999, that decides the variant.
+
+    >>> slot(544213474231947086)
+    947086
+    """
+    return h % SLOTS
+
+
+def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
+    """The sub-bucket for resampling, from digits of the hash that the slot does not use.
+
+    >>> sub_bucket(544213474231947086, 100)
+    31
+    """
+    return (h // SLOTS) % count
+
+
+def _digest(salt: str, unit: str) -> str:
+    return hashlib.md5(f"{salt}:{unit}".encode(), usedforsecurity=False).hexdigest()
+
+
+class SlotRange(NamedTuple):
+    """The half-open range of slots, ``start <= slot < stop``, that a variant owns."""
+
+    variant: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        """The range as [start, stop)."""
+        return f"[{self.start:,}, {self.stop:,})"
+
+
+class Assigned(NamedTuple):
+    """What one unit's hash decides."""
+
+    unit: str
+    h: int
+    slot: int
+    sub_bucket: int
+    variant: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Every step from an id to its variant, for somebody who asks why."""
+
+    unit: str
+    salt: str
+    digest: str
+    h: int
+    slot: int
+    range: SlotRange
+    variant: str
+    sub_bucket: int
+    sub_buckets: int
+
+    def __str__(self) -> str:
+        """One step a line."""
+        head, tail = self.digest[:HEX_DIGITS], self.digest[HEX_DIGITS:]
+        return "\n".join(
+            (
+                f"unit        {self.unit}",
+                f"salt        {self.salt}",
+                f"digest      md5('{self.salt}:{self.unit}') = {head}·{tail}",
+                f"h           0x{head} = {self.h}",
+                f"slot        h mod {SLOTS:,} = {self.slot}",
+                f"range       {self.range} is {self.variant}",
+                f"variant     {self.variant}",
+                f"sub_bucket  (h div {SLOTS:,}) mod {self.sub_buckets} = {self.sub_bucket}",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Variants that share 1,000,000 slots in proportion to their weights.
+
+    Args:
+        salt: names the randomisation; another salt deals the same units out anew.
+        weights: weight of each variant, in order. They need not sum to 1; 0 gets no slots.
+        sub_buckets: how many sub-buckets units are spread over.
+
+    Raises:
+        ExperimentError: the salt or a weight cannot be used.
+
+    >>> split = Assignment("exp_42", {"control": 0.5, "treatment": 0.5})
+    >>> split.assign(123).variant
+    'treatment'
+    >>> [str(r) for r in split.ranges]
+    ['[0, 500,000)', '[500,000, 1,000,000)']
+    """
+
+    salt: str
+    weights: Mapping[str, float] = field(hash=False)
+    sub_buckets: int = SUB_BUCKETS
+    ranges: tuple[SlotRange, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check, then work the ranges out once."""
+        _check_salt(self.salt)
+        _check_weights(self.weights)
+        if self.sub_buckets < 1:
+            raise ExperimentError(f"sub_buckets is {self.sub_buckets}", hint="use at least 1")
+        object.__setattr__(self, "weights", dict(self.weights))
+        object.__setattr__(self, "ranges", _ranges(self.weights))
+
+    def assign(self, unit: object) -> Assigned:
+        """The hash, slot, sub-bucket and variant of one unit.
+
+        >>> Assignment("exp_42", {"a": 1, "b": 1}).assign("00123")
+        Assigned(unit='00123', h=13812144263782114, slot=782114, sub_bucket=2183, variant='b')
+        """
+        text = unit_text(unit)
+        h = md5_60(self.salt, text)
+        place = slot(h)
+        return Assigned(text, h, place, sub_bucket(h, self.sub_buckets), self._range(place).variant)
+
+    def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
+        """One row a unit, in the order given: ``unit, h, slot, sub_bucket, variant``.
+
+        >>> Assignment("exp_42", {"a": 1, "b": 1}).assign_many([1, 2]).variant.tolist()
+        ['a', 'a']
+        """
+        texts = [unit_text(unit) for unit in units]
+        h = np.fromiter((md5_60(self.salt, text) for text in texts), np.int64, len(texts))
+        slots = h % SLOTS
+        stops = np.array([r.stop for r in self.ranges])
+        names = np.array([r.variant for r in self.ranges], dtype=object)
+        return pd.DataFrame(
+            {
+                "unit": texts,
+                "h": h,
+                "slot": slots,
+                "sub_bucket": (h // SLOTS) % self.sub_buckets,
+                "variant": names[np.searchsorted(stops, slots, side="right")],
+            }
+        )
+
+    def explain(self, unit: object) -> Explanation:
+        """Why a unit is where it is.
+
+        >>> print(Assignment("exp_42", {"a": 1, "b": 1}).explain("123"))
+        unit        123
+        salt        exp_42
+        digest      md5('exp_42:123') = 78d6f457d938f4e·6ea5c8281ba8a2720
+        h           0x78d6f457d938f4e = 544213474231947086
+        slot        h mod 1,000,000 = 947086
+        range       [500,000, 1,000,000) is b
+        variant     b
+        sub_bucket  (h div 1,000,000) mod 4096 = 2999
+        """
+        found = self.assign(unit)
+        return Explanation(
+            unit=found.unit,
+            salt=self.salt,
+            digest=_digest(self.salt, found.unit),
+            h=found.h,
+            slot=found.slot,
+            range=self._range(found.slot),
+            variant=found.variant,
+            sub_bucket=found.sub_bucket,
+            sub_buckets=self.sub_buckets,
+        )
+
+    def _range(self, place: int) -> SlotRange:
+        return self.ranges[bisect_right([r.stop for r in self.ranges], place)]
+
+
+def unit_text(unit: object) -> str:
+    """The text that is hashed: what DuckDB's ``cast(id as varchar)`` gives.
+
+    Raises:
+        LogError: the id is null, or of a type whose text engines do not agree on.
+
+    >>> unit_text(123), unit_text("00123")
+    ('123', '00123')
+    """
+    if isinstance(unit, str):
+        return str(unit)
+    if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
+        return str(unit)
+    if unit is None or unit is pd.NA or unit is pd.NaT:
+        raise LogError("a unit id is null", hint="leave rows without an id out before assigning")
+    if isinstance(unit, (float, np.floating)):
+        raise _float_id(float(unit))
+    raise LogError(
+        f"unit id {unit!r} is of type {type(unit).__name__}", hint="cast ids to text or integer"
+    )
+
+
+def _float_id(unit: float) -> LogError:
+    if math.isnan(unit):
+        return LogError(
+            "a unit id is NaN, so it is null or the ids are floats",
+            hint="leave rows without an id out, then cast ids to text or integer",
+        )
+    return LogError(
+        f"unit id {unit!r} is a float",
+        hint="cast ids to text or integer: 123 and 123.0 hash to different variants",
+    )
+
+
+def _check_salt(salt: str) -> None:
+    # A salt without ":" keeps "a:b" + "c" and "a" + "b:c" apart.
+    if not _SALT.fullmatch(salt):
+        raise ExperimentError(
+            f"salt {salt!r} cannot be used", hint="use letters, digits, '_', '.' and '-' only"
+        )
+
+
+def _check_weights(weights: Mapping[str, float]) -> None:
+    for variant, weight in weights.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ExperimentError(
+                f"weight of variant {variant!r} is {weight}", hint="use a number of 0 or more"
+            )
+    if not sum(weights.values()) > 0:
+        raise ExperimentError("no variant has a weight above 0", hint="give at least one a weight")
+
+
+def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
+    # Boundaries are rounded, not widths: widths rounded one by one need not sum to all slots.
+    total = list(accumulate(weights.values()))
+    stops = [round(part / total[-1] * SLOTS) for part in total]
+    starts = [0, *stops[:-1]]
+    ranges = tuple(SlotRange(*row) for row in zip(weights, starts, stops, strict=True))
+    for owned in ranges:
+        if owned.start == owned.stop and weights[owned.variant] > 0:
+            raise ExperimentError(
+                f"weight of variant {owned.variant!r} is less than one slot in {SLOTS:,}",
+                hint="give it a larger weight, or 0",
+            )
+    return ranges

@@ -1,0 +1,253 @@
+"""The built-in metrics, each with its formula beside its terms."""
+
+from abeval.experiment.model import Experiment
+from abeval.metrics import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
+
+PER_UNIT_RESOLUTION = 1e-9
+"""Per-unit and per-request values that are not integers are summed in multiples of this."""
+
+_IMPRESSIONS = RowTerm("1")
+_CLICKS = RowTerm("click")
+_DWELL = RowTerm("coalesce(dwell_ms, 0)", 1e-3)
+_TIMED_CLICKS = RowTerm("case when click = 1 and dwell_ms is not null then 1 else 0 end")
+_SCORES = RowTerm("score", PER_UNIT_RESOLUTION, PER_UNIT_RESOLUTION)
+_SCORED_CLICKS = RowTerm("case when score is not null then click else 0 end")
+_UNTIMED_CLICKS = (
+    "clicks whose dwell is unknown",
+    RowTerm("case when click = 1 and dwell_ms is null then 1 else 0 end"),
+)
+_UNSCORED = (
+    "impressions without a score",
+    RowTerm("case when score is null then 1 else 0 end"),
+)
+
+
+def _value(column: str) -> ColumnTerm:
+    return ColumnTerm(column, PER_UNIT_RESOLUTION)
+
+
+def builtin_metrics(experiment: Experiment) -> dict[str, Metric]:
+    """Every built-in metric by name; thresholds and gaps are the experiment's.
+
+    Example:
+        >>> from abeval.experiment.load import parse_experiment
+        >>> file = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}},
+        ...         "logs": {"impressions": {"path": "x.parquet"}}}
+        >>> builtin_metrics(parse_experiment(file))["ctr"].formula
+        'Σ clicks / Σ impressions'
+    """
+    metrics = (*_clicks_and_visits(), *_dwell(experiment), *_sessions(experiment), *_models())
+    return {metric.name: metric for metric in (*metrics, *_lists(), *_catalogue())}
+
+
+def _clicks_and_visits() -> tuple[Metric, ...]:
+    return (
+        Metric(
+            "ctr",
+            "ratio",
+            "Σ clicks / Σ impressions",
+            role="goal",
+            value=_CLICKS,
+            per=_IMPRESSIONS,
+            needs=frozenset({"click"}),
+        ),
+        Metric(
+            "clicks_per_user",
+            "mean",
+            "Σ clicks / units",
+            value=_CLICKS,
+            needs=frozenset({"unit", "click"}),
+        ),
+        Metric(
+            "impressions_per_user",
+            "mean",
+            "Σ impressions / units",
+            value=_IMPRESSIONS,
+            needs=frozenset({"unit"}),
+        ),
+        Metric(
+            "page_views_per_user",
+            "mean",
+            "distinct requests / units",
+            source="page_views",
+            value=ColumnTerm("c_page_views"),
+            needs=frozenset({"unit", "request_id"}),
+        ),
+        Metric(
+            "active_days_per_user",
+            "mean",
+            "days with an impression / units",
+            unit="days",
+            value=ColumnTerm("c_days"),
+            needs=frozenset({"unit", "ts"}),
+        ),
+    )
+
+
+def _dwell(experiment: Experiment) -> tuple[Metric, ...]:
+    seconds = experiment.clicks.long_seconds
+    long_click = f"case when click = 1 and dwell_ms >= {round(seconds * 1000)} then 1 else 0 end"
+    return (
+        Metric(
+            "dwell_per_user",
+            "mean",
+            "Σ dwell / units",
+            unit="s",
+            value=_DWELL,
+            needs=frozenset({"unit", "dwell"}),
+        ),
+        Metric(
+            "dwell_per_click",
+            "ratio",
+            "Σ dwell / Σ clicks whose dwell is known",
+            unit="s",
+            value=RowTerm("case when click = 1 then coalesce(dwell_ms, 0) else 0 end", 1e-3),
+            per=_TIMED_CLICKS,
+            needs=frozenset({"click", "dwell"}),
+            left_out=(_UNTIMED_CLICKS,),
+        ),
+        Metric(
+            "dwell_per_impression",
+            "ratio",
+            "Σ dwell / Σ impressions",
+            unit="s",
+            value=_DWELL,
+            per=_IMPRESSIONS,
+            needs=frozenset({"dwell"}),
+        ),
+        Metric(
+            "long_click_rate",
+            "ratio",
+            f"Σ clicks with dwell of at least {seconds:g} s / Σ clicks whose dwell is known",
+            value=RowTerm(long_click),
+            per=_TIMED_CLICKS,
+            needs=frozenset({"click", "dwell"}),
+            left_out=(_UNTIMED_CLICKS,),
+        ),
+    )
+
+
+def _sessions(experiment: Experiment) -> tuple[Metric, ...]:
+    gap = f"a session ends after {experiment.sessions.gap_minutes:g} minutes without an impression"
+    return (
+        Metric(
+            "sessions_per_user",
+            "mean",
+            f"sessions / units; {gap}",
+            source="sessions",
+            value=ColumnTerm("c_sessions"),
+            needs=frozenset({"unit", "ts"}),
+        ),
+        Metric(
+            "session_length",
+            "ratio",
+            f"Σ (last − first impression of a session) / sessions; {gap}",
+            unit="s",
+            source="sessions",
+            value=ColumnTerm("c_session_ms", 1e-3),
+            per=ColumnTerm("c_sessions"),
+            needs=frozenset({"unit", "ts"}),
+        ),
+    )
+
+
+def _models() -> tuple[Metric, ...]:
+    """Quality of the served model's logged score on the variant's own traffic."""
+    return (
+        Metric(
+            "gauc",
+            "ratio",
+            "Σ impressions × AUC of the unit / Σ impressions, over units with both classes",
+            source="gauc",
+            value=_value("c_weighted_auc"),
+            per=ColumnTerm("c_impressions"),
+            needs=frozenset({"unit", "score", "click"}),
+            left_out=(
+                ("units with one class only", ColumnTerm("c_left_out_units")),
+                ("impressions of units with one class only", ColumnTerm("c_left_out_impressions")),
+                ("clicks of units with one class only", ColumnTerm("c_left_out_clicks")),
+            ),
+        ),
+        Metric(
+            "auc",
+            "auc",
+            "P(score of a clicked impression > score of another), ties half, over all impressions",
+            source="auc",
+            value=_value("c_auc"),
+            per=ColumnTerm("c_scored_units"),
+            needs=frozenset({"score", "click"}),
+        ),
+        Metric(
+            "q_ctr",
+            "ratio",
+            "Σ predicted click probability / Σ clicks, over impressions with a score",
+            direction=Direction(toward=1.0),
+            value=_SCORES,
+            per=_SCORED_CLICKS,
+            needs=frozenset({"score", "click"}),
+            left_out=(_UNSCORED,),
+        ),
+    )
+
+
+def _lists() -> tuple[Metric, ...]:
+    ranking = (
+        ("ndcg", "c_ndcg", "mean nDCG of the served lists: Σ 1/log2(1 + position) over the ideal"),
+        ("mrr", "c_mrr", "mean of 1 / position of the first click"),
+        ("map", "c_map", "mean over lists of the mean precision at each click"),
+    )
+    served = tuple(
+        Metric(
+            name,
+            "ratio",
+            f"{formula}, over lists with a click",
+            source="served_ranking",
+            value=_value(column),
+            per=ColumnTerm("c_clicked_lists"),
+            needs=frozenset({"request_id", "position", "click"}),
+        )
+        for name, column, formula in ranking
+    )
+    diversity = Metric(
+        "category_diversity",
+        "ratio",
+        "mean over lists of the share of item pairs from different categories",
+        source="category_diversity",
+        value=_value("c_diversity"),
+        per=ColumnTerm("c_lists"),
+        needs=frozenset({"request_id", "category"}),
+        left_out=(
+            ("lists of fewer than two items with a category", ColumnTerm("c_left_out_lists")),
+            ("impressions without a category", ColumnTerm("c_left_out_impressions")),
+        ),
+    )
+    return (*served, diversity)
+
+
+def _catalogue() -> tuple[Metric, ...]:
+    needs: frozenset[Need] = frozenset({"unit", "item_id"})
+    return (
+        Metric(
+            "coverage",
+            "catalogue",
+            "share of the catalogue shown to equal numbers of units (incidence rarefaction)",
+            source="catalogue",
+            needs=needs,
+        ),
+        Metric(
+            "gini",
+            "catalogue",
+            "Gini index of impressions over the catalogue, at equal numbers of units",
+            direction=DECREASE,
+            source="catalogue",
+            needs=needs,
+        ),
+        Metric(
+            "entropy",
+            "catalogue",
+            "Shannon entropy of impressions over items, at equal numbers of units",
+            unit="nats",
+            source="catalogue",
+            needs=needs,
+        ),
+    )

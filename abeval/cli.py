@@ -1,0 +1,218 @@
+"""The command line: a thin twin of the Python API.
+
+Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval; 2 something to
+mend in the input; 130 stopped; and with `--gate` 3 not to be trusted, 4 do not ship, 5 keep running.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from abeval.errors import AbevalError, ExperimentError
+
+if TYPE_CHECKING:
+    from abeval.result import Result
+
+app = typer.Typer(
+    name="abeval",
+    help="A/B tests of recommender, search and ads models: from logs to a scorecard to be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_GATE: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
+
+ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write the result as JSON.", metavar="FILE")
+]
+
+
+@app.command()
+def analyze(
+    experiment: ExperimentFile,
+    json_file: JsonFile = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the HTML report.", metavar="FILE")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the scorecard as CSV.", metavar="FILE")
+    ] = None,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit 3, 4 or 5 where the verdict is not to ship.")
+    ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Print what each step costs, on stderr.")
+    ] = False,
+) -> None:
+    """Analyse an experiment: verdict, trust checks, scorecard."""
+    from abeval.api import load
+    from abeval.files import write_text
+    from abeval.progress import steps
+
+    loaded = load(experiment)
+    with steps(profile=profile) as step:
+        result = loaded.analyze(step=step)
+        step("writing")
+        if json_file is not None:
+            write_text(json_file, result.to_json())
+        if csv is not None:
+            write_text(csv, result.to_csv())
+        if report is not None:
+            result.report(report)
+    _show(result)
+    if gate:
+        raise typer.Exit(max((_GATE[v.decision] for v in result.verdicts), default=0))
+
+
+def _show(result: "Result") -> None:
+    from rich.console import Console
+
+    from abeval.terminal import print_result
+
+    print_result(result, Console())
+
+
+@app.command()
+def assign(
+    salt: Annotated[str, typer.Option(help="Names the randomisation.")],
+    variants: Annotated[str, typer.Option(help="Such as control=0.5,treatment=0.5.")],
+    ids: Annotated[Path | None, typer.Argument(help="A CSV file with a header line.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The column of the ids, if it is not the first.")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Explain one id instead.", metavar="ID")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Assign ids to variants by hash; prints them with variant, slot and sub_bucket as CSV."""
+    from abeval.assignment import Assignment
+    from abeval.files import write_text
+
+    rule = Assignment(salt, _weights(variants))
+    if explain is not None:
+        found = rule.explain(explain)
+        typer.echo(str(found))
+        if json_file is not None:
+            write_text(json_file, json.dumps(found.to_dict(), indent=2) + "\n")
+        return
+    if ids is None:
+        raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")
+    texts, name = _read_ids(ids, column)
+    frame = rule.assign_many(texts).rename(columns={"unit": name})
+    frame = frame[[name, "variant", "slot", "sub_bucket"]]
+    if json_file is not None:
+        write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
+    typer.echo(frame.to_csv(index=False), nl=False)
+
+
+def _weights(text: str) -> dict[str, float]:
+    """`control=0.5,treatment=0.5` as weights."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.partition("=")
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError:
+            raise ExperimentError(
+                f"--variants: {part.strip()!r} is not NAME=WEIGHT",
+                "write them like control=0.5,treatment=0.5",
+            ) from None
+    return weights
+
+
+def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
+    """The ids as text, so that leading zeros stay, and the name of their column."""
+    import csv
+
+    from abeval.errors import LogError
+    from abeval.experiment.problems import suggestion
+
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            rows = [row for row in csv.reader(lines) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise LogError(f"{file} cannot be read: {error}", "give a CSV file in UTF-8") from error
+    if not rows:
+        raise LogError(f"{file} is empty", "give a CSV file with a header line and an id a line")
+    name = column or rows[0][0]
+    if name not in rows[0]:
+        raise LogError(f"{file} has no column {name!r}{suggestion(name, rows[0])}")
+    place = rows[0].index(name)
+    short = next((i for i, row in enumerate(rows, 1) if len(row) <= place or not row[place]), None)
+    if short is not None:
+        raise LogError(f"{file}, line {short}: no id", "leave rows without an id out")
+    return [row[place] for row in rows[1:]], name
+
+
+@app.command()
+def simulate(
+    directory: Annotated[Path, typer.Argument(help="Where to write; made if it is not there.")],
+    impressions: Annotated[int, typer.Option(help="How many, the pre-period included.")] = 200_000,
+    seed: Annotated[int, typer.Option(help="Another seed, other logs.")] = 7,
+) -> None:
+    """Write logs with known truth: logs, experiment.toml and truth.json."""
+    from abeval.progress import steps
+    from abeval.simulate import simulate as write_logs
+
+    with steps() as step:
+        step("simulating")
+        write_logs(
+            directory, impressions, seed, lambda done, total: step(f"simulating {done / total:.0%}")
+        )
+    typer.echo(f"{directory / 'experiment.toml'}")
+
+
+@app.command()
+def metrics() -> None:
+    """List the built-in metrics with formula, unit, direction and role."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from abeval.builtin import builtin_metrics
+    from abeval.experiment.load import parse_experiment
+
+    entry = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    defaults = parse_experiment({**entry, "logs": {"impressions": {"path": "x.parquet"}}})
+    table = Table("metric", "kind", "formula", "unit", "direction", "role", "needs")
+    for metric in builtin_metrics(defaults).values():
+        words = (metric.kind, metric.formula, metric.unit, metric.direction.label, metric.role)
+        table.add_row(metric.name, *words, ", ".join(sorted(metric.needs)))
+    Console().print(table)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the experiment file, for editors that complete TOML."""
+    from abeval.experiment.model import Experiment
+
+    typer.echo(json.dumps(Experiment.model_json_schema(), indent=2))
+
+
+@app.command()
+def sql(
+    name: Annotated[str | None, typer.Argument(help="A query, such as units/unit_day.")] = None,
+) -> None:
+    """Print a query of the analysis, or the names of all."""
+    from abeval.queries import query, query_names
+
+    typer.echo("\n".join(query_names()) if name is None else query(name), nl=name is None)
+
+
+def main() -> None:
+    """Run the command line; every mistake of the input is one message and exit code 2."""
+    try:
+        app()
+    except AbevalError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Engines run the SQL of `queries/`; none of them knows a statistic."""

@@ -1,0 +1,51 @@
+"""What abeval asks of an engine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pandas as pd
+
+from abeval.experiment.model import LogSource
+
+Cell = str | int | float | bool | None
+
+
+class Engine(Protocol):
+    """Runs DuckDB SQL over named relations, and brings back only small results.
+
+    SQL is given in the DuckDB dialect; an engine that speaks another transpiles it. The three
+    expression builders are what no portable SQL can say.
+    """
+
+    def add_log(self, name: str, source: LogSource) -> None:
+        """Make a log readable as the relation `name`."""
+
+    def add_frame(self, name: str, frame: object) -> None:
+        """Make a frame of the caller's (anything that speaks Arrow) the relation `name`."""
+
+    def columns(self, relation: str) -> Mapping[str, str]:
+        """Column names and types of a relation, in its order."""
+
+    def view(self, name: str, sql: str) -> None:
+        """Name a query, to be run each time it is read."""
+
+    def table(self, name: str, sql: str) -> None:
+        """Run a query and keep its rows as the relation `name` for this run."""
+
+    def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
+        """Run a query and fetch its rows as plain Python values."""
+
+    def frame(self, sql: str) -> pd.DataFrame:
+        """Run a query and fetch its rows as a frame."""
+
+    def epoch_ms(self, timestamp: str) -> str:
+        """SQL: milliseconds since 1970 of a UTC timestamp expression."""
+
+    def local_time(self, milliseconds: str, timezone: str) -> str:
+        """SQL: the local timestamp of an epoch-milliseconds expression."""
+
+    def hash60(self, salt: str, unit: str) -> str:
+        """SQL: the `md5_60` of a salt and a unit expression."""
+
+    def close(self) -> None:
+        """Give back memory and files."""

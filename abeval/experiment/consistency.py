@@ -1,0 +1,156 @@
+"""What no single entry of an experiment file can show: entries that contradict each other."""
+
+from collections.abc import Iterator, Mapping
+from zoneinfo import ZoneInfo, available_timezones
+
+from abeval.builtin import builtin_metrics
+from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
+from abeval.experiment.problems import Problem, suggestion
+from abeval.expressions import expression_problem
+
+CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "impressions": (
+        "impression_id",
+        "request_id",
+        "unit_id",
+        "item_id",
+        "ts",
+        "variant",
+        "position",
+        "score",
+        "click",
+        "dwell",
+        "category",
+    ),
+    "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
+    "items": ("item_id", "category"),
+    "exposures": ("unit_id", "ts", "variant"),
+}
+"""The names that abeval gives the columns of each log."""
+
+
+def inconsistencies(experiment: Experiment) -> list[Problem]:
+    """Every contradiction between entries, each with its path."""
+    return [
+        *_names(experiment),
+        *_variants(experiment),
+        *_times(experiment),
+        *_logs(experiment),
+        *_cleaning(experiment),
+        *_metrics(experiment),
+        *_segments(experiment),
+    ]
+
+
+def _names(experiment: Experiment) -> Iterator[Problem]:
+    if experiment.control not in experiment.variants:
+        hint = suggestion(experiment.control, experiment.variants)
+        yield Problem(("control",), f"no variant is called {experiment.control!r}{hint}")
+    for name, variant in experiment.variants.items():
+        if variant.model is not None and variant.model not in experiment.models:
+            hint = suggestion(variant.model, experiment.models)
+            yield Problem(("variants", name, "model"), f"unknown model {variant.model!r}{hint}")
+
+
+def _variants(experiment: Experiment) -> Iterator[Problem]:
+    if len(experiment.variants) < 2:
+        yield Problem(("variants",), "an experiment compares at least two variants")
+    elif not any(experiment.variants[name].weight > 0 for name in experiment.treatments):
+        yield Problem(("variants",), "every variant but control has weight 0")
+
+
+def _times(experiment: Experiment) -> Iterator[Problem]:
+    try:
+        ZoneInfo(experiment.timezone)
+    except (KeyError, ValueError, OSError):
+        hint = suggestion(experiment.timezone, available_timezones())
+        yield Problem(("timezone",), f"unknown time zone {experiment.timezone!r}{hint}")
+    pre, period = experiment.pre_period, experiment.period
+    if pre is not None and period is None:
+        yield Problem(("pre_period",), "needs a [period] to come before")
+    elif pre is not None and period is not None and pre.bounds[1] > period.bounds[0]:
+        yield Problem(("pre_period", "end"), f"{pre.end} is after period.start {period.start}")
+
+
+def _logs(experiment: Experiment) -> Iterator[Problem]:
+    logs = experiment.logs
+    for name, log in (
+        ("impressions", logs.impressions),
+        ("clicks", logs.clicks),
+        ("items", logs.items),
+        ("exposures", logs.exposures),
+    ):
+        if log is not None:
+            yield from _log(name, log)
+    if logs.clicks is not None and "click" in logs.impressions.columns:
+        where = ("logs", "impressions", "columns", "click")
+        yield Problem(where, "a click is a column of the impression or a row of logs.clicks, not both")
+    if logs.exposures is not None and experiment.unit == ROW_UNIT:
+        yield Problem(("logs", "exposures"), 'needs a unit; unit = "row" has none to join by')
+
+
+def _log(name: str, log: LogSource) -> Iterator[Problem]:
+    known = CANONICAL_COLUMNS[name]
+    for column in log.columns:
+        if column not in known:
+            message = f"unknown column `{column}`{suggestion(column, known)}"
+            yield Problem(("logs", name, "columns", column), message)
+    if log.database is not None and log.table is None:
+        yield Problem(("logs", name, "database"), "needs `table`, the table to read from it")
+    if log.path is not None and log.table is not None:
+        yield Problem(("logs", name), "says both `path` and `table`; keep one")
+
+
+def _cleaning(experiment: Experiment) -> Iterator[Problem]:
+    cleaning = experiment.cleaning
+    if cleaning.duplicate_key is not None and cleaning.duplicates != "drop":
+        yield Problem(("cleaning", "duplicate_key"), 'only means something with duplicates = "drop"')
+    if cleaning.crossover == "as_assigned" and not (
+        experiment.assignment or experiment.logs.exposures
+    ):
+        yield Problem(
+            ("cleaning", "crossover"),
+            '"as_assigned" needs [assignment] salt or an exposures log, which say the assignment',
+        )
+
+
+def _metrics(experiment: Experiment) -> Iterator[Problem]:
+    builtin = builtin_metrics(experiment)
+    seen: set[str] = set()
+    for i, choice in enumerate(experiment.metrics):
+        if choice.name in seen:
+            yield Problem(("metrics", i, "name"), f"{choice.name!r} is listed twice")
+        seen.add(choice.name)
+        yield from _definition(i, choice, list(builtin))
+        role = choice.role or (builtin[choice.name].role if choice.name in builtin else "goal")
+        if role == "guardrail" and choice.margin is None:
+            message = "a guardrail needs the worst harm it may do: 0.02 is 2 % of control"
+            yield Problem(("metrics", i, "margin"), message)
+
+
+def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Problem]:
+    if not choice.is_own:
+        if choice.name not in builtin:
+            hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
+            message = f"no built-in metric is called {choice.name!r}{hint}"
+            yield Problem(("metrics", i, "name"), f"{message} (or give `value`, or `numerator` and "
+                          "`denominator`)")
+        return
+    if choice.name in builtin:
+        yield Problem(("metrics", i, "name"), f"{choice.name!r} is a built-in metric; choose another")
+    ratio = (choice.numerator is not None, choice.denominator is not None)
+    if (choice.value is not None) == any(ratio) or any(ratio) != all(ratio):
+        message = "give either `value`, or both `numerator` and `denominator`"
+        yield Problem(("metrics", i), message)
+    for key in ("value", "numerator", "denominator"):
+        text = getattr(choice, key)
+        problem = None if text is None else expression_problem(text)
+        if problem is not None:
+            yield Problem(("metrics", i, key), problem)
+
+
+def _segments(experiment: Experiment) -> Iterator[Problem]:
+    for name, text in experiment.segments.items():
+        problem = expression_problem(text)
+        if problem is not None:
+            yield Problem(("segments", name), problem)

@@ -1,0 +1,91 @@
+"""Reads an experiment file, and says every mistake in it at once."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from abeval.errors import ExperimentError
+from abeval.experiment.consistency import inconsistencies
+from abeval.experiment.model import Experiment
+from abeval.experiment.problems import Problem, problems_of, without
+
+
+def load_experiment(path: str | Path) -> Experiment:
+    """Read and validate an experiment file.
+
+    Args:
+        path: A TOML file; relative paths of logs in it start from its folder.
+
+    Raises:
+        ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.
+    """
+    file = Path(path)
+    try:
+        text = file.read_bytes().decode()
+    except FileNotFoundError as error:
+        raise ExperimentError(f"no experiment file at {file}", "give the path of a TOML file, or "
+                              "make an example with: abeval simulate DIR") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"{file} cannot be read as UTF-8 text: {error}") from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ExperimentError(f"{file} is not valid TOML: {error}") from error
+    return parse_experiment(raw, folder=file.parent, source=str(file))
+
+
+def parse_experiment(
+    raw: Mapping[str, Any], folder: str | Path = ".", source: str = "the experiment"
+) -> Experiment:
+    """Validate an experiment given as nested mappings.
+
+    Args:
+        raw: What the TOML file would hold.
+        folder: Where relative paths of logs start.
+        source: What to call it in messages.
+
+    Raises:
+        ExperimentError: With every mistake: its path, what was given, and a suggestion.
+
+    Example:
+        >>> parse_experiment({"name": "x"})
+        Traceback (most recent call last):
+        abeval.errors.ExperimentError: the experiment has 4 problems:
+          unit: missing
+          control: missing
+          variants: missing
+          logs: missing
+    """
+    try:
+        experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
+        problems: list[Problem] = []
+    except ValidationError as error:
+        problems = problems_of(error, raw)
+        partial = _partial(raw, problems)
+    else:
+        partial = experiment
+    if partial is not None:
+        problems += [p for p in inconsistencies(partial) if not _under_a_problem(p, problems)]
+    if problems:
+        raise ExperimentError(_message(source, problems))
+    return experiment
+
+
+def _partial(raw: Mapping[str, Any], problems: list[Problem]) -> Experiment | None:
+    """The experiment without its mistaken entries, so that the rest can be checked too."""
+    try:
+        return Experiment.model_validate(without(raw, [p.path for p in problems]))
+    except ValidationError:
+        return None
+
+
+def _under_a_problem(problem: Problem, known: list[Problem]) -> bool:
+    return any(problem.path[: len(k.path)] == k.path for k in known)
+
+
+def _message(source: str, problems: list[Problem]) -> str:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return "\n".join([f"{source} has {count}:", *(f"  {problem}" for problem in problems)])

@@ -1,0 +1,213 @@
+"""The experiment file as frozen pydantic models: what may be said, and its defaults."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Role = Literal["goal", "guardrail", "diagnostic"]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Salt = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
+TimeUnit = Literal["s", "ms", "us", "ns"]
+
+ROW_UNIT = "row"
+
+
+class Section(BaseModel):
+    """A part of the experiment file: no unknown keys, no change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Period(Section):
+    """A span of time in the experiment's time zone; `end` is exclusive."""
+
+    start: datetime | date
+    end: datetime | date
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if _moment(self.start) >= _moment(self.end):
+            raise ValueError(f"is empty: start {self.start} is not before end {self.end}")
+        return self
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        """Start (inclusive) and end (exclusive) as local timestamps."""
+        return _moment(self.start), _moment(self.end)
+
+
+def _moment(value: date | datetime) -> datetime:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return datetime(value.year, value.month, value.day)  # noqa: DTZ001 (local to the experiment)
+
+
+class Variant(Section):
+    """One arm: its share of units, and the model that ranks for it."""
+
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    model: str | None = None
+
+
+class Model(Section):
+    """A ranking model; `score` is the impression column that logs what it predicted."""
+
+    score: Name
+
+
+class AssignmentRule(Section):
+    """How abeval computes the variant where the log does not name it, and the sub-bucket."""
+
+    salt: Salt
+
+
+class LogSource(Section):
+    """Where a log is: files, or a table of a DuckDB database or of the caller's connection."""
+
+    path: Name | list[Name] | None = None
+    table: Name | None = None
+    database: Name | None = None
+    format: Literal["auto", "parquet", "csv", "json"] = "auto"
+    columns: Mapping[str, Name] = Field(default_factory=dict)
+    time_unit: TimeUnit | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """The globs, files and folders, empty where the log is a table."""
+        if self.path is None:
+            return []
+        return [self.path] if isinstance(self.path, str) else list(self.path)
+
+
+class ImpressionLog(LogSource):
+    """One row an impression."""
+
+    dwell_unit: Literal["s", "ms"] = "s"
+    dwell_without_click: Literal["zero", "keep"] = "zero"
+    first_position: Literal[0, 1] = 1
+
+
+class ClickLog(LogSource):
+    """One row a click."""
+
+    dwell_unit: Literal["s", "ms"] = "s"
+    join: list[Literal["impression_id", "request_id", "item_id", "position"]] | None = None
+    attribution_hours: Annotated[float, Field(gt=0)] = 24.0
+
+
+class ItemLog(LogSource):
+    """One row an item of the catalogue."""
+
+
+class ExposureLog(LogSource):
+    """One row a unit that entered the experiment."""
+
+
+class Logs(Section):
+    """The logs of the experiment."""
+
+    impressions: ImpressionLog
+    clicks: ClickLog | None = None
+    items: ItemLog | None = None
+    exposures: ExposureLog | None = None
+
+
+class Cleaning(Section):
+    """What happens to rows and units that real logs should not have."""
+
+    duplicates: Literal["drop", "keep", "unchecked"] = "drop"
+    duplicate_key: list[Name] | None = None
+    crossover: Literal["first", "exclude", "as_assigned"] = "first"
+
+
+class Sessions(Section):
+    """A session ends where this long passes without an impression."""
+
+    gap_minutes: Annotated[float, Field(gt=0)] = 30.0
+
+
+class Clicks(Section):
+    """When a click is a long one."""
+
+    long_seconds: Annotated[float, Field(gt=0)] = 30.0
+
+
+class Toward(Section):
+    """The better variant is the one nearer to this value."""
+
+    toward: Annotated[float, Field(allow_inf_nan=False)]
+
+
+class AbsoluteMargin(Section):
+    """A margin in the metric's own unit."""
+
+    absolute: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class MetricChoice(Section):
+    """A metric of the scorecard: a built-in one by name, or the user's own by expressions."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+    role: Role | None = None
+    direction: Literal["increase", "decrease"] | Toward | None = None
+    margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | None = None
+    value: str | None = None
+    numerator: str | None = None
+    denominator: str | None = None
+    unit: str | None = None
+    resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the file defines the metric, instead of naming a built-in one."""
+        return not (self.value is None and self.numerator is None and self.denominator is None)
+
+
+class EngineOptions(Section):
+    """What the engine may use."""
+
+    memory_limit: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$")] | None = (
+        None
+    )
+    threads: Annotated[int, Field(ge=1)] | None = None
+    temp_directory: str | None = None
+
+
+class Experiment(Section):
+    """An A/B test: who was treated how, when, where its logs are, and what is judged."""
+
+    name: Name
+    unit: Name
+    control: Name
+    timezone: Name = "UTC"
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    period: Period | None = None
+    pre_period: Period | None = None
+    variants: Mapping[Name, Variant]
+    models: Mapping[Name, Model] = Field(default_factory=dict)
+    assignment: AssignmentRule | None = None
+    logs: Logs
+    cleaning: Cleaning = Cleaning()
+    sessions: Sessions = Sessions()
+    clicks: Clicks = Clicks()
+    segments: Mapping[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], str] = Field(
+        default_factory=dict
+    )
+    metrics: list[MetricChoice] = Field(default_factory=list)
+    engine: EngineOptions = EngineOptions()
+    folder: Annotated[Path, Field(exclude=True)] = Path()
+
+    @property
+    def treatments(self) -> list[str]:
+        """Every variant but control, in the order of the file."""
+        return [name for name in self.variants if name != self.control]
+
+    @property
+    def salt(self) -> str:
+        """The salt of the sub-buckets, and of the variants where abeval assigns them."""
+        if self.assignment is not None:
+            return self.assignment.salt
+        return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)

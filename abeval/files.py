@@ -1,0 +1,72 @@
+"""The one writer of output files: a file is either whole or not there."""
+
+import os
+import secrets
+from pathlib import Path
+
+from abeval.errors import AbevalError
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write UTF-8 text so that nobody ever sees half of it.
+
+    A temporary file beside the target takes its place in one step; a target that is no regular
+    file, such as `/dev/stdout`, is written directly.
+
+    Args:
+        path: The file; its folder must exist.
+        text: What to write, with its newlines as they are.
+
+    Returns:
+        The path as given.
+
+    Raises:
+        AbevalError: The folder is missing, not writable, or full.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_text(Path(folder) / "a.txt", "whole").read_text()
+        'whole'
+    """
+    # A lone surrogate has no UTF-8; spelled out, it is also a valid JSON escape.
+    data = text.encode("utf-8", "backslashreplace")
+    try:
+        _write(path, data)
+    except OSError as error:
+        raise AbevalError(*_explain(path, error)) from error
+    return path
+
+
+def _write(path: Path, data: bytes) -> None:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(data)
+        return
+    target = path.resolve()
+    draft = target.parent / f".abeval-{secrets.token_hex(8)}"
+    try:
+        _write_through(draft, data)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _explain(path: Path, error: OSError) -> tuple[str, str]:
+    """What went wrong and how to mend it."""
+    if path.is_dir():
+        return f"cannot write {path}: it is a folder", "name a file inside it"
+    folder = path.parent
+    if not folder.exists():
+        return f"cannot write {path}: the folder {folder} does not exist", f"run mkdir -p {folder}"
+    if isinstance(error, PermissionError):
+        what = f"cannot write {path}: the folder {folder} is not writable"
+        return what, "write to another folder, or change its permissions"
+    what = f"cannot write {path}: {error.strerror or error}"
+    return what, "check the path and the space left on the disk"

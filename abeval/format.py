@@ -1,0 +1,268 @@
+"""Numbers and codes as people read them: digits follow the interval, never the float.
+
+All text is ASCII; `typographic` turns it into what a page shows.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MISSING = "n/a"
+UNBOUNDED = "unbounded"
+RATE_UNITS = frozenset({"share", "rate"})
+"""Units of fractions that are read as per cent, and whose differences are percentage points."""
+
+_STATUS_WORDS = {
+    "non_inferior": "non-inferior",
+    "too_little_data": "too little data",
+    "do_not_ship": "do not ship",
+    "keep_running": "keep running",
+    "do_not_trust": "do not trust",
+}
+
+
+class Shown(NamedTuple):
+    """An effect ready to print: the same decimals in all three numbers.
+
+    Attributes:
+        point: The estimate, signed.
+        low: Lower end, or `unbounded`.
+        high: Upper end, or `unbounded`.
+        unit: What follows the estimate, its leading space included.
+    """
+
+    point: str
+    low: str
+    high: str
+    unit: str = ""
+
+    @property
+    def estimate(self) -> str:
+        """The estimate with its unit."""
+        return f"{self.point}{self.unit}"
+
+    @property
+    def interval(self) -> str:
+        """Both ends in brackets."""
+        return (
+            f"[{UNBOUNDED}]" if self.low == self.high == UNBOUNDED else f"[{self.low}, {self.high}]"
+        )
+
+    @property
+    def text(self) -> str:
+        """The estimate and its interval."""
+        return f"{self.estimate} {self.interval}"
+
+    @property
+    def span(self) -> str:
+        """The interval in words."""
+        return f"from {self.low} to {self.high}{self.unit}"
+
+
+def lift(value: float | None, low: float | None, high: float | None) -> Shown | None:
+    """A relative effect in per cent; None where there is none.
+
+    Example:
+        >>> lift(0.021345, 0.00912, 0.03357).text
+        '+2.1% [+0.9%, +3.4%]'
+        >>> lift(0.12, None, None).text
+        '+12% [unbounded]'
+    """
+    return None if value is None else _shown(value, low, high, 100.0, "%", "")
+
+
+def difference(
+    value: float | None, low: float | None, high: float | None, unit: str = ""
+) -> Shown | None:
+    """An absolute effect in the metric's unit; of a rate, in percentage points.
+
+    Example:
+        >>> difference(0.0423, -0.0112, 0.0958).text
+        '+0.042 [-0.011, +0.096]'
+        >>> difference(0.0061, 0.0032, 0.009, "share").text
+        '+0.61 pp [+0.32, +0.90]'
+    """
+    if value is None:
+        return None
+    if unit in RATE_UNITS:
+        return _shown(value, low, high, 100.0, "", " pp")
+    return _shown(value, low, high, 1.0, "", _after(unit))
+
+
+def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
+    """The values of two arms, to 3 significant digits, or to as many as tell them apart.
+
+    Example:
+        >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
+        (('44.7%', '43.8%'), ('21.928 s', '21.931 s'))
+    """
+    for digits in range(3, 16):
+        texts = mean(control, unit, digits), mean(treatment, unit, digits)
+        if control == treatment or texts[0] != texts[1]:
+            break
+    return texts
+
+
+def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
+    """A value to some significant digits, with its unit.
+
+    Example:
+        >>> mean(0.04234), mean(12345.6, "s"), mean(None)
+        ('0.0423', '12,346 s', 'n/a')
+    """
+    if value is None:
+        return MISSING
+    if unit in RATE_UNITS:
+        return f"{_significant(100.0 * value, digits)}%"
+    return f"{_significant(value, digits)}{_after(unit)}"
+
+
+def margin(size: float, relative: bool, unit: str = "") -> str:
+    """A margin as the file that set it would say it.
+
+    Example:
+        >>> margin(0.02, True), margin(0.005, False, "share"), margin(1.5, False, "s")
+        ('2%', '0.5 pp', '1.5 s')
+    """
+    if relative:
+        return f"{100.0 * size:.3g}%"
+    return f"{100.0 * size:.3g} pp" if unit in RATE_UNITS else f"{size:.3g}{_after(unit)}"
+
+
+def p_value(p: float | None) -> str:
+    """A p-value to 3 decimals, never a bare zero.
+
+    Example:
+        >>> p_value(0.03154), p_value(0.0002), p_value(None)
+        ('0.032', '<0.001', 'n/a')
+    """
+    if p is None:
+        return MISSING
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def count(number: int) -> str:
+    """A count with its thousands apart.
+
+    Example:
+        >>> count(20000000)
+        '20,000,000'
+    """
+    return f"{number:,d}"
+
+
+def percent(fraction: float) -> str:
+    """A share of a whole, to one decimal at most.
+
+    Example:
+        >>> percent(0.5), percent(0.333333)
+        ('50%', '33.3%')
+    """
+    return f"{round(100.0 * fraction, 1):g}%"
+
+
+def level(alpha: float) -> str:
+    """The confidence level of an interval.
+
+    Example:
+        >>> level(0.05), level(0.001)
+        ('95%', '99.9%')
+    """
+    return f"{100.0 * (1.0 - alpha):.6g}%"
+
+
+def decimals(half_width: float) -> int:
+    """Decimals that show 2 significant digits of an interval's half-width.
+
+    Example:
+        >>> decimals(1.22), decimals(0.0535), decimals(0.0996), decimals(340.0)
+        (1, 3, 2, 0)
+    """
+    return max(0, 1 - int(f"{half_width:.1e}".partition("e")[2]))
+
+
+def words(code: str) -> str:
+    """A status, decision or reason as words.
+
+    Example:
+        >>> words("non_inferior"), words("too_few_units")
+        ('non-inferior', 'too few units')
+    """
+    return _STATUS_WORDS.get(code, code.replace("_", " "))
+
+
+def direction_words(direction: str) -> str:
+    """Which way is better, as words.
+
+    Example:
+        >>> direction_words("decrease"), direction_words("toward 1")
+        ('lower is better', 'closer to 1 is better')
+    """
+    if direction.startswith("toward "):
+        return f"closer to {direction.removeprefix('toward ')} is better"
+    return "lower is better" if direction == "decrease" else "higher is better"
+
+
+def listing(items: Sequence[str]) -> str:
+    """Items as a sentence would name them.
+
+    Example:
+        >>> listing(["a"]), listing(["a", "b", "c"])
+        ('a', 'a, b and c')
+    """
+    *most, last = items
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def typographic(text: str) -> str:
+    """Printed numbers with a true minus and thin spaces between thousands; words stay.
+
+    Example:
+        >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
+        True
+    """
+    minus = re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", text)
+    return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "\u202f", minus)
+
+
+def _shown(
+    value: float, low: float | None, high: float | None, scale: float, sign: str, unit: str
+) -> Shown:
+    scaled = value * scale, _scaled(low, scale), _scaled(high, scale)
+    places = _places(*scaled)
+    point, below, above = (_signed(number, places, sign) for number in scaled)
+    return Shown(point, below, above, unit)
+
+
+def _places(value: float, low: float | None, high: float | None) -> int:
+    """Decimals from the half-width; where an end is missing, from the other, or the value."""
+    if low is not None and high is not None:
+        width = (high - low) / 2
+    else:
+        width = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
+    width = width or abs(value)
+    return min(decimals(width), 15) if width > 0 else 1
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
+
+
+def _signed(value: float | None, places: int, sign: str) -> str:
+    """The sign is the number's own even where its digits round to zero: it says which side."""
+    if value is None:
+        return UNBOUNDED
+    return f"{value:+,.{places}f}{sign}" if value else f"{0:.{places}f}{sign}"
+
+
+def _significant(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    if exponent < -6:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:,.{max(0, digits - 1 - exponent)}f}"
+
+
+def _after(unit: str) -> str:
+    return f" {unit}" if unit else ""

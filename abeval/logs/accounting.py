@@ -1,0 +1,67 @@
+"""What became of every row: read = used + set aside, by reason."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from abeval.aggregates import USED, USED_BEFORE
+from abeval.engines.protocol import Engine
+from abeval.logs.prepare import Prepared
+from abeval.queries import query
+
+def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
+    """`log, reason, rows` of the impressions, and of the clicks where they are a log."""
+    rows = [("impressions", reason, count) for reason, count in _impressions(prepared, engine)]
+    if prepared.shape.clicks is not None:
+        rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
+    return pd.DataFrame(rows, columns=["log", "reason", "rows"])
+
+
+def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
+    by_reason: dict[str, int] = {}
+    usable = {True: 0, False: 0}
+    for reason, in_period, count in engine.rows(query("log/impression_accounting")):
+        if reason is None:
+            usable[bool(in_period)] += int(count or 0)
+        else:
+            by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
+    counted = {bool(p): int(n or 0) for p, n in engine.rows(query("log/counted_impressions"))}
+    not_exposed = sum(usable.values()) - sum(counted.values())
+    for reason, in_period, _, count in engine.rows(query("units/set_aside_units")):
+        counted[bool(in_period)] -= int(count or 0)
+        by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
+    aside = {"duplicate": prepared.dropped, "not_exposed": not_exposed, **by_reason}
+    used = {USED: counted.get(True, 0), USED_BEFORE: counted.get(False, 0)}
+    return [*used.items(), *((r, n) for r, n in aside.items() if n)]
+
+
+def _clicks(engine: Engine) -> list[tuple[str, int]]:
+    used, duplicates, aside = 0, 0, []
+    for reason, clicks, copies in engine.rows(query("log/click_accounting")):
+        duplicates += int(copies or 0)
+        if reason is None:
+            used = int(clicks or 0)
+        else:
+            aside.append((str(reason), int(clicks or 0)))
+    return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *aside]
+
+
+def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
+    """Counts that the trust checks judge."""
+    ((units, crossovers),) = engine.rows(query("units/crossovers"))
+    shape = prepared.shape
+    return {
+        "clicks": _sum(engine, [shape.clicks_component]),
+        "scored": _sum(engine, shape.scored_components),
+        "units": int(units or 0),
+        "crossovers": int(crossovers or 0),
+        "duplicates": prepared.duplicates,
+    }
+
+
+def _sum(engine: Engine, components: Sequence[str]) -> int:
+    if not components:
+        return 0
+    total = " + ".join(components)
+    ((count,),) = engine.rows(f"select sum({total}) from unit_day where in_period")
+    return int(count or 0)

@@ -1,0 +1,213 @@
+"""Logs → views and the table of units, in order; from here on everything is a query."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
+from abeval.engines.protocol import Engine
+from abeval.errors import LogError
+from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.logs import views
+from abeval.logs.duplicates import find_duplicates
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.shape import LogShape, shape_of
+from abeval.metrics import Metric
+from abeval.queries import query
+from abeval.sql import literal
+
+ITEM_GROUPS = 64
+"""Sub-buckets are grouped into this many for catalogue metrics, which need items × groups."""
+
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What opening the logs has shown.
+
+    Attributes:
+        shape: The logs' columns and the summed components.
+        rows_read: Rows of each log as it stands.
+        duplicates: Impression rows that repeat another.
+        dropped: Those of them that are set aside: all, unless the file says to keep them.
+    """
+
+    shape: LogShape
+    rows_read: Mapping[str, int]
+    duplicates: int
+    dropped: int
+
+
+def open_logs(
+    experiment: Experiment, engine: Engine, frames: Mapping[str, object]
+) -> dict[str, LogColumns]:
+    """Make every log readable as `raw_NAME`, and find its columns."""
+    logs = experiment.logs
+    sources: dict[str, LogSource | None] = {
+        "impressions": logs.impressions,
+        "clicks": logs.clicks,
+        "items": logs.items,
+        "exposures": logs.exposures,
+    }
+    opened: dict[str, LogColumns] = {}
+    for name, source in sources.items():
+        given = source if source is not None or name not in frames else LogSource()
+        if given is None:
+            continue
+        if name in frames:
+            engine.add_frame(f"raw_{name}", frames[name])
+        else:
+            engine.add_log(f"raw_{name}", given)
+        opened[name] = map_columns(name, given, engine.columns(f"raw_{name}"), _unit(experiment, name))
+    return opened
+
+
+def _unit(experiment: Experiment, log: str) -> str | None:
+    has_unit = log in ("impressions", "exposures") and experiment.unit != ROW_UNIT
+    return experiment.unit if has_unit else None
+
+
+def prepare(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    engine: Engine,
+    frames: Mapping[str, object],
+    step: Step,
+) -> Prepared:
+    """Open the logs and write the canonical views, up to the table `unit_day` and `units`."""
+    step("reading the logs")
+    logs = open_logs(experiment, engine, frames)
+    _check_variant_known(experiment, logs)
+    shape = shape_of(experiment, metrics, logs)
+    step("duplicates")
+    duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
+    _write_views(experiment, shape, engine, step)
+    step("units and days")
+    engine.table("unit_day", query("units/unit_day"))
+    step("assignment")
+    _write_units(experiment, shape, engine)
+    return Prepared(
+        shape=shape,
+        rows_read={name: _count(engine, f"raw_{name}") for name in logs},
+        duplicates=duplicates,
+        dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
+    )
+
+
+def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
+    named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
+    if not named and experiment.assignment is None:
+        raise LogError(
+            "nothing says which variant a unit was in: the log has no column `variant`",
+            "map it (columns = { variant = \"...\" }), or give [assignment] salt and abeval "
+            "computes it",
+        )
+
+
+def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: Step) -> None:
+    logs, join = experiment.logs, _click_join(experiment, shape)
+    engine.view("experiment", views.experiment_view(experiment, ITEM_GROUPS))
+    engine.view("seen", views.seen_view(experiment, shape, engine, join))
+    if shape.items is not None:
+        engine.table("items", views.items_view(shape.items))
+    if shape.exposures is not None and logs.exposures is not None:
+        engine.view("exposures", views.exposures_view(logs.exposures, shape.exposures, engine))
+        engine.table("exposed", query("log/exposed"))
+    if shape.clicks is not None and logs.clicks is not None:
+        step("clicks")
+        engine.table("click_log", views.clicks_view(logs.clicks, shape.clicks, engine, join))
+        engine.table("clicked_keys", query("log/clicked_keys"))
+        engine.table("click_fate", query("log/click_fate"))
+        engine.table("attributed", query("log/attributed"))
+    engine.view("impressions", views.impressions_view(experiment, shape))
+
+
+def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
+    """The columns that tie a click to its impression."""
+    if shape.clicks is None or experiment.logs.clicks is None:
+        return []
+    both = [name for name in _JOIN_COLUMNS if name in shape.impressions and name in shape.clicks]
+    chosen: list[str] = list(experiment.logs.clicks.join or [])
+    missing = [name for name in chosen if name not in both]
+    if missing:
+        raise LogError(f"logs.clicks.join names {missing[0]!r}, which not both logs have")
+    if chosen:
+        return chosen[: len(views.CLICK_KEYS)]
+    if "impression_id" in both:
+        return ["impression_id"]
+    if {"request_id", "item_id"} <= set(both):
+        return [name for name in both if name != "impression_id"]
+    raise LogError(
+        "clicks cannot be tied to impressions: the logs share neither impression_id nor "
+        "(request_id, item_id)",
+        "map the columns in logs.impressions.columns and logs.clicks.columns",
+    )
+
+
+_JOIN_COLUMNS = ("impression_id", "request_id", "item_id", "position")
+
+
+def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
+    engine.table("seen_units", query("units/seen_units"))
+    engine.table("first_variant", query("units/first_variant"))
+    allocation = allocation_of(experiment)
+    excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
+    engine.view("crossover_policy", f"select {excludes} as excludes")
+    engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
+    engine.view(
+        "allocation",
+        _values("variant, first_slot, end_slot", [(r.variant, r.start, r.stop) for r in allocation.ranges]),
+    )
+    engine.view("present_units", query(f"units/{_population(shape)}"))
+    engine.table("hashed_units", hashed_units(experiment, engine))
+    engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
+    engine.table("candidates", query("units/candidates"))
+    segmented = bool(shape.segments)
+    if segmented:
+        engine.table("first_segments", query("units/first_segments"))
+    engine.table("units", query("units/segmented_units" if segmented else "units/units"))
+
+
+def allocation_of(experiment: Experiment) -> Assignment:
+    """The slots of each variant."""
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    return Assignment(experiment.salt, weights)
+
+
+def hashed_units(experiment: Experiment, engine: Engine) -> str:
+    """Each unit's slot and sub-bucket: hashed once a unit, never once an impression."""
+    h60 = engine.hash60(experiment.salt, "cast(unit_id as varchar)")
+    return f"""
+    with hashed as (select *, {h60} as h60 from present_units)
+    select unit_id, first_ms, variant_low, variant_high, first_variant,
+      h60 % {SLOTS} as slot,
+      cast(floor(h60 / {SLOTS}) as bigint) % {SUB_BUCKETS} as sub_bucket
+    from hashed
+    """
+
+
+def _population(shape: LogShape) -> str:
+    return "exposed_units" if shape.exposures is not None else "active_units"
+
+
+def _placement(experiment: Experiment, shape: LogShape) -> str:
+    """Which query says a unit's variant."""
+    by_exposure = shape.exposures is not None and "variant" in shape.exposures
+    logged = shape.names_variant or by_exposure
+    if experiment.assignment is not None and (
+        not logged or experiment.cleaning.crossover == "as_assigned"
+    ):
+        return "placed_by_hash"
+    return "placed_by_log"
+
+
+def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:
+    listed = ", ".join(
+        "(" + ", ".join(literal(v) if isinstance(v, str) else str(v) for v in row) + ")" for row in rows
+    )
+    return f"select * from (values {listed}) as v ({columns})"
+
+
+def _count(engine: Engine, relation: str) -> int:
+    ((rows,),) = engine.rows(f"select count(*) from {relation}")
+    return int(rows or 0)

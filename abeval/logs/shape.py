@@ -1,0 +1,218 @@
+"""What an experiment's logs have, and how each metric's terms become columns to sum."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.problems import suggestion
+from abeval.expressions import columns_of, missing_columns, parse_expression
+from abeval.logs.mapping import LogColumns
+from abeval.metrics import ColumnTerm, Metric, Need, RowTerm, Term, row_terms
+
+EXPRESSION_COLUMNS = (
+    "impression_id",
+    "request_id",
+    "unit_id",
+    "item_id",
+    "ts",
+    "position",
+    "category",
+    "click",
+    "dwell",
+    "dwell_ms",
+)
+"""Canonical columns that row-level expressions may read, beside the log's own."""
+
+
+@dataclass(frozen=True)
+class LogShape:
+    """Everything the views depend on: the logs' columns and the experiment's choices.
+
+    Attributes:
+        impressions: Columns of the impressions log.
+        clicks: Columns of the click log, if there is one.
+        items: Columns of the item log, if there is one.
+        exposures: Columns of the exposures log, if there is one.
+        scores: Impression columns that hold a model's score, each once.
+        score_of: Variant → the canonical `score_N` of the model that it serves.
+        components: SQL of each summed column, `c_1` first, which counts impressions.
+        segments: Name of each segment → its SQL.
+        own_columns: The log's columns that expressions read under their own names.
+    """
+
+    impressions: LogColumns
+    clicks: LogColumns | None
+    items: LogColumns | None
+    exposures: LogColumns | None
+    scores: tuple[str, ...]
+    score_of: Mapping[str, str]
+    components: tuple[str, ...]
+    segments: Mapping[str, str]
+    own_columns: tuple[str, ...]
+
+    @property
+    def names_variant(self) -> bool:
+        """Whether impressions say which variant they belong to."""
+        return "variant" in self.impressions
+
+    @property
+    def has_time(self) -> bool:
+        """Whether impressions have a time."""
+        return "ts" in self.impressions
+
+    def needs_met(self, unit: str) -> frozenset[Need]:
+        """What metrics may need and the logs have."""
+        log = self.impressions
+        has: set[Need] = {n for n in _DIRECT if n in log}
+        if unit != ROW_UNIT:
+            has.add("unit")
+        if self.clicks is not None:
+            has |= {"click"} | ({"dwell"} if "dwell" in self.clicks else set())
+        if self.score_of:
+            has.add("score")
+        if "category" in log or (self.items is not None and "item_id" in log):
+            has.add("category")
+        return frozenset(has)
+
+    @property
+    def clicks_component(self) -> str:
+        """The summed column that counts clicks."""
+        return self._named(component_sql(CLICKED, None))
+
+    @property
+    def scored_components(self) -> list[str]:
+        """The summed columns that count impressions with a served model's score."""
+        served = dict.fromkeys(self.score_of.values())
+        return [self._named(component_sql(SCORED, score)) for score in served]
+
+    def component(self, term: Term, variant: str) -> str:
+        """The summed column behind a term in one variant."""
+        if isinstance(term, ColumnTerm):
+            return term.column
+        return self._named(component_sql(term, self.score_of.get(variant)))
+
+    def _named(self, sql: str) -> str:
+        return component_name(self.components.index(sql))
+
+
+CLICKED = RowTerm("click")
+SCORED = RowTerm("case when score is not null then 1 else 0 end")
+
+_DIRECT: tuple[Need, ...] = (
+    "ts",
+    "click",
+    "dwell",
+    "request_id",
+    "item_id",
+    "position",
+    "category",
+)
+
+
+def shape_of(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    logs: Mapping[str, LogColumns],
+) -> LogShape:
+    """Work out what the views hold for these logs and metrics.
+
+    Raises:
+        LogError: A model's score column is missing.
+        ExperimentError: An expression reads a column that the log does not have.
+    """
+    impressions = logs["impressions"]
+    scores, score_of = served_scores(experiment, impressions)
+    others = (logs.get(name) for name in ("clicks", "items", "exposures"))
+    shape = LogShape(impressions, *others, scores, score_of, (), {}, ())
+    has = shape.needs_met(experiment.unit)
+    terms = [t for metric in metrics if metric.needs <= has for t in row_terms(metric)]
+    texts = [t.expression for t in terms] + list(experiment.segments.values())
+    own = _own_columns(texts, impressions)
+    served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
+    sums = [component_sql(term, score) for term in terms for score in served]
+    known = [component_sql(CLICKED, None)]
+    known += [component_sql(SCORED, score) for score in score_of.values()]
+    return replace(
+        shape,
+        components=tuple(dict.fromkeys(["1", *known, *sums])),
+        segments={name: _segment_sql(text) for name, text in experiment.segments.items()},
+        own_columns=own,
+    )
+
+
+def served_scores(
+    experiment: Experiment, impressions: LogColumns
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The score columns of the log, and the `score_N` that each variant serves."""
+    for name, model in experiment.models.items():
+        if model.score not in impressions.types:
+            hint = suggestion(model.score, impressions.types)
+            raise LogError(
+                f"models.{name}.score: the impressions have no column {model.score!r}{hint}",
+                "name the column that logs what the model predicted",
+            )
+    plain = impressions.mapped.get("score")
+    by_variant = {
+        name: plain if variant.model is None else experiment.models[variant.model].score
+        for name, variant in experiment.variants.items()
+    }
+    columns = tuple(dict.fromkeys(column for column in by_variant.values() if column is not None))
+    served = {v: f"score_{columns.index(c) + 1}" for v, c in by_variant.items() if c is not None}
+    return columns, served
+
+
+def component_name(index: int) -> str:
+    """The name of a summed column."""
+    return f"c_{index + 1}"
+
+
+def component_sql(term: RowTerm, score: str | None) -> str:
+    """A term as an integer row-level expression; null adds nothing to a sum."""
+    text = _in_view_names(term.expression, score)
+    if term.resolution is None:
+        return text if text.isdigit() else f"coalesce({text}, 0)"
+    # A number that is not whole becomes one before it is summed, so that the sum does not depend
+    # on threads, engine or order; NaN and infinity compare false, and add nothing.
+    value = f"cast({text} as double)"
+    whole = f"cast(round({value} / {term.resolution!r}) as bigint)"
+    return f"case when abs({value}) < 1e300 then {whole} else 0 end"
+
+
+def _segment_sql(text: str) -> str:
+    return f"coalesce(cast({_in_view_names(text, None)} as varchar), '')"
+
+
+def own_name(column: str) -> str:
+    """The name of a log's own column in the views, apart from every canonical one."""
+    return f"raw_{column}"
+
+
+def _in_view_names(text: str, score: str | None) -> str:
+    """An expression over the views' columns: canonical names stay, the log's own are prefixed."""
+    tree = parse_expression(text)
+    for column in list(tree.find_all(exp.Column)):
+        if column.name == "score":
+            column.set("this", exp.to_identifier(score or "score"))
+        elif column.name not in EXPRESSION_COLUMNS:
+            column.set("this", exp.to_identifier(own_name(column.name)))
+    return tree.sql(dialect="duckdb", identify=True)
+
+
+def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ...]:
+    """The log's columns that expressions read, beside the canonical ones."""
+    canonical = (*EXPRESSION_COLUMNS, "score")
+    own: dict[str, None] = {}
+    for text in texts:
+        tree = parse_expression(text)
+        missing = missing_columns(tree, (*canonical, *impressions.types))
+        if missing:
+            raise ExperimentError(
+                f"expression {text!r} reads {missing[0]!r}, which the impressions do not have"
+                f"{suggestion(missing[0], impressions.types)}",
+                f"the log has: {', '.join(impressions.types)}",
+            )
+        own |= dict.fromkeys(c for c in columns_of(tree) if c not in canonical)
+    return tuple(own)

@@ -1,0 +1,227 @@
+"""The canonical views, written once for the logs at hand; `queries/` reads nothing else."""
+
+from abeval.engines.protocol import Engine
+from abeval.experiment.model import (
+    ROW_UNIT,
+    ClickLog,
+    Experiment,
+    ImpressionLog,
+    LogSource,
+    Period,
+)
+from abeval.logs.mapping import LogColumns
+from abeval.logs.shape import LogShape, component_name, own_name
+from abeval.sql import literal, quoted
+
+CLICK_KEYS = ("key_1", "key_2", "key_3")
+_TO_MILLISECONDS = {"s": "* 1000", "ms": "* 1", "us": "// 1000", "ns": "// 1000000"}
+
+
+def experiment_view(experiment: Experiment, item_groups: int) -> str:
+    """One row: the settings that queries read."""
+    clicks = experiment.logs.clicks
+    hours = clicks.attribution_hours if clicks is not None else 24.0
+    return f"""
+    select
+      cast({round(experiment.sessions.gap_minutes * 60_000)} as bigint) as session_gap_ms,
+      cast({round(hours * 3_600_000)} as bigint) as attribution_ms,
+      cast({item_groups} as bigint) as item_groups
+    """
+
+
+def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: list[str]) -> str:
+    """Every impression under canonical names, with the reason where it is set aside."""
+    log, source = shape.impressions, experiment.logs.impressions
+    columns = [
+        f"{_unit(experiment, log)} as unit_id",
+        f"{_time_ms(log, source, engine)} as time_ms",
+        f"{_column(log, 'impression_id')} as impression_id",
+        f"{_column(log, 'request_id')} as request_id",
+        f"{_column(log, 'item_id')} as item_id",
+        f"{_text(log, 'variant')} as variant",
+        f"{_position(log, source)} as position",
+        f"{_text(log, 'category')} as own_category",
+        f"{_click(log)} as own_click",
+        f"{_dwell_ms(log, source)} as own_dwell_ms",
+        *(f"{_score(column)} as score_{i}" for i, column in enumerate(shape.scores, start=1)),
+        *(f"{quoted(column)} as {quoted(own_name(column))}" for column in shape.own_columns),
+        *click_keys(log, join),
+    ]
+    return f"""
+    with named as (select {", ".join(columns)} from kept_impressions),
+    timed as (select *, {engine.local_time("time_ms", experiment.timezone)} as ts from named),
+    dated as (
+      select *, cast(ts as date) as day, {_in_period(experiment)} as in_period from timed
+    )
+    select *, {_set_aside(experiment, shape)} as set_aside from dated
+    """
+
+
+def impressions_view(experiment: Experiment, shape: LogShape) -> str:
+    """The impressions that count, with click, dwell, components `c_…` and segments `s_…`."""
+    keep = experiment.logs.impressions.dwell_without_click == "keep"
+    dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
+    sums = [f"{sql} as {component_name(i)}" for i, sql in enumerate(shape.components)]
+    segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
+    scores = [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+    return f"""
+    with joined as (
+      select i.*, {_category(shape)} as category, {_clicked(shape)}
+      from seen i {_click_join(shape)} {_item_join(shape)} {_exposure_join(shape)}
+      where i.set_aside is null {_after_exposure(shape)}
+    ),
+    clicked as (select *, {dwell} as dwell_ms from joined),
+    dwelt as (select *, dwell_ms / 1000.0e0 as dwell from clicked)
+    select
+      unit_id, in_period, day, ts, time_ms, variant, request_id, item_id, position, category,
+      click, dwell_ms, {", ".join([*scores, *segments, *sums])}
+    from dwelt
+    """
+
+
+def clicks_view(source: ClickLog, clicks: LogColumns, engine: Engine, join: list[str]) -> str:
+    """Clicks under canonical names, exact duplicates once with how often they stand."""
+    every = ", ".join(quoted(column) for column in clicks.types)
+    return f"""
+    with once as (select {every}, count(*) as copies from raw_clicks group by {every})
+    select
+      copies, {_time_ms(clicks, source, engine)} as time_ms,
+      {_dwell_ms(clicks, source)} as dwell_ms, {", ".join(click_keys(clicks, join))}
+    from once
+    """
+
+
+def items_view(items: LogColumns) -> str:
+    """One row an item of the catalogue, the first category where it is listed twice."""
+    return f"""
+    select {_column(items, "item_id")} as item_id, min({_text(items, "category")}) as category
+    from raw_items where {_column(items, "item_id")} is not null group by 1
+    """
+
+
+def exposures_view(source: LogSource, exposures: LogColumns, engine: Engine) -> str:
+    """Exposures under canonical names."""
+    return f"""
+    select {_column(exposures, "unit_id")} as unit_id,
+      {_time_ms(exposures, source, engine)} as time_ms, {_text(exposures, "variant")} as variant
+    from raw_exposures where {_column(exposures, "unit_id")} is not null
+    """
+
+
+def click_keys(log: LogColumns, join: list[str]) -> list[str]:
+    """The columns that tie a click to its impression, always three; unused ones are zero."""
+    named = [_column(log, column) for column in join]
+    padded = named + ["0"] * (len(CLICK_KEYS) - len(named))
+    return [f"{sql} as {key}" for sql, key in zip(padded, CLICK_KEYS, strict=True)]
+
+
+def _column(log: LogColumns, canonical: str) -> str:
+    return quoted(log.mapped[canonical]) if canonical in log else "cast(null as bigint)"
+
+
+def _text(log: LogColumns, canonical: str) -> str:
+    column = quoted(log.mapped[canonical]) if canonical in log else "null"
+    return f"cast({column} as varchar)"
+
+
+def _unit(experiment: Experiment, log: LogColumns) -> str:
+    if experiment.unit != ROW_UNIT:
+        return _column(log, "unit_id")
+    return _column(log, "impression_id") if "impression_id" in log else "row_number() over ()"
+
+
+def _time_ms(log: LogColumns, source: LogSource, engine: Engine) -> str:
+    if "ts" not in log:
+        return "cast(null as bigint)"
+    column = quoted(log.mapped["ts"])
+    if source.time_unit is not None:
+        return f"cast({column} {_TO_MILLISECONDS[source.time_unit]} as bigint)"
+    return engine.epoch_ms(f"cast({column} as timestamp)")
+
+
+def _position(log: LogColumns, source: ImpressionLog) -> str:
+    if "position" not in log:
+        return "cast(null as bigint)"
+    return f"cast({quoted(log.mapped['position'])} as bigint) + {1 - source.first_position}"
+
+
+def _click(log: LogColumns) -> str:
+    if "click" not in log:
+        return "0"
+    return f"case when cast({quoted(log.mapped['click'])} as double) > 0 then 1 else 0 end"
+
+
+def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
+    """Whole milliseconds; a negative dwell is unknown."""
+    if "dwell" not in log:
+        return "cast(null as bigint)"
+    factor = 1000 if source.dwell_unit == "s" else 1
+    value = f"cast({quoted(log.mapped['dwell'])} as double) * {factor}"
+    return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
+
+
+def _score(column: str) -> str:
+    """A finite double, or null."""
+    value = f"cast({quoted(column)} as double)"
+    return f"case when abs({value}) < 1e300 then {value} end"
+
+
+def _in_period(experiment: Experiment) -> str:
+    return "true" if experiment.period is None else _within(experiment.period)
+
+
+def _within(period: Period) -> str:
+    start, end = (f"timestamp {literal(str(bound))}" for bound in period.bounds)
+    return f"coalesce(ts >= {start} and ts < {end}, false)"
+
+
+def _set_aside(experiment: Experiment, shape: LogShape) -> str:
+    """The first reason that applies, or null where the impression counts."""
+    reasons = [("unit_id is null", "null_unit")]
+    if experiment.period is not None:
+        before = experiment.pre_period
+        outside = f"not in_period and not {_within(before)}" if before else "not in_period"
+        reasons += [("time_ms is null", "null_time"), (outside, "outside_period")]
+    if shape.names_variant and experiment.assignment is None and shape.exposures is None:
+        known = ", ".join(literal(name) for name in experiment.variants)
+        reasons += [
+            ("in_period and variant is null", "null_variant"),
+            (f"in_period and variant not in ({known})", "unknown_variant"),
+        ]
+    cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
+    return f"case {cases} end"
+
+
+def _clicked(shape: LogShape) -> str:
+    if shape.clicks is None:
+        return "own_click as click, own_dwell_ms as dwell_seen"
+    return "case when a.clicks is null then 0 else 1 end as click, a.dwell_ms as dwell_seen"
+
+
+def _click_join(shape: LogShape) -> str:
+    if shape.clicks is None:
+        return ""
+    return "left join attributed a on " + " and ".join(f"i.{k} = a.{k}" for k in CLICK_KEYS)
+
+
+def has_item_categories(shape: LogShape) -> bool:
+    """Whether categories come from the item log."""
+    return shape.items is not None and "category" in shape.items and "item_id" in shape.impressions
+
+
+def _category(shape: LogShape) -> str:
+    return "coalesce(i.own_category, t.category)" if has_item_categories(shape) else "i.own_category"
+
+
+def _item_join(shape: LogShape) -> str:
+    return "left join items t on i.item_id = t.item_id" if has_item_categories(shape) else ""
+
+
+def _exposure_join(shape: LogShape) -> str:
+    return "join exposed e on i.unit_id = e.unit_id" if shape.exposures is not None else ""
+
+
+def _after_exposure(shape: LogShape) -> str:
+    if shape.exposures is None:
+        return ""
+    return "and (not i.in_period or e.first_ms is null or i.time_ms >= e.first_ms)"

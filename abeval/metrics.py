@@ -1,0 +1,192 @@
+"""What a metric is: its terms, direction, role, and the list that an experiment is judged by."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from abeval.expressions import columns_of, parse_expression
+from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Role, Toward
+
+Kind = Literal["mean", "ratio", "auc", "catalogue"]
+Source = Literal[
+    "unit_day",
+    "page_views",
+    "served_ranking",
+    "category_diversity",
+    "sessions",
+    "gauc",
+    "auc",
+    "catalogue",
+]
+Need = Literal[
+    "unit", "ts", "click", "dwell", "request_id", "item_id", "position", "score", "category"
+]
+
+@dataclass(frozen=True)
+class Direction:
+    """Which way is better: up, down, or toward a value.
+
+    Example:
+        >>> str(Direction(toward=1.0)), Direction(sign=-1).label
+        ('toward 1', 'decrease')
+    """
+
+    sign: Literal[1, -1] = 1
+    toward: float | None = None
+
+    @property
+    def label(self) -> str:
+        """`increase`, `decrease` or `toward VALUE`."""
+        if self.toward is not None:
+            return f"toward {self.toward:g}"
+        return "increase" if self.sign > 0 else "decrease"
+
+    def __str__(self) -> str:
+        return self.label
+
+
+INCREASE = Direction(sign=1)
+DECREASE = Direction(sign=-1)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The worst harm a guardrail may do: a fraction of control, or in the metric's own unit."""
+
+    size: float
+    relative: bool
+
+
+@dataclass(frozen=True)
+class RowTerm:
+    """A row-level expression over the impression, summed by the engine as an integer.
+
+    Attributes:
+        expression: SQL over the columns of an impression.
+        scale: What one counted unit is worth: the value is the sum times this.
+        resolution: None where the expression is an integer as it stands; otherwise it is
+            rounded to whole multiples of this before the sum, so that no order of summing matters.
+    """
+
+    expression: str
+    scale: float = 1.0
+    resolution: float | None = None
+
+
+@dataclass(frozen=True)
+class ColumnTerm:
+    """A summable integer column of the metric's source query."""
+
+    column: str
+    scale: float = 1.0
+
+
+Term = RowTerm | ColumnTerm
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric with its definition, and how this experiment judges it.
+
+    Attributes:
+        name: Its id.
+        kind: `mean` (a sum per unit), `ratio` (sum over sum), `auc`, or `catalogue`.
+        formula: In words, as a reader would check it.
+        unit: Of the value, empty for a pure number.
+        direction: Which way is better.
+        role: `goal`, `guardrail` or `diagnostic`.
+        source: The query that its per-unit values come from.
+        value: Numerator, or the value of a mean; None for catalogue metrics.
+        per: Denominator of a ratio; None for a mean, whose denominator is the units.
+        needs: What the log must have.
+        left_out: What the definition leaves out, in words, and the term that counts it.
+        margin: Of a guardrail, or of an equivalence.
+    """
+
+    name: str
+    kind: Kind
+    formula: str
+    unit: str = ""
+    direction: Direction = INCREASE
+    role: Role = "diagnostic"
+    source: Source = "unit_day"
+    value: Term | None = None
+    per: Term | None = None
+    needs: frozenset[Need] = frozenset()
+    left_out: tuple[tuple[str, Term], ...] = ()
+    margin: Margin | None = None
+
+
+def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
+    """The terms of a metric that are summed over impressions."""
+    counted = (term for _, term in metric.left_out)
+    return tuple(t for t in (metric.value, metric.per, *counted) if isinstance(t, RowTerm))
+
+
+def chosen_metrics(experiment: Experiment, builtin: dict[str, Metric]) -> tuple[Metric, ...]:
+    """The metrics of the scorecard, in the order of the file, as the file wants them judged.
+
+    A file that lists none gets every built-in metric, CTR as the goal.
+    """
+    if not experiment.metrics:
+        return tuple(builtin.values())
+    return tuple(_chosen(choice, builtin) for choice in experiment.metrics)
+
+
+def _chosen(choice: MetricChoice, builtin: dict[str, Metric]) -> Metric:
+    metric = _own(choice) if choice.is_own else builtin[choice.name]
+    return replace(
+        metric,
+        role=choice.role or metric.role,
+        direction=_direction(choice, metric.direction),
+        unit=metric.unit if choice.unit is None else choice.unit,
+        margin=_margin(choice),
+    )
+
+
+def _own(choice: MetricChoice) -> Metric:
+    """The user's own metric: a mean of `value` per unit, or `numerator` over `denominator`."""
+    if choice.value is not None:
+        value, per, formula = choice.value, None, f"Σ {choice.value} / units"
+    else:
+        value, per = str(choice.numerator), str(choice.denominator)
+        formula = f"Σ {value} / Σ {per}"
+    term = RowTerm(value, choice.resolution, choice.resolution)
+    under = None if per is None else RowTerm(per, choice.resolution, choice.resolution)
+    kind: Kind = "mean" if under is None else "ratio"
+    read = {c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))}
+    needs = frozenset(_NEEDED_BY[column] for column in read if column in _NEEDED_BY)
+    return Metric(choice.name, kind, formula, role="goal", value=term, per=under, needs=needs)
+
+
+_NEEDED_BY: dict[str, Need] = {
+    "click": "click",
+    "dwell": "dwell",
+    "dwell_ms": "dwell",
+    "score": "score",
+    "position": "position",
+    "category": "category",
+    "request_id": "request_id",
+    "item_id": "item_id",
+}
+
+
+def _direction(choice: MetricChoice, default: Direction) -> Direction:
+    match choice.direction:
+        case None:
+            return default
+        case Toward(toward=value):
+            return Direction(toward=value)
+        case "increase":
+            return INCREASE
+        case "decrease":
+            return DECREASE
+
+
+def _margin(choice: MetricChoice) -> Margin | None:
+    match choice.margin:
+        case None:
+            return None
+        case AbsoluteMargin(absolute=size):
+            return Margin(size, relative=False)
+        case float(size):
+            return Margin(size, relative=True)

@@ -1,0 +1,125 @@
+"""What a request shows: the list of the served model, both models' scores, and who would click.
+
+Both models' lists are made for every request, so that the clicks expected under either are known
+for the very same requests; only the served one is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.simulate.plan import LIST_LENGTH
+from abeval.simulate.visits import Bools, Requests
+from abeval.simulate.world import Catalogue, Floats, Ints, Users
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+POSITION_BIAS = np.arange(1, LIST_LENGTH + 1) ** -0.6
+
+_MEAN_APPEAL = -1.82
+_APPEAL_SPREAD = 0.98
+_OWN_SPREAD = 0.7
+_FAVOURITE = 0.8
+_DEVICE_EFFECT = np.array([0.05, 0.0, -0.15])
+# Noise in the ranking that keeps position and score from being one and the same.
+_EXPLORATION = 0.5
+_SCORE_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A ranking model: it sees an item's appeal through noise, and says how likely a click is.
+
+    ``exposure`` is what a mean position is worth on the model's own lists, which makes its scores
+    add up to about the clicks that they get.
+    """
+
+    noise: float
+    exposure: float
+
+    def see(self, appeal: Floats, rng: np.random.Generator) -> Floats:
+        """The expected appeal given the model's noisy view of it."""
+        trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
+        view = appeal + self.noise * rng.standard_normal(appeal.shape)
+        return _MEAN_APPEAL + trust * (view - _MEAN_APPEAL)
+
+    def score(self, seen: Floats) -> Floats:
+        """The click probability; uncertainty pulls a mean of logits toward one half."""
+        trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
+        unseen = _APPEAL_SPREAD**2 * (1 - trust)
+        chance = self.exposure * _sigmoid(seen / np.sqrt(1 + np.pi / 8 * unseen))
+        return np.round(chance, _SCORE_DIGITS)
+
+
+BASELINE = Model(noise=1.3, exposure=0.36)
+CANDIDATE = Model(noise=0.8, exposure=0.38)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Lists of some requests, one row a request and one column a position.
+
+    ``expected_clicks`` are those of the requests of the test period under either model, if all of
+    them had been served by it.
+    """
+
+    item: Ints
+    score_baseline: Floats
+    score_candidate: Floats
+    clicked: Bools
+    expected_clicks: tuple[float, float]
+
+
+def show(catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.Generator) -> Shown:
+    """Lists and clicks of some requests."""
+    pool = catalogue.draw_pools(rng, len(requests.user))
+    appeal = _appeal(catalogue, users, requests, pool, rng)
+    seen = BASELINE.see(appeal, rng), CANDIDATE.see(appeal, rng)
+    lists = _rank(seen[0], rng), _rank(seen[1], rng)
+    served = np.where(requests.variant[:, None] == 1, lists[1], lists[0])
+    chance = _click_chance(appeal, served)
+    counts = requests.in_test & ~requests.anonymous
+    return Shown(
+        item=catalogue.item_id[_pick(pool, served)],
+        score_baseline=BASELINE.score(_pick(seen[0], served)),
+        score_candidate=CANDIDATE.score(_pick(seen[1], served)),
+        clicked=(rng.random(chance.shape) < chance) & ~requests.anonymous[:, None],
+        expected_clicks=(_expected(appeal, lists[0], counts), _expected(appeal, lists[1], counts)),
+    )
+
+
+def _appeal(
+    catalogue: Catalogue, users: Users, requests: Requests, pool: Ints, rng: np.random.Generator
+) -> Floats:
+    """How attractive every candidate is to the request's user, as a logit."""
+    per_request = users.readiness[requests.user] + _DEVICE_EFFECT[requests.device]
+    match = catalogue.category[pool] == users.favourite[requests.user][:, None]
+    own = _OWN_SPREAD * rng.standard_normal(pool.shape)
+    level = _MEAN_APPEAL - 0.1 * _FAVOURITE + per_request[:, None]
+    appeal: Floats = level + catalogue.quality[pool] + _FAVOURITE * match + own
+    return appeal
+
+
+def _rank(seen: Floats, rng: np.random.Generator) -> Ints:
+    key = seen + _EXPLORATION * rng.standard_normal(seen.shape)
+    return np.argsort(-key, axis=1)[:, :LIST_LENGTH]
+
+
+def _pick(values: NDArray[Number], chosen: Ints) -> NDArray[Number]:
+    return np.take_along_axis(values, chosen, axis=1)
+
+
+def _click_chance(appeal: Floats, chosen: Ints) -> Floats:
+    return POSITION_BIAS * _sigmoid(_pick(appeal, chosen))
+
+
+def _expected(appeal: Floats, chosen: Ints, counts: Bools) -> float:
+    return float(_click_chance(appeal[counts], chosen[counts]).sum())
+
+
+def _sigmoid(logit: Floats) -> Floats:
+    return 1 / (1 + np.exp(-logit))

@@ -1,0 +1,90 @@
+"""What is simulated: sizes that follow from the number of impressions, dates, and rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import date
+from typing import ClassVar
+
+from abeval.errors import ExperimentError
+
+DEFAULT_IMPRESSIONS = 200_000
+LEAST_IMPRESSIONS = 5_000
+LIST_LENGTH = 20
+POOL = 40
+
+PRE_START = date(2026, 9, 7)
+START = date(2026, 9, 14)
+END = date(2026, 9, 28)
+DAY_MS = 86_400_000
+PRE_DAYS = (START - PRE_START).days
+DAYS = (END - PRE_START).days
+
+NAME = "sample"
+VARIANTS = ("control", "treatment")
+# From here on this name splits users evenly whatever their number, as most but not all ids do.
+FIRST_USER = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class DirtRates:
+    """How much of each kind of dirt a log gets, as shares of what they are drawn from."""
+
+    duplicate_impressions: float = 0.005
+    null_score_impressions: float = 0.0005
+    null_user_requests: float = 0.002
+    crossover_users: float = 0.003
+    orphan_clicks: float = 0.004
+    late_clicks: float = 0.003
+    duplicate_clicks: float = 0.004
+    null_dwell_clicks: float = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One simulation, fixed by its size and seed.
+
+    Args:
+        impressions: impressions before duplicates are added, pre-period included; cut to whole
+            requests of 20.
+        seed: same seed, same rows.
+
+    >>> plan = Plan(200_000)
+    >>> plan.requests, plan.users, plan.items
+    (10000, 3333, 2000)
+    >>> Plan(20_000_000).users
+    500000
+    """
+
+    impressions: int = DEFAULT_IMPRESSIONS
+    seed: int = 7
+    dirt: DirtRates = field(default_factory=DirtRates)
+
+    requests_per_chunk: ClassVar[int] = 50_000
+
+    def __post_init__(self) -> None:
+        """Refuse a log too small to hold one of everything."""
+        if self.impressions < LEAST_IMPRESSIONS:
+            raise ExperimentError(
+                f"{self.impressions:,} impressions are too few to simulate",
+                hint=f"ask for at least {LEAST_IMPRESSIONS:,}",
+            )
+        if self.seed < 0:
+            raise ExperimentError(f"seed {self.seed} is negative", hint="use 0 or more")
+
+    @property
+    def requests(self) -> int:
+        """Requests, each a list of 20."""
+        return self.impressions // LIST_LENGTH
+
+    @property
+    def users(self) -> int:
+        """Users; the longer the log, the longer its tail of people who came once."""
+        decades = math.log10(self.impressions / DEFAULT_IMPRESSIONS)
+        return round(self.requests / min(3.0, max(2.0, 3 - decades / 2)))
+
+    @property
+    def items(self) -> int:
+        """Items in the catalogue, a multiple of the pool that a list is picked from."""
+        return POOL * min(2_500, max(10, self.impressions // 4_000))

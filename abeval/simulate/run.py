@@ -1,0 +1,127 @@
+"""The simulation from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from abeval.simulate import files
+from abeval.simulate.dirt import Clicks, RowDirt, draw_dwell, draw_row_dirt, soil_clicks
+from abeval.simulate.lists import Shown, show
+from abeval.simulate.plan import DEFAULT_IMPRESSIONS, LIST_LENGTH, Plan
+from abeval.simulate.template import EXPERIMENT
+from abeval.simulate.truth import Truth, tell_truth
+from abeval.simulate.visits import Requests, draw_requests
+from abeval.simulate.world import Catalogue, Ints, Users, draw_catalogue, draw_users
+
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    directory: Path | str,
+    impressions: int = DEFAULT_IMPRESSIONS,
+    seed: int = 7,
+    progress: Progress | None = None,
+) -> Truth:
+    """Write the logs of an A/B test whose outcome is known.
+
+    Two ranking models serve lists of 20 for two weeks after a week in which the baseline served
+    everybody. The folder gets ``impressions/*.parquet``, ``clicks.parquet``, ``items.parquet``,
+    ``experiment.toml`` and ``truth.json``.
+
+    Args:
+        directory: where to; made if need be. An earlier simulation in it is replaced.
+        impressions: how many, pre-period included, before duplicates are added.
+        seed: the same seed gives the same rows.
+        progress: called with impressions done and impressions asked for, now and then.
+
+    Raises:
+        ExperimentError: the size or the folder cannot be used.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     truth = simulate(folder, impressions=10_000)
+    >>> truth.rows["impressions"], truth.dirt["duplicate_impressions"]
+    (10050, 50)
+    """
+    plan = Plan(impressions, seed)
+    with files.filled_folder(Path(directory)) as folder:
+        truth = _Simulation.begin(plan, folder).run(progress or (lambda done, total: None))
+        (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
+        truth.write(folder / "truth.json")
+    return truth
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    plan: Plan
+    folder: Path
+    users: Users
+    catalogue: Catalogue
+    requests: Requests
+    dirt: RowDirt
+    streams: list[np.random.Generator]
+
+    @classmethod
+    def begin(cls, plan: Plan, folder: Path) -> _Simulation:
+        # A stream of random numbers for each step keeps one step's changes out of the others.
+        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(6)]
+        users = draw_users(plan, streams[0])
+        requests = draw_requests(plan, users, streams[1])
+        catalogue = draw_catalogue(plan, streams[2])
+        return cls(
+            plan=plan,
+            folder=folder,
+            users=users,
+            catalogue=catalogue,
+            requests=requests,
+            dirt=draw_row_dirt(plan, requests, streams[3]),
+            streams=streams[4:],
+        )
+
+    def run(self, progress: Progress) -> Truth:
+        files.write_items(self.folder / "items.parquet", self.catalogue)
+        clicks, expected = self._serve(progress)
+        dirty = soil_clicks(self.plan, self.requests, self.dirt, clicks, self.streams[1])
+        total = self.plan.requests * LIST_LENGTH
+        files.write_clicks(self.folder / "clicks.parquet", dirty.clicks, total)
+        return tell_truth(self.plan, self.requests, self.dirt, dirty, expected)
+
+    def _serve(self, progress: Progress) -> tuple[Clicks, tuple[float, float]]:
+        """Write all impressions; the clicks on them, and those expected under either model."""
+        (self.folder / "impressions").mkdir()
+        clicks, expected = [], []
+        for number, part in enumerate(self._parts()):
+            shown = show(self.catalogue, self.users, self.requests[part], self.streams[0])
+            self._write(number, part, shown)
+            clicks.append(self._clicks(part, shown))
+            expected.append(shown.expected_clicks)
+            progress(part.stop * LIST_LENGTH, self.plan.requests * LIST_LENGTH)
+        control, treatment = np.sum(expected, axis=0)
+        return Clicks.joined(clicks), (float(control), float(treatment))
+
+    def _parts(self) -> Iterator[slice]:
+        step = self.plan.requests_per_chunk
+        for first in range(0, self.plan.requests, step):
+            yield slice(first, min(first + step, self.plan.requests))
+
+    def _write(self, number: int, part: slice, shown: Shown) -> None:
+        path = self.folder / "impressions" / f"part-{number:03d}.parquet"
+        requests, countries = self.requests[part], self.users.country
+        files.write_impressions(path, requests, countries, part.start, shown, self.dirt)
+
+    def _clicks(self, part: slice, shown: Shown) -> Clicks:
+        row, place = np.nonzero(shown.clicked)
+        row += part.start
+        at = self.requests.at[row] + _delays(len(row), self.streams[0])
+        patience = self.users.patience[self.requests.user[row]]
+        return Clicks(row * LIST_LENGTH + place, at, draw_dwell(patience, self.streams[0]))
+
+
+def _delays(n: int, rng: np.random.Generator) -> Ints:
+    """Seconds to minutes from an impression to its click, in ms."""
+    seconds = 1 + rng.lognormal(np.log(20), 1.1, n)
+    return (1000 * np.minimum(seconds, 1800)).astype(np.int64)

@@ -1,0 +1,271 @@
+"""CUPED: pre-period covariates take out variance that the treatment cannot have caused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from abeval.stats import effects
+from abeval.stats.moments import Moments
+from abeval.stats.ratios import gradient, quadratic
+from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+
+
+class PrePeriod(NamedTuple):
+    """A pre-period covariate as two columns, both of which go in as covariates.
+
+    Attributes:
+        value: The covariate, zero for units without a pre-period.
+        missing: One for units without a pre-period.
+    """
+
+    value: NDArray[np.float64]
+    missing: NDArray[np.float64]
+
+
+def pre_period(values: ArrayLike) -> PrePeriod:
+    """Give units without a pre-period (NaN) a stratum of their own.
+
+    With the indicator beside it the coefficient of the value is that of the units that have
+    one, and new units are compared with new units; zero alone would call them inactive.
+
+    Args:
+        values: Covariate per unit, shape (n,), NaN where the unit was not seen before.
+
+    Example:
+        >>> p = pre_period([3.0, float("nan")])
+        >>> p.value.tolist(), p.missing.tolist()
+        ([3.0, 0.0], [0.0, 1.0])
+    """
+    column = np.asarray(values, dtype=np.float64)
+    missing = np.isnan(column)
+    return PrePeriod(np.where(missing, 0.0, column), missing.astype(np.float64))
+
+
+def mean(
+    control: Moments,
+    treatment: Moments,
+    alpha: float = 0.05,
+    theta: Sequence[float] | None = None,
+) -> Adjusted:
+    """Difference in means adjusted by one or several covariates (Deng et al. 2013).
+
+    Y* = Y − θ'(X − X̄), θ = Σxx⁻¹Σxy over both variants together, then Welch.
+
+    Args:
+        control: Moments of (y, covariate, …) of the control.
+        treatment: Moments of the same variables of the treatment.
+        alpha: Error rate of test and interval.
+        theta: Coefficients to use instead, such as those of more than two variants together.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_variance`.
+
+    Example:
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> a = mean(control, treatment)
+        >>> round(a.effect.difference, 4), round(a.variance_removed, 4)
+        (1.0316, 0.8737)
+    """
+    return _adjust(control, treatment, _mean_arm, alpha, theta)
+
+
+def ratio(
+    control: Moments,
+    treatment: Moments,
+    alpha: float = 0.05,
+    theta: Sequence[float] | None = None,
+) -> Adjusted:
+    """Ratio metric adjusted by the same ratio in the pre-period.
+
+    Both ratios are linearised (Deng et al. 2013, appendix B; Deng et al. 2018): θ at the
+    pooled means, variances at each variant's own. A unit without a pre-period enters with
+    zero over zero, which is the linearised mean.
+
+    Args:
+        control: Moments of (numerator, denominator, pre-numerator, pre-denominator, …);
+            any further variables are plain covariates.
+        treatment: Moments of the same variables of the treatment.
+        alpha: Error rate of test and interval.
+        theta: Coefficients to use instead.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+
+    Example:
+        >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0], [5, 4, 6, 5])
+        >>> treatment = Moments.of([2, 1, 3, 1], [4, 6, 6, 5], [2, 1, 2, 1], [5, 6, 6, 4])
+        >>> a = ratio(control, treatment)
+        >>> round(a.effect.difference, 4), round(a.unadjusted.difference, 4)
+        (0.0647, 0.1333)
+    """
+    return _adjust(control, treatment, _ratio_arm, alpha, theta)
+
+
+def ratio_with(
+    control: Moments,
+    treatment: Moments,
+    alpha: float = 0.05,
+    theta: Sequence[float] | None = None,
+) -> Adjusted:
+    """Ratio metric adjusted by any covariates, none of them a ratio.
+
+    Args:
+        control: Moments of (numerator, denominator, covariate, …) of the control.
+        treatment: Moments of the same variables of the treatment.
+        alpha: Error rate of test and interval.
+        theta: Coefficients to use instead.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+
+    Example:
+        >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])
+        >>> treatment = Moments.of([2, 1, 3, 1], [4, 6, 6, 5], [2, 1, 2, 1])
+        >>> round(ratio_with(control, treatment).effect.difference, 4)
+        0.0483
+    """
+    return _adjust(control, treatment, _ratio_with_arm, alpha, theta)
+
+
+def theta_mean(*variants: Moments) -> tuple[float, ...]:
+    """Coefficients of `mean`, pooled over any number of variants.
+
+    Example:
+        >>> theta_mean(Moments.of([1, 2], [2, 4]), Moments.of([3, 4], [6, 8]))
+        (0.5,)
+    """
+    return _theta(_mean_arm(_total(variants)).covariance)
+
+
+def theta_ratio(*variants: Moments) -> tuple[float, ...]:
+    """Coefficients of `ratio`, pooled over any number of variants.
+
+    Example:
+        >>> one = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 1], [4, 5, 6, 5])
+        >>> round(theta_ratio(one, one)[0], 12)
+        1.0
+    """
+    return _theta(_ratio_arm(_total(variants)).covariance)
+
+
+def theta_ratio_by_variant(*variants: Moments) -> tuple[float, ...]:
+    """Coefficients of `ratio` from the sum of each variant's own covariances.
+
+    Example:
+        >>> one = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 1], [4, 5, 6, 5])
+        >>> round(theta_ratio_by_variant(one, one)[0], 12)
+        1.0
+    """
+    return _theta(np.sum([_ratio_arm(variant).covariance for variant in variants], axis=0))
+
+
+def theta_ratio_with(*variants: Moments) -> tuple[float, ...]:
+    """Coefficients of `ratio_with`, pooled over any number of variants.
+
+    Example:
+        >>> one = Moments.of([1, 0, 2, 1], [5, 5, 5, 5], [1, 0, 2, 1])
+        >>> round(theta_ratio_with(one, one)[0], 12)
+        0.2
+    """
+    return _theta(_ratio_with_arm(_total(variants)).covariance)
+
+
+class _Arm(NamedTuple):
+    """A metric linearised: value and covariates with their covariance between units."""
+
+    value: float
+    covariates: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    n: int
+
+
+def _arm(
+    moments: Moments, rows: list[NDArray[np.float64]], value: float, covariates: list[float]
+) -> _Arm:
+    """Covariance of linear combinations of the variables, one per row."""
+    jacobian = np.array(rows)
+    covariance = jacobian @ moments.covariance @ jacobian.T
+    # What rounding leaves of an exactly constant combination must not be divided by.
+    varies = [quadratic(row, moments.covariance) > 0 for row in rows]
+    covariance *= np.outer(varies, varies)
+    return _Arm(value, np.array(covariates), covariance, moments.n)
+
+
+def _mean_arm(moments: Moments) -> _Arm:
+    rows = list(np.eye(moments.mean.size))
+    return _arm(moments, rows, float(moments.mean[0]), moments.mean[1:].tolist())
+
+
+def _ratio_arm(moments: Moments) -> _Arm:
+    m = moments.mean
+    rows = [gradient(m, 0, 1), gradient(m, 2, 3), *np.eye(m.size)[4:]]
+    return _arm(moments, rows, float(m[0] / m[1]), [float(m[2] / m[3]), *m[4:].tolist()])
+
+
+def _ratio_with_arm(moments: Moments) -> _Arm:
+    m = moments.mean
+    rows = [gradient(m, 0, 1), *np.eye(m.size)[2:]]
+    return _arm(moments, rows, float(m[0] / m[1]), m[2:].tolist())
+
+
+def _total(variants: Sequence[Moments]) -> Moments:
+    if not variants:
+        raise Refusal("too_few_units", "coefficients need at least one variant")
+    total = variants[0]
+    for variant in variants[1:]:
+        total += variant
+    return total
+
+
+def _theta(covariance: NDArray[np.float64]) -> tuple[float, ...]:
+    """Σxx⁻¹Σxy; a covariate that is constant or a copy of others adds nothing."""
+    scale = np.sqrt(np.diag(covariance)[1:])
+    scale[scale == 0] = 1.0
+    correlation = covariance[1:, 1:] / np.outer(scale, scale)
+    inverse = np.linalg.pinv(correlation, rcond=1e-10, hermitian=True)
+    return tuple((inverse @ (covariance[1:, 0] / scale) / scale).tolist())
+
+
+def _adjust(
+    control: Moments,
+    treatment: Moments,
+    arm: Callable[[Moments], _Arm],
+    alpha: float,
+    theta: Sequence[float] | None,
+) -> Adjusted:
+    pooled, arms = arm(control + treatment), (arm(control), arm(treatment))
+    coefficients = _theta(pooled.covariance) if theta is None else tuple(map(float, theta))
+    weights = np.array([1.0, *(-t for t in coefficients)])
+    raw = [_estimate(one, weights[:1], pooled) for one in arms]
+    unadjusted = effects.compare(raw[0], raw[1], alpha, "unadjusted_t")
+    effect = effects.compare(
+        _estimate(arms[0], weights, pooled), _estimate(arms[1], weights, pooled), alpha, "cuped_t"
+    )
+    covariance = -float(weights @ arms[0].covariance[0]) / arms[0].n
+    removed = variance_removed(effect, unadjusted)
+    return Adjusted(effect, unadjusted, coefficients, removed, raw[0], raw[1], covariance)
+
+
+def _estimate(arm: _Arm, weights: NDArray[np.float64], pooled: _Arm) -> Estimate:
+    """The arm with the first weights.size − 1 covariates moved to their pooled values."""
+    k = weights.size
+    shift = float(weights[1:] @ (arm.covariates - pooled.covariates)[: k - 1])
+    variance = quadratic(weights, arm.covariance[:k, :k]) / arm.n
+    return Estimate(arm.value + shift, variance, arm.n, float(arm.n - 1))
+
+
+def variance_removed(adjusted: Effect, unadjusted: Effect) -> float:
+    """Share of the variance of the difference that an adjustment took out.
+
+    Example:
+        >>> e = effects.from_difference(1, 2, 1, 1.0)
+        >>> variance_removed(e._replace(se=0.5), e)
+        0.75
+    """
+    return 1 - math.pow(adjusted.se / unadjusted.se, 2)

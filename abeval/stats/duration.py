@@ -1,0 +1,69 @@
+"""How many days a test needs, from the traffic observed so far."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from abeval.stats.records import Refusal
+
+
+def days_for_units(cumulative: Sequence[float], needed: float) -> float:
+    """Days until enough distinct units are in, from those seen up to each observed day.
+
+    Past the observed days their last week's growth goes on, as a power of time: returning
+    units make it slower than linear.
+
+    Args:
+        cumulative: Distinct units up to and with each day, from the first.
+        needed: Units wanted.
+
+    Raises:
+        Refusal: `too_few_units` below two days; `not_applicable` when units no longer grow.
+
+    Example:
+        >>> days_for_units([100, 180, 250], 180), days_for_units([100, 200, 400], 800)
+        (2.0, 6.0)
+    """
+    return _days(cumulative, needed)
+
+
+def days_for_se(ses: Sequence[float], wanted: float) -> float:
+    """Days until the difference has a wanted standard error, from that of each observed day.
+
+    Information is 1/se², which takes account of returning units and of their growing
+    variance; a wanted `mde` is `mde / mde_from_se(1.0)` as a standard error.
+
+    Args:
+        ses: Standard error of the difference with the data up to each day, from the first.
+        wanted: Standard error wanted.
+
+    Raises:
+        Refusal: `too_few_units` below two days; `zero_variance` for one of zero;
+            `not_applicable` when information no longer grows.
+
+    Example:
+        >>> round(days_for_se([0.2, 0.1414213562, 0.1154700538], 0.1), 4)
+        4.0
+    """
+    if not (min(ses, default=1.0) > 0 and wanted > 0):
+        raise Refusal("zero_variance", "standard errors must be positive")
+    return _days([se**-2 for se in ses], wanted**-2)
+
+
+def _days(information: Sequence[float], needed: float) -> float:
+    reached = [day for day, value in enumerate(information, 1) if value >= needed]
+    if reached:
+        return float(reached[0])
+    if len(information) < 2:
+        raise Refusal("too_few_units", "growth shows from two days on")
+    # The last week, on logarithms: information ~ day^b, and b never above 1 for long.
+    days = np.arange(1, len(information) + 1)[-7:]
+    values = np.asarray(information, dtype=np.float64)[-7:]
+    if not values.min() > 0:
+        raise Refusal("not_applicable", "no units on some of the last days")
+    slope = min(float(np.polyfit(np.log(days), np.log(values), 1)[0]), 1.0)
+    exponent = math.log(needed / values[-1]) / slope if slope > 0 else math.inf
+    if exponent > 20:
+        raise Refusal("not_applicable", "hardly anything is added any more: no date in sight")
+    return float(days[-1] * math.exp(exponent))

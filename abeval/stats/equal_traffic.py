@@ -1,0 +1,213 @@
+"""Sets of hash groups that hold equal traffic: the machinery under `abeval.stats.catalogue`."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Functional = Literal["coverage", "gini", "entropy"]
+
+CHUNK = 64
+"""Sets of groups whose item totals are held in memory at once."""
+
+
+class Arm(NamedTuple):
+    """One variant's counts.
+
+    Attributes:
+        counts: Units or impressions, shape (items, groups).
+        units: Units per group, shape (groups,).
+    """
+
+    counts: NDArray[np.float32]
+    units: Floats
+
+
+def column_gini(totals: NDArray[np.floating], catalogue_size: int) -> Floats:
+    """Gini of every column; items beyond the rows are zeros, which sort first."""
+    ranked = np.sort(np.ascontiguousarray(totals.T), axis=1)
+    first = catalogue_size - ranked.shape[1] + 1
+    rank = 2.0 * np.arange(first, catalogue_size + 1) - catalogue_size - 1
+    weights = (rank / catalogue_size).astype(ranked.dtype)
+    return np.asarray(ranked @ weights, dtype=float) / _shown(ranked.sum(axis=1, dtype=float))
+
+
+def _shown(sums: Floats) -> Floats:
+    if np.any(sums == 0):
+        raise Refusal("too_few_units", "a set of groups was shown nothing; cut fewer groups")
+    return sums
+
+
+def column_entropy(totals: NDArray[np.floating]) -> Floats:
+    """Entropy of every column, in nats."""
+    sums = _shown(totals.sum(axis=0, dtype=float))
+    spread = np.sum(totals * np.log(np.maximum(totals, 1.0)), axis=0, dtype=float)
+    return np.asarray(np.log(sums) - spread / sums, dtype=float)
+
+
+def _covered(totals: NDArray[np.floating], units: Floats, at: Floats, size: int) -> Floats:
+    """Rarefied coverage of every column, by a table of the chance that an item is missed."""
+    return np.array(
+        [
+            _rarefied(column, float(have), float(want)) / size
+            for column, have, want in zip(totals.T, units, at, strict=True)
+        ]
+    )
+
+
+def _rarefied(shown: NDArray[np.floating], units: float, at: float) -> float:
+    if at >= units:
+        return float(np.count_nonzero(shown))
+    # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), below 1e-17 from some u on.
+    length = int(min(units - at, np.ceil(-40.0 / np.log1p(-at / units)))) + 1
+    step = np.arange(length)
+    factors = np.maximum(units - at - step, 0.0) / (units - step)
+    seen = 1.0 - np.concatenate(([1.0], np.cumprod(factors)))
+    return float(np.sum(seen[np.minimum(shown, length).astype(np.int64)]))
+
+
+def _evaluate(
+    arm: Arm, selection: Floats, functional: Functional, size: int, at: Floats | None = None
+) -> Floats:
+    """The functional on every set of groups, one set per column of `selection`."""
+    parts = []
+    for start in range(0, selection.shape[1], CHUNK):
+        chosen = selection[:, start : start + CHUNK]
+        totals = arm.counts @ chosen.astype(np.float32)
+        if functional == "gini":
+            parts.append(column_gini(totals, size))
+        elif functional == "entropy":
+            parts.append(column_entropy(totals))
+        else:
+            have = arm.units @ chosen
+            want = have if at is None else at[start : start + CHUNK]
+            parts.append(_covered(totals, have, want, size))
+    return np.concatenate(parts)
+
+
+def _windows(order: Integers, length: int, groups: int) -> Floats:
+    """Sets of `length` groups, consecutive in `order` read as a circle, every group about as often.
+
+    Shape (groups, sets): half-overlapping windows, or the one window that holds all.
+    """
+    total = len(order)
+    sets = 1 if length >= total else min(total, 2 * -(-total // length))
+    starts = np.floor(np.arange(sets) * total / sets).astype(np.int64)
+    member = order[(starts[:, None] + np.arange(min(length, total))) % total]
+    selection = np.zeros((groups, sets))
+    np.put_along_axis(selection, member.T, 1.0, axis=0)
+    return selection
+
+
+class _Plan(NamedTuple):
+    """Columns to evaluate and how to average them into one value."""
+
+    selection: Floats
+    weights: Floats
+
+
+def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
+    """Sets of groups holding `at` units on average.
+
+    Between two whole numbers of groups values are interpolated in one over the number, in which
+    the bias of Gini and entropy is linear.
+    """
+    groups, total = len(arm.units), len(order)
+    exact = min(float(total), at / (arm.units[order].sum() / total))
+    low = max(1, int(np.floor(exact)))
+    below = _windows(order, low, groups)
+    if exact - low < 1e-9:
+        return _Plan(below, np.full(below.shape[1], 1 / below.shape[1]))
+    above = _windows(order, low + 1, groups)
+    share = (1 / low - 1 / exact) / (1 / low - 1 / (low + 1))
+    weights = np.concatenate(
+        [
+            np.full(below.shape[1], (1 - share) / below.shape[1]),
+            np.full(above.shape[1], share / above.shape[1]),
+        ]
+    )
+    return _Plan(np.hstack([below, above]), weights)
+
+
+def _values(
+    arm: Arm, at: Floats, orders: list[Integers], functional: Functional, size: int
+) -> Floats:
+    """One variant's value at `at` units, for every subset of groups listed in `orders`."""
+    if functional == "coverage":
+        selection = np.zeros((len(arm.units), len(orders)))
+        for column, order in enumerate(orders):
+            selection[order, column] = 1.0
+        return _evaluate(arm, selection, functional, size, at)
+    plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
+    values = _evaluate(arm, np.hstack([p.selection for p in plans]), functional, size)
+    weighted = values * np.concatenate([p.weights for p in plans])
+    ends = np.cumsum([len(p.weights) for p in plans])
+    return np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])))
+
+
+def at_equal_traffic(
+    control: Arm, treatment: Arm, order: Integers, functional: Functional, size: int
+) -> tuple[float, float]:
+    """Both variants' values at the smaller one's units."""
+    at = np.array([min(control.units.sum(), treatment.units.sum())])
+    first, second = (_values(arm, at, [order], functional, size) for arm in (control, treatment))
+    return float(first[0]), float(second[0])
+
+
+def left_out(
+    control: Arm, treatment: Arm, order: Integers, functional: Functional, size: int
+) -> Floats:
+    """The difference without each group in turn, shape (groups,)."""
+    orders = [order[order != group] for group in range(len(order))]
+    units = [arm.units.sum() - arm.units for arm in (control, treatment)]
+    at = np.minimum(*units)
+    return _values(treatment, at, orders, functional, size) - _values(
+        control, at, orders, functional, size
+    )
+
+
+def redeals(
+    control: Arm,
+    treatment: Arm,
+    functional: Functional,
+    size: int,
+    permutations: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Null differences, scaled to the observed numbers of units, shape (permutations,) or more."""
+    pooled = Arm(control.counts + treatment.counts, control.units + treatment.units)
+    groups, sizes = len(pooled.units), np.array([control.units.sum(), treatment.units.sum()])
+    length = int(groups * sizes.min() / sizes.sum() + 1e-9)
+    blocks = groups // length
+    deals = -(-permutations // blocks)
+    selection = np.zeros((groups, deals * blocks))
+    for deal in range(deals):
+        member = rng.permutation(groups)[: blocks * length].reshape(blocks, length)
+        np.put_along_axis(selection[:, deal * blocks : (deal + 1) * blocks], member.T, 1.0, axis=0)
+    against_rest = _against_rest(pooled, selection, blocks, functional, size)
+    # A re-deal has the variance of 1/m + 1/rest units, the observed one of 1/n_c + 1/n_t.
+    used = groups if functional == "coverage" else blocks * length
+    redealt = groups / sizes.sum() * (1 / length + 1 / (used - length))
+    scale = np.sqrt(np.sum(1 / sizes) / redealt)
+    finite = np.sqrt((groups - 1) / rng.chisquare(groups - 1, size=len(against_rest)))
+    return np.asarray(against_rest * scale * finite)
+
+
+def _against_rest(
+    pooled: Arm, selection: Floats, blocks: int, functional: Functional, size: int
+) -> Floats:
+    """Every block less what the rest has at the block's traffic, shape (deals * blocks,)."""
+    if functional == "coverage":
+        units = pooled.units @ selection
+        at = np.minimum(units, pooled.units.sum() - units)
+        block, rest = (
+            _evaluate(pooled, s, functional, size, at) for s in (selection, 1 - selection)
+        )
+        return block - rest
+    deals = _evaluate(pooled, selection, functional, size).reshape(-1, blocks)
+    centred = deals - deals.mean(axis=1, keepdims=True)
+    return np.asarray(centred.ravel() * blocks / (blocks - 1))

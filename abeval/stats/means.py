@@ -1,0 +1,100 @@
+"""Difference in means of a value per unit: Welch by default, z and Student beside it."""
+
+import math
+
+from abeval.stats import effects
+from abeval.stats.distributions import Alternative
+from abeval.stats.moments import Moments
+from abeval.stats.records import Effect, Estimate, Refusal
+
+
+def estimate(moments: Moments) -> Estimate:
+    """Mean of variable 0 and its sampling variance s²/n.
+
+    Args:
+        moments: Moments of at least one variable over the units of one variant.
+
+    Raises:
+        Refusal: `too_few_units` below two units.
+
+    Example:
+        >>> e = estimate(Moments.of([1, 2, 3, 4]))
+        >>> e.value, round(e.variance, 6), e.units, e.df
+        (2.5, 0.416667, 4, 3.0)
+    """
+    variance = float(moments.pick(0).covariance[0, 0]) / moments.n
+    return Estimate(float(moments.mean[0]), variance, moments.n, float(moments.n - 1))
+
+
+def welch(
+    control: Moments,
+    treatment: Moments,
+    alpha: float = 0.05,
+    alternative: Alternative = "two-sided",
+) -> Effect:
+    """Difference in means with unequal variances, t with estimated df (Welch 1947).
+
+    Args:
+        control: Moments of the control, variable 0 being the value.
+        treatment: Moments of the treatment.
+        alpha: Error rate of the test and of the interval.
+        alternative: Side of the alternative hypothesis.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_variance`.
+
+    Example:
+        >>> e = welch(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9]))
+        >>> e.difference, round(e.df, 4), round(e.p_value, 4)
+        (2.75, 4.3664, 0.1277)
+    """
+    return effects.compare(estimate(control), estimate(treatment), alpha, "welch_t", alternative)
+
+
+def z(
+    control: Moments,
+    treatment: Moments,
+    alpha: float = 0.05,
+    alternative: Alternative = "two-sided",
+) -> Effect:
+    """Difference in means against the normal distribution, for large samples.
+
+    Arguments and refusals as in `welch`.
+
+    Example:
+        >>> round(z(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9])).p_value, 4)
+        0.0605
+    """
+    return effects.compare(
+        estimate(control)._replace(df=math.inf),
+        estimate(treatment)._replace(df=math.inf),
+        alpha,
+        "z",
+        alternative,
+    )
+
+
+def student(
+    control: Moments,
+    treatment: Moments,
+    alpha: float = 0.05,
+    alternative: Alternative = "two-sided",
+) -> Effect:
+    """Difference in means with one pooled variance (Student 1908).
+
+    Wrong when variances and sizes both differ; `welch` is the one to use. Arguments and
+    refusals as in `welch`, save that one of the two variants may have a single unit.
+
+    Example:
+        >>> e = student(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9]))
+        >>> e.df, round(e.p_value, 4)
+        (6.0, 0.1096)
+    """
+    n_control, n_treatment = control.n, treatment.n
+    df = n_control + n_treatment - 2
+    if min(n_control, n_treatment) < 1 or df < 1:
+        raise Refusal("too_few_units", f"got {n_control} and {n_treatment} units")
+    pooled = float(control.comoment[0, 0] + treatment.comoment[0, 0]) / df
+    se = math.sqrt(pooled * (1 / n_control + 1 / n_treatment))
+    low, high = float(control.mean[0]), float(treatment.mean[0])
+    return effects.from_difference(low, high, high - low, se, df, alpha, "student_t", alternative)

@@ -1,0 +1,212 @@
+"""Two proportions: z-tests and score intervals, on counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from abeval.stats import effects
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
+from abeval.stats.scores import difference_interval, ratio_interval
+
+SingleMethod = Literal["wilson", "beta", "jeffreys", "agresti_coull", "normal"]
+
+
+class Count(NamedTuple):
+    """Units with the property, out of all units of a variant.
+
+    Attributes:
+        successes: Between zero and `units`.
+        units: Units of randomisation. Clicks out of impressions are not a count of units:
+            use `abeval.stats.ratios`.
+    """
+
+    successes: int
+    units: int
+
+
+def estimate(count: Count) -> Estimate:
+    """Share of a variant and its variance p(1 − p)/n.
+
+    Raises:
+        Refusal: `too_few_units` without a unit.
+        ValueError: When the count is negative or above the units.
+
+    Example:
+        >>> estimate(Count(20, 100)).value
+        0.2
+    """
+    p = _share(count)
+    return Estimate(p, p * (1 - p) / count.units, count.units, math.inf)
+
+
+def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+    """Difference tested with one common rate under the null (Pearson's chi-square, rooted).
+
+    The interval is the score interval of Mee (1984), which excludes zero exactly when this
+    test rejects; the usual one from an unpooled standard error may disagree with it.
+
+    Args:
+        control: Count of the control.
+        treatment: Count of the treatment.
+        alpha: Error rate of test and interval.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_variance` when nobody or everybody succeeds.
+
+    Example:
+        >>> e = z_pooled(Count(100, 1000), Count(130, 1000))
+        >>> round(e.statistic, 4), round(e.p_value, 4)
+        (2.1027, 0.0355)
+    """
+    ends = difference_interval(*control, *treatment, two_sided_quantile(alpha))
+    return _score(control, treatment, 1.0, ends, "prop_z_pooled")
+
+
+def z_unpooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+    """Difference with each variant's own variance, and the Wald interval.
+
+    Arguments and refusals as in `z_pooled`.
+
+    Example:
+        >>> e = z_unpooled(Count(100, 1000), Count(130, 1000))
+        >>> round(e.statistic, 4), round(e.low, 4), round(e.high, 4)
+        (2.1051, 0.0021, 0.0579)
+    """
+    return effects.compare(estimate(control), estimate(treatment), alpha, "prop_z_unpooled")
+
+
+def miettinen_nurminen(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+    """Score test and interval of the difference (Miettinen and Nurminen 1985).
+
+    As `z_pooled` with variances times N/(N − 1); keeps its coverage with rare successes.
+    Arguments and refusals as in `z_pooled`.
+
+    Example:
+        >>> e = miettinen_nurminen(Count(1, 50), Count(6, 50))
+        >>> round(e.p_value, 4), round(e.low, 4), round(e.high, 4)
+        (0.0512, -0.0007, 0.2219)
+    """
+    ends = miettinen_nurminen_interval(control, treatment, alpha)
+    return _score(control, treatment, _inflation(control, treatment), ends, "miettinen_nurminen")
+
+
+def miettinen_nurminen_interval(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
+    """Score interval of the difference, also where nobody succeeds and no test is possible.
+
+    Example:
+        >>> low, high = miettinen_nurminen_interval(Count(0, 100), Count(0, 100))
+        >>> round(low, 4), round(high, 4)
+        (-0.0372, 0.0372)
+    """
+    _share(control), _share(treatment)
+    q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
+    return difference_interval(*control, *treatment, q)
+
+
+def miettinen_nurminen_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
+    """Relative effect with the score interval of the ratio (Miettinen and Nurminen 1985).
+
+    Raises:
+        Refusal: `too_few_units`, `control_near_zero` without a success in control.
+
+    Example:
+        >>> lift = miettinen_nurminen_lift(Count(100, 1000), Count(130, 1000))
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.3, 0.0178, 0.6614)
+    """
+    base, share = _share(control), _share(treatment)
+    if base == 0:
+        raise Refusal("control_near_zero", "no success in control: a lift has no meaning")
+    q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
+    low, high = ratio_interval(*control, *treatment, q)
+    return Lift(share / base - 1, low - 1, high - 1, math.isfinite(high), "miettinen_nurminen")
+
+
+def newcombe(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
+    """Hybrid score interval of the difference (Newcombe 1998, method 10).
+
+    Example:
+        >>> low, high = newcombe(Count(100, 1000), Count(130, 1000))
+        >>> round(low, 4), round(high, 4)
+        (0.002, 0.0581)
+    """
+    c, t = _share(control), _share(treatment)
+    q = two_sided_quantile(alpha)
+    below, above = _wilson(control, q), _wilson(treatment, q)
+    low = t - c - math.hypot(t - above.low, below.high - c)
+    return Interval(low, t - c + math.hypot(above.high - t, c - below.low))
+
+
+def agresti_caffo(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
+    """Wald interval after one success and one failure more in each variant (2000).
+
+    Example:
+        >>> low, high = agresti_caffo(Count(100, 1000), Count(130, 1000))
+        >>> round(low, 4), round(high, 4)
+        (0.002, 0.0579)
+    """
+    _share(control), _share(treatment)
+    more = [Count(x + 1, n + 2) for x, n in (control, treatment)]
+    effect = z_unpooled(more[0], more[1], alpha)
+    return Interval(max(effect.low, -1.0), min(effect.high, 1.0))
+
+
+def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson") -> Interval:
+    """Interval of one proportion, as statsmodels has it.
+
+    Args:
+        count: Successes and units.
+        alpha: Error rate.
+        method: `wilson` (1927), `beta` (Clopper and Pearson 1934), `jeffreys`,
+            `agresti_coull` or `normal`.
+
+    Raises:
+        Refusal: `too_few_units`.
+
+    Example:
+        >>> low, high = interval(Count(17, 120))
+        >>> round(low, 4), round(high, 4)
+        (0.0904, 0.2152)
+    """
+    _share(count)
+    q = two_sided_quantile(alpha)
+    if method == "wilson":
+        return _wilson(count, q)
+    from statsmodels.stats.proportion import proportion_confint
+
+    low, high = proportion_confint(count.successes, count.units, alpha, method)
+    return Interval(float(low), float(high))
+
+
+def _share(count: Count) -> float:
+    if count.units < 1:
+        raise Refusal("too_few_units", "a proportion of no units")
+    if not 0 <= count.successes <= count.units:
+        raise ValueError(f"{count.successes} successes of {count.units} units")
+    return count.successes / count.units
+
+
+def _inflation(control: Count, treatment: Count) -> float:
+    total = control.units + treatment.units
+    return total / (total - 1)
+
+
+def _score(
+    control: Count, treatment: Count, inflation: float, ends: Interval, method: str
+) -> Effect:
+    """Score test of no difference, with the interval of the same test turned round."""
+    c, t = _share(control), _share(treatment)
+    common = (control.successes + treatment.successes) / (control.units + treatment.units)
+    spread = common * (1 - common) * (1 / control.units + 1 / treatment.units)
+    effect = effects.from_difference(c, t, t - c, math.sqrt(spread * inflation), method=method)
+    return effect._replace(low=ends.low, high=ends.high)
+
+
+def _wilson(count: Count, q: float) -> Interval:
+    x, n = count
+    centre, half = x + q * q / 2, q * math.sqrt(x * (n - x) / n + q * q / 4)
+    # The ends at no success and at all are exact, where rounding would pass them.
+    low = 0.0 if x == 0 else (centre - half) / (n + q * q)
+    return Interval(low, 1.0 if x == n else (centre + half) / (n + q * q))

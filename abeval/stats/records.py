@@ -1,0 +1,124 @@
+"""What the statistics take and give: plain frozen records, and the one way they refuse."""
+
+from typing import Literal, NamedTuple
+
+RefusalReason = Literal[
+    "too_few_units",
+    "zero_variance",
+    "control_near_zero",
+    "not_finite",
+    "zero_denominator",
+    "inconsistent",
+    "not_applicable",
+]
+
+
+class Refusal(ValueError):  # noqa: N818 (it is an answer, not a fault)
+    """A number that cannot be had, and why.
+
+    Attributes:
+        reason: A stable code from `RefusalReason`, for programs.
+
+    Example:
+        >>> raise Refusal("too_few_units", "a variance needs at least two units, got 1")
+        Traceback (most recent call last):
+        abeval.stats.records.Refusal: a variance needs at least two units, got 1
+    """
+
+    def __init__(self, reason: RefusalReason, message: str) -> None:
+        super().__init__(message)
+        self.reason: RefusalReason = reason
+
+
+class Interval(NamedTuple):
+    """A confidence interval; an end may be infinite, never NaN."""
+
+    low: float
+    high: float
+
+
+class Estimate(NamedTuple):
+    """One variant's value of a metric.
+
+    Attributes:
+        value: The metric in its own unit.
+        variance: Sampling variance of `value` (the squared standard error).
+        units: Units of randomisation behind it.
+        df: Degrees of freedom of `variance`; infinite for z.
+    """
+
+    value: float
+    variance: float
+    units: int
+    df: float
+
+
+class Effect(NamedTuple):
+    """Treatment against control on the metric's own scale, raw sign.
+
+    Attributes:
+        control: Value in control.
+        treatment: Value in treatment.
+        difference: `treatment - control`.
+        se: Standard error of the difference.
+        df: Degrees of freedom of the reference t distribution; infinite for z.
+        low: Lower end of the interval of the difference.
+        high: Upper end.
+        statistic: `difference / se`.
+        p_value: Two-sided unless the function says otherwise.
+        log10_p_value: Base-10 logarithm of the p-value, exact where `p_value` underflows.
+        method: Id of the method, such as `welch_t` or `delta_t`.
+    """
+
+    control: float
+    treatment: float
+    difference: float
+    se: float
+    df: float
+    low: float
+    high: float
+    statistic: float
+    p_value: float
+    log10_p_value: float
+    method: str
+
+
+class Lift(NamedTuple):
+    """Relative effect `treatment / control - 1` (over `abs(control)`), as a fraction.
+
+    Attributes:
+        value: The lift; 0.02 is +2 %.
+        low: Lower end of its interval, minus infinity where it has none.
+        high: Upper end, infinity where it has none.
+        bounded: Whether both ends are finite.
+        method: `fieller`, `delta` or `log_delta`.
+    """
+
+    value: float
+    low: float
+    high: float
+    bounded: bool
+    method: str
+
+
+class Adjusted(NamedTuple):
+    """An effect after variance reduction, with what it was before.
+
+    Attributes:
+        effect: The adjusted effect, with the adjusted value of each variant.
+        unadjusted: The effect of the same units without adjustment.
+        theta: Coefficient of each covariate, in the order given; empty where there is none.
+        variance_removed: Share of the variance of the difference that went; may be negative.
+        control: The control that a relative effect is taken over; as observed for CUPED and
+            regression, post-stratified for post-stratification.
+        treatment: The treatment in the same state.
+        covariance: Between `effect.difference` and `control.value`.
+    """
+
+    effect: Effect
+    unadjusted: Effect
+    theta: tuple[float, ...]
+    variance_removed: float
+    control: Estimate
+    treatment: Estimate
+    covariance: float

@@ -1,0 +1,260 @@
+"""Relative effects: Fieller's interval by default, delta and log-delta as options."""
+
+import math
+
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.effects import satterthwaite, total_variance
+from abeval.stats.records import Adjusted, Estimate, Interval, Lift, Refusal
+
+
+def fieller(
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
+) -> Lift:
+    """Relative effect with Fieller's interval (Fieller 1940, 1954).
+
+    The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0
+    does not reject; it excludes zero exactly when the absolute test with the same quantile
+    rejects. Where the control is not distinct from zero that set has no two ends: the lift
+    is then unbounded, and the interval covers everything.
+
+    Args:
+        control: Estimate of the control; a negative one is divided by its absolute value.
+        treatment: Independent estimate of the treatment.
+        alpha: Error rate of the interval.
+        df: Degrees of freedom of the quantile; those of the absolute test when omitted.
+
+    Raises:
+        Refusal: `control_near_zero` when the control is exactly zero, `zero_variance`,
+            `not_finite`.
+
+    Example:
+        >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+        >>> lift = fieller(control, treatment, df=math.inf)
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.1, 0.0401, 0.1632)
+    """
+    total = total_variance(control, treatment)
+    q = two_sided_quantile(alpha, _welch_df(control, treatment) if df is None else df)
+    difference = treatment.value - control.value
+    return _lift(difference, total, -control.variance, control.value, control.variance, q)
+
+
+def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
+    """Fieller's interval of an adjusted difference over the control as observed.
+
+    Args:
+        adjusted: Result of CUPED, regression or post-stratification.
+        alpha: Error rate of the interval.
+
+    Raises:
+        Refusal: `control_near_zero`.
+
+    Example:
+        >>> from abeval.stats import cuped
+        >>> from abeval.stats.moments import Moments
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> lift = fieller_adjusted(cuped.mean(control, treatment))
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.086, -0.0699, 0.2352)
+    """
+    effect, control = adjusted.effect, adjusted.control
+    q = two_sided_quantile(alpha, effect.df)
+    variance = effect.se**2
+    return _lift(
+        effect.difference, variance, adjusted.covariance, control.value, control.variance, q
+    )
+
+
+def fieller_g(control: Estimate, alpha: float = 0.05, df: float = math.inf) -> float:
+    """Fieller's g, the squared half-width of the control's interval in units of its value.
+
+    From 1 up the control is not distinct from zero and the lift is unbounded.
+
+    Raises:
+        Refusal: `control_near_zero`.
+
+    Example:
+        >>> round(fieller_g(Estimate(0.1, 0.01, 50, math.inf)), 4)
+        3.8415
+    """
+    return _over(two_sided_quantile(alpha, df) * math.sqrt(control.variance), control.value) ** 2
+
+
+def delta(
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
+) -> Lift:
+    """Relative effect with the symmetric interval of the delta method.
+
+    Its tails are uneven for skewed metrics and it may disagree with the absolute test;
+    `fieller` has neither fault. The degrees of freedom are those of the relative variance
+    when omitted. Arguments and refusals as in `fieller`.
+
+    Example:
+        >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+        >>> lift = delta(control, treatment, df=math.inf)
+        >>> round(lift.low, 4), round(lift.high, 4)
+        (0.0385, 0.1615)
+    """
+    se = delta_se(control, treatment)
+    q = two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
+    return _symmetric(treatment.value - control.value, control.value, se, q)
+
+
+def delta_se(control: Estimate, treatment: Estimate) -> float:
+    """Standard error of treatment / |control| − 1 by the delta method.
+
+    Raises:
+        Refusal: `control_near_zero`, `zero_variance`, `not_finite`.
+
+    Example:
+        >>> round(delta_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
+        0.031369
+    """
+    total = total_variance(control, treatment)
+    return _relative_se(treatment.value - control.value, total, -control.variance, control)
+
+
+def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
+    """As `fieller_adjusted`, with the symmetric interval of the delta method.
+
+    Example:
+        >>> from abeval.stats import cuped
+        >>> from abeval.stats.moments import Moments
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> lift = delta_adjusted(cuped.mean(control, treatment))
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.086, -0.06, 0.2319)
+    """
+    se = delta_se_adjusted(adjusted)
+    q = two_sided_quantile(alpha, adjusted.effect.df)
+    return _symmetric(adjusted.effect.difference, adjusted.control.value, se, q)
+
+
+def delta_se_adjusted(adjusted: Adjusted, at: float | None = None) -> float:
+    """Standard error of the adjusted difference over |control|.
+
+    The control as observed varies with the adjusted difference; leaving that out covers
+    too little.
+
+    Args:
+        adjusted: Result of CUPED, regression or post-stratification.
+        at: Treatment value the derivative is taken at, `adjusted.treatment` when omitted.
+            The control plus the adjusted difference estimates the same value.
+
+    Raises:
+        Refusal: `control_near_zero`.
+
+    Example:
+        >>> from abeval.stats import cuped
+        >>> from abeval.stats.moments import Moments
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> round(delta_se_adjusted(cuped.mean(control, treatment)), 4)
+        0.0558
+    """
+    effect, control = adjusted.effect, adjusted.control
+    treatment = adjusted.treatment.value if at is None else at
+    return _relative_se(treatment - control.value, effect.se**2, adjusted.covariance, control)
+
+
+def log_delta(
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
+) -> Lift:
+    """Relative effect with the interval symmetric in log(treatment / control).
+
+    Arguments as in `delta`.
+
+    Raises:
+        Refusal: `not_applicable` when the two values differ in sign or one is zero,
+            `control_near_zero`, `zero_variance`, `not_finite`.
+
+    Example:
+        >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+        >>> lift = log_delta(control, treatment, df=math.inf)
+        >>> round(lift.low, 4), round(lift.high, 4)
+        (0.0402, 0.1632)
+    """
+    se = log_se(control, treatment)
+    ratio = treatment.value / control.value
+    half = se * two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
+    # exp overflows to an exception in Python; past e^700 the end is as good as infinite.
+    high = ratio * math.exp(half) if half < 700 else math.inf
+    ends = Interval(ratio * math.exp(-half) - 1, high - 1)
+    return _signed(control.value, ratio - 1, ends, "log_delta")
+
+
+def log_se(control: Estimate, treatment: Estimate) -> float:
+    """Standard error of log(treatment / control).
+
+    Raises:
+        Refusal: As `log_delta`.
+
+    Example:
+        >>> round(log_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
+        0.028517
+    """
+    total_variance(control, treatment)
+    if _over(treatment.value, control.value) <= 0:
+        raise Refusal("not_applicable", "a logarithm needs two values of the same sign")
+    of_control = math.sqrt(control.variance) / control.value
+    return math.hypot(of_control, math.sqrt(treatment.variance) / treatment.value)
+
+
+def _welch_df(control: Estimate, treatment: Estimate) -> float:
+    return satterthwaite([control.variance, treatment.variance], [control.df, treatment.df])
+
+
+def _relative_df(control: Estimate, treatment: Estimate) -> float:
+    """Degrees of freedom of Var_c·ρ² + Var_t, what the lift's variance is made of."""
+    scaled = control.variance * _over(treatment.value, control.value) ** 2
+    if scaled + treatment.variance == 0:
+        raise Refusal("zero_variance", "the lift does not vary")
+    return satterthwaite([scaled, treatment.variance], [control.df, treatment.df])
+
+
+def _over(value: float, control: float) -> float:
+    if control == 0:
+        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
+    relative = value / control
+    if not math.isfinite(relative):
+        raise Refusal("control_near_zero", "the control is too close to zero to divide by")
+    return relative
+
+
+def _relative_se(difference: float, variance: float, covariance: float, control: Estimate) -> float:
+    """Delta-method standard error of difference / |control|, the two correlated."""
+    relative = _over(difference, control.value)
+    spread = variance - 2 * relative * covariance + relative * relative * control.variance
+    return abs(_over(math.sqrt(max(spread, 0.0)), control.value))
+
+
+def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
+    relative = _over(difference, control)
+    return _signed(control, relative, Interval(relative - q * se, relative + q * se), "delta")
+
+
+def _lift(
+    difference: float, variance: float, covariance: float, control: float, below: float, q: float
+) -> Lift:
+    """Roots λ of (difference − λ·control)² = q²·(variance − 2λ·covariance + λ²·below)."""
+    relative = _over(difference, control)
+    scale = _over(q, control)
+    # In units of the control: a λ² − 2b λ + c ≤ 0, positive at no λ between the roots.
+    v, w, g = variance * scale * scale, covariance * scale * scale, below * scale * scale
+    if not g < 1:
+        everything = Interval(-math.inf, math.inf)
+        return _signed(control, relative, everything, "fieller")
+    a, b = 1 - g, relative - w
+    # b² − a·c without its cancelling terms: v − 2ρw + ρ²g + w² − v·g.
+    root = math.sqrt(max(v - 2 * relative * w + relative**2 * g + w * w - v * g, 0.0))
+    return _signed(control, relative, Interval((b - root) / a, (b + root) / a), "fieller")
+
+
+def _signed(control: float, relative: float, ends: Interval, method: str) -> Lift:
+    """A change over the control turned into one over its absolute value."""
+    if control < 0:
+        relative, ends = -relative, Interval(-ends.high, -ends.low)
+    bounded = math.isfinite(ends.low) and math.isfinite(ends.high)
+    return Lift(relative, ends.low, ends.high, bounded, method)

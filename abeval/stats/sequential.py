@@ -1,0 +1,350 @@
+"""Looking while the experiment runs: always-valid inference and planned group-sequential looks.
+
+The clock is information, not the count of units, which stalls when units return. A look's
+information is `(scale / se)^2`: scale 1 for what is estimated on a fixed scale (ratios,
+proportions), and the pooled mean so far for totals per unit, which grow while units return so
+that 1/se^2 alone would run backwards. With it the z statistics of successive looks are correlated
+as sqrt(I_j / I_k), which every method here relies on.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from abeval.stats.distributions import check_alpha, two_sided_quantile
+from abeval.stats.records import Interval, Refusal
+
+Floats = NDArray[np.float64]
+
+
+class AlwaysValid(NamedTuple):
+    """One look at an always-valid test.
+
+    Attributes:
+        low: Lower end of the confidence sequence.
+        high: Upper end.
+        p_value: Always-valid p-value of this look; at most alpha iff 0 is outside the interval.
+        log10_p_value: Its base-10 logarithm, finite where `p_value` underflows.
+    """
+
+    low: float
+    high: float
+    p_value: float
+    log10_p_value: float
+
+
+class AlwaysValidPath(NamedTuple):
+    """All looks so far.
+
+    Attributes:
+        looks: One per look, each by itself valid.
+        p_values: Running minimum of the p-values.
+        running: Intersection of the intervals so far; the last interval alone where the
+            intersection is empty.
+        drifted: Whether the intersection is empty: the effect changed while being measured.
+    """
+
+    looks: tuple[AlwaysValid, ...]
+    p_values: tuple[float, ...]
+    running: Interval
+    drifted: bool
+
+
+class MixtureSPRT(NamedTuple):
+    """A mixture sequential probability ratio test.
+
+    Attributes:
+        log_likelihood_ratio: Natural logarithm of the mixture likelihood ratio.
+        z: Critical value: the interval's half-width in standard errors.
+        low: Lower end of the interval.
+        high: Upper end.
+        p_value: `min(1, 1 / ratio)`.
+    """
+
+    log_likelihood_ratio: float
+    z: float
+    low: float
+    high: float
+    p_value: float
+
+
+class NormalMixture(NamedTuple):
+    """A normal-mixture confidence sequence.
+
+    Attributes:
+        rho: Mixture parameter.
+        boundary: Half-width in standard errors.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    rho: float
+    boundary: float
+    low: float
+    high: float
+
+
+def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
+    """Information of looks, `(scale / se)^2`.
+
+    Args:
+        ses: Standard errors of the difference, shape (looks,) or a number.
+        scale: 1, or for totals per unit the metric's pooled mean at each look.
+
+    Returns:
+        Shape (looks,).
+
+    Raises:
+        Refusal: `zero_variance` for a standard error of zero; `not_finite`;
+            `control_near_zero` for a scale of zero.
+
+    Source:
+        Jennison & Turnbull (1999), chapter 11 (information-based monitoring).
+
+    Example:
+        >>> information([0.5, 0.25]).tolist()
+        [4.0, 16.0]
+    """
+    errors = np.atleast_1d(np.asarray(ses, dtype=float))
+    units = np.broadcast_to(np.asarray(scale, dtype=float), errors.shape)
+    if not (np.isfinite(errors).all() and np.isfinite(units).all()):
+        raise Refusal("not_finite", "standard errors and scales must be finite")
+    if np.any(errors <= 0):
+        raise Refusal("zero_variance", "a look needs a positive standard error")
+    if np.any(units == 0):
+        raise Refusal("control_near_zero", "a mean of zero cannot be the scale of information")
+    return np.asarray((units / errors) ** 2)
+
+
+def tuning(alpha: float, planned: float) -> float:
+    """Mixture parameter rho that makes the sequence tightest at `planned`.
+
+    Args:
+        alpha: Two-sided level.
+        planned: Units or information planned for the end.
+
+    Returns:
+        rho, in one over the square root of the unit of `planned`.
+
+    Source:
+        Waudby-Smith et al. (arXiv:2103.06476), equation 161.
+
+    Example:
+        >>> round(tuning(0.05, 5000), 6)
+        0.03984
+    """
+    check_alpha(alpha)
+    if not planned > 0:
+        raise Refusal("too_few_units", "the planned size must be positive")
+    return math.sqrt((-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha))) / planned)
+
+
+def confidence_sequence(
+    difference: float, se: float, fraction: float, alpha: float = 0.05
+) -> AlwaysValid:
+    """Asymptotic confidence sequence and always-valid p-value at one look.
+
+    Args:
+        difference: Estimated effect.
+        se: Its standard error.
+        fraction: Information now over information planned, positive; may pass 1. The plan must
+            not depend on the effect seen. On a count clock, units now over units planned.
+        alpha: Two-sided level.
+
+    Returns:
+        The interval, in the unit of `difference`, and the p-value.
+
+    Raises:
+        Refusal: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not
+            positive.
+
+    Source:
+        Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of Statistics 2024;
+        arXiv:2103.06476), equations 9 and 155.
+
+    Example:
+        >>> look = confidence_sequence(0.05, 0.009, fraction=4.0)
+        >>> round(look.low, 6), round(look.high, 6)
+        (0.021856, 0.078144)
+    """
+    if not all(map(math.isfinite, (difference, se, fraction))):
+        raise Refusal("not_finite", "a look needs finite numbers")
+    if se <= 0:
+        raise Refusal("zero_variance", "a look needs a positive standard error")
+    if fraction <= 0:
+        raise Refusal("too_few_units", "a look without information")
+    clock = tuning(alpha, 1.0) ** 2 * fraction
+    half_log = 0.5 * math.log1p(clock)
+    width = se * math.sqrt(2 * (clock + 1) / clock * (half_log - math.log(alpha)))
+    log_p = min(0.0, half_log - clock / (clock + 1) * (difference / se) ** 2 / 2)
+    return AlwaysValid(
+        difference - width, difference + width, math.exp(log_p), log_p / math.log(10)
+    )
+
+
+def always_valid(
+    differences: ArrayLike,
+    ses: ArrayLike,
+    planned_information: float,
+    alpha: float = 0.05,
+    scale: ArrayLike = 1.0,
+) -> AlwaysValidPath:
+    """Follow an effect over any number of looks at any times.
+
+    It is asymptotic: start once each variant has some hundred units. A clock that would run
+    backwards stands still.
+
+    Args:
+        differences: Effect at every look, shape (looks,).
+        ses: Standard errors, shape (looks,).
+        planned_information: Information expected at the end, in the unit of `information`; the
+            interval is tightest there. It must not depend on the effects.
+        alpha: Two-sided level, over all looks together.
+        scale: As in `information`.
+
+    Returns:
+        Every look, the running p-values and the running interval.
+
+    Raises:
+        Refusal: As `confidence_sequence`; `not_applicable` without looks or for lengths that
+            differ.
+
+    Source:
+        Waudby-Smith et al. (arXiv:2103.06476).
+
+    Example:
+        >>> path = always_valid([0.05, 0.05], [0.03, 0.01], planned_information=1 / 0.01**2)
+        >>> [round(p, 4) for p in path.p_values]
+        [1.0, 0.0001]
+    """
+    effects, errors = np.atleast_1d(np.asarray(differences, float)), np.asarray(ses, float)
+    errors = np.atleast_1d(errors)
+    if effects.shape != errors.shape or len(effects) == 0:
+        raise Refusal("not_applicable", "a path needs one standard error per look")
+    clock = np.maximum.accumulate(information(errors, scale)) / planned_information
+    looks = tuple(
+        confidence_sequence(float(d), float(s), float(t), alpha)
+        for d, s, t in zip(effects, errors, clock, strict=True)
+    )
+    running = Interval(max(x.low for x in looks), min(x.high for x in looks))
+    drifted = running.low > running.high
+    if drifted:
+        running = Interval(looks[-1].low, looks[-1].high)
+    p_values = np.minimum.accumulate([look.p_value for look in looks])
+    return AlwaysValidPath(looks, tuple(p_values.tolist()), running, drifted)
+
+
+def normal_mixture(
+    difference: float, se: float, units: float, tuning_units: float = 10_000, alpha: float = 0.05
+) -> NormalMixture:
+    """Normal-mixture confidence sequence on a count clock, as Eppo documents it.
+
+    The same as `confidence_sequence` at fraction `units / tuning_units`.
+
+    Args:
+        difference: Estimated effect.
+        se: Its standard error.
+        units: Units (or information) so far.
+        tuning_units: Where the interval is tightest.
+        alpha: Two-sided level.
+
+    Returns:
+        rho, the boundary and the interval.
+
+    Raises:
+        Refusal: As `confidence_sequence`.
+
+    Source:
+        Howard, Ramdas, McAuliffe & Sekhon (Annals of Statistics 2021; arXiv:1810.08240),
+        equation 14.
+
+    Example:
+        >>> round(normal_mixture(0.05, 0.018, 5000).boundary, 6)
+        3.083569
+    """
+    look = confidence_sequence(difference, se, units / tuning_units, alpha)
+    rho = 1 / tuning(alpha, tuning_units) ** 2
+    boundary = (look.high - look.low) / 2 / se
+    return NormalMixture(rho, boundary, look.low, look.high)
+
+
+def msprt(
+    difference: float,
+    se: float,
+    tau: float,
+    alpha: float = 0.05,
+    convention: Literal["johari", "statsig"] = "johari",
+) -> MixtureSPRT:
+    """Mixture SPRT of a zero effect against effects drawn from N(0, tau).
+
+    Args:
+        difference: Estimated effect.
+        se: Its standard error.
+        tau: Variance of the mixing distribution, fixed before the data are seen.
+        alpha: Two-sided level.
+        convention: `johari`: interval dual to the p-value; `statsig`: alpha / 2 in the logarithm,
+            wider.
+
+    Returns:
+        Log likelihood ratio, critical value, interval and always-valid p-value of this look.
+
+    Raises:
+        Refusal: `zero_variance`; `not_finite`; `not_applicable` for a tau that is not positive.
+
+    Source:
+        Johari, Koomen, Pekelis & Walsh (Operations Research 2022); Zhao et al. (arXiv:1905.10493).
+
+    Example:
+        >>> round(msprt(0.08, 0.0296, tau=0.001686).p_value, 4)
+        0.1546
+    """
+    if not all(map(math.isfinite, (difference, se, tau))):
+        raise Refusal("not_finite", "a look needs finite numbers")
+    if se <= 0:
+        raise Refusal("zero_variance", "a look needs a positive standard error")
+    if tau <= 0:
+        raise Refusal("not_applicable", "the mixing variance must be positive")
+    check_alpha(alpha)
+    variance = se**2
+    shrink = -math.log1p(tau / variance)
+    log_ratio = shrink / 2 + tau * (difference / se) ** 2 / (2 * (variance + tau))
+    level = alpha / 2 if convention == "statsig" else alpha
+    z = math.sqrt((variance + tau) / tau * (-2 * math.log(level) - shrink))
+    width = z * se
+    return MixtureSPRT(
+        log_ratio, z, difference - width, difference + width, math.exp(-max(0.0, log_ratio))
+    )
+
+
+def statsig_tau(
+    control_variance: float,
+    treatment_variance: float,
+    control_units: int,
+    treatment_units: int,
+    alpha: float = 0.05,
+) -> float:
+    """Mixing variance as Statsig documents it; it depends on the units of the day it is taken.
+
+    Args:
+        control_variance: Sample variance of the metric in control.
+        treatment_variance: Sample variance in treatment.
+        control_units: Units in control.
+        treatment_units: Units in treatment.
+        alpha: Two-sided level.
+
+    Returns:
+        `z^2 (s_c^2 + s_t^2) / (n_c + n_t)`.
+
+    Source:
+        Statsig documentation, "Sequential testing".
+
+    Example:
+        >>> round(statsig_tau(4.0, 5.0, 10_000, 10_500), 6)
+        0.001686
+    """
+    if control_units + treatment_units < 1:
+        raise Refusal("too_few_units", "a mixing variance needs units")
+    spread = (control_variance + treatment_variance) / (control_units + treatment_units)
+    return two_sided_quantile(alpha) ** 2 * spread

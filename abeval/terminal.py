@@ -1,0 +1,211 @@
+"""The result in the terminal: the verdict, whether to believe it, and the numbers behind it."""
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+
+from rich.box import Box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from abeval import format as fmt
+from abeval.result import Check, Decision, LeftOut, MetricInfo, Result, Row
+
+WIDTH = 110
+_RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+_ROLES = (("goal", "Goals"), ("guardrail", "Guardrails"), ("diagnostic", "Diagnostics"))
+_DECISION_STYLE: dict[Decision, str] = {
+    "ship": "bold blue",
+    "do_not_ship": "bold red",
+    "keep_running": "bold",
+    "do_not_trust": "bold red",
+}
+_STATUS_STYLE = {
+    "better": "blue",
+    "non_inferior": "blue",
+    "worse": "red",
+    "untrusted": "red",
+    "fail": "bold red",
+    "warn": "yellow",
+}
+
+
+def as_text(result: Result, width: int | None = None) -> str:
+    """The result as plain text: no colours, the same on every machine.
+
+    Args:
+        result: What to show.
+        width: Columns to fit into; 110 when omitted.
+    """
+    out = StringIO()
+    console = Console(
+        file=out, width=width or WIDTH, color_system=None, force_terminal=False, _environ={}
+    )
+    print_result(result, console)
+    # Cells are padded to their column; trailing blanks only make diffs noisy.
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def print_result(result: Result, console: Console) -> None:
+    """Print verdicts, trust checks, the scorecard by role, and the accounting."""
+    sections = (_verdicts, _trust, _scorecard, _left_out, _accounting, _notes)
+    for i, section in enumerate(sections):
+        blocks = list(section(result))
+        if blocks and i:
+            console.print()
+        for block in blocks:
+            console.print(block)
+
+
+def _verdicts(result: Result) -> Iterator[Text]:
+    several = len(result.verdicts) > 1
+    for verdict in result.verdicts:
+        word, _, rest = verdict.sentence.partition(":")
+        yield Text.assemble(
+            (f"{_plain(verdict.variant)}: " if several else ""),
+            (word, _DECISION_STYLE[verdict.decision]),
+            _plain(f":{rest}"),
+        )
+    info = result.experiment
+    units = ", ".join(f"{_plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
+    yield Text(f"{_plain(info.name)}: {_period(result)}{_plain(info.unit)} units: {units}")
+
+
+def _period(result: Result) -> str:
+    info = result.experiment
+    if info.start is None or info.end is None:
+        return ""
+    return f"{_plain(info.start)} up to {_plain(info.end)} ({_plain(info.timezone)}); "
+
+
+def _trust(result: Result) -> Iterator[Text | Padding]:
+    passed = sum(check.status == "pass" for check in result.trust)
+    yield _heading(f"Trust: {passed} of {len(result.trust)} checks passed")
+    rest = [check for check in result.trust if check.status != "pass"]
+    if rest:
+        yield _check_table(rest)
+
+
+def _check_table(checks: Sequence[Check]) -> Padding:
+    table = _table("check", "status", "found")
+    for check in checks:
+        status = Text(check.status, _STATUS_STYLE.get(check.status, ""))
+        table.add_row(_cell(check.name), status, _cell(check.message))
+    return _indented(table)
+
+
+def _scorecard(result: Result) -> Iterator[Text | Padding]:
+    level = fmt.level(result.experiment.alpha)
+    doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
+    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals after Holm")
+    several = len({row.variant for row in result.scorecard}) > 1
+    reasons = any(row.reason for row in result.scorecard)
+    yield _indented(_score_table(result, several, reasons))
+
+
+def _score_table(result: Result, several: bool, reasons: bool) -> Table:
+    variant, reason = ("variant",) * several, ("reason",) * reasons
+    table = _table("metric", *variant, "control", "treatment", "lift", "p", "status", *reason)
+    for column in table.columns[1 + several : 5 + several]:
+        column.no_wrap = True
+    for column in table.columns[1 + several : 3 + several]:
+        column.justify = "right"
+    metrics = {metric.name: metric for metric in result.metrics}
+    for role, title in _ROLES:
+        rows = [row for row in result.scorecard if row.role == role]
+        _add_role(table, title, rows, metrics)
+    return table
+
+
+def _add_role(
+    table: Table, title: str, rows: Sequence[Row], metrics: dict[str, MetricInfo]
+) -> None:
+    if rows and table.row_count:
+        table.add_row()
+    if rows:
+        table.add_row(Text(title, "dim"))
+    for row in rows:
+        metric = metrics.get(row.metric)
+        cells = _row_cells(row, metric.unit if metric else "")
+        named = {header: cell for header, cell in cells if header in _headers(table)}
+        table.add_row(*named.values())
+
+
+def _headers(table: Table) -> set[str]:
+    return {str(column.header) for column in table.columns}
+
+
+def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
+    """Every cell a row may have, under its header."""
+    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
+    p = row.p_adjusted if row.role == "goal" else row.p_value
+    control, treatment = fmt.pair(row.control, row.treatment, unit)
+    # Where there is no lift the difference says what there is to say.
+    shown = lift.text if lift else f"{absolute.text} (difference)" if absolute else fmt.MISSING
+    return (
+        ("metric", _cell(row.metric)),
+        ("variant", _cell(row.variant)),
+        ("control", _cell(control)),
+        ("treatment", _cell(treatment)),
+        ("lift", _cell(shown)),
+        ("p", Text(fmt.p_value(p))),
+        ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
+        ("reason", _cell(fmt.words(row.reason) if row.reason else "")),
+    )
+
+
+def _left_out(result: Result) -> Iterator[Text]:
+    """Footnotes: what each metric's definition leaves out, by variant."""
+    for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
+        same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
+        yield Text(f"{_plain(metric)} leaves out {_plain(what)}: {_counts(same)}", style="dim")
+
+
+def _counts(items: Sequence[LeftOut]) -> str:
+    return ", ".join(f"{fmt.count(item.count)} in {_plain(item.variant)}" for item in items)
+
+
+def _accounting(result: Result) -> Iterator[Text]:
+    if result.accounting:
+        yield _heading("Rows")
+    for account in result.accounting:
+        aside = sum(rows for _, rows in account.set_aside)
+        line = f"  {_plain(account.log)}: {fmt.count(account.read)} read = "
+        line += f"{fmt.count(account.used)} used + {fmt.count(aside)} set aside"
+        reasons = ", ".join(
+            f"{fmt.count(n)} {_plain(fmt.words(why))}" for why, n in account.set_aside
+        )
+        yield Text(f"{line} ({reasons})" if reasons else line)
+
+
+def _notes(result: Result) -> Iterator[Text]:
+    if result.notes:
+        yield _heading("Notes")
+    for note in result.notes:
+        yield Text(f"  - {_plain(note)}")
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
+    for header in headers:
+        table.add_column(Text(header), overflow="fold")
+    return table
+
+
+def _indented(table: Table) -> Padding:
+    return Padding(table, (0, 0, 0, 2), expand=False)
+
+
+def _cell(text: str) -> Text:
+    return Text(_plain(text))
+
+
+def _plain(text: str) -> str:
+    """A name from a log must not move the cursor or recolour the screen."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,0 +1,219 @@
+"""The decision on each variant, and the one sentence that says it.
+
+Ship only if no trust check failed, a goal is better, no goal is worse, and every guardrail is
+proven to hold (Spotify's rule): a guardrail that is merely not significant has not passed.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from abeval import format as fmt
+from abeval.result import Check, Decision, MetricInfo, Row, Verdict
+
+# Equivalence within a margin implies non-inferiority at that margin.
+HELD = frozenset({"better", "non_inferior", "equivalent"})
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What the decision on one variant rests on."""
+
+    goals: tuple[Row, ...]
+    guardrails: tuple[Row, ...]
+    failed: tuple[Check, ...]
+    warned: tuple[Check, ...]
+    metrics: tuple[MetricInfo, ...]
+
+    def metric(self, row: Row) -> MetricInfo | None:
+        return next((m for m in self.metrics if m.name == row.metric), None)
+
+    def effect(self, row: Row) -> fmt.Shown | None:
+        metric = self.metric(row)
+        return effect(row, metric.unit if metric else "")
+
+
+def decide(
+    trust: Sequence[Check], rows: Sequence[Row], metrics: Sequence[MetricInfo]
+) -> tuple[Verdict, ...]:
+    """One verdict per variant, in the order of the scorecard.
+
+    Args:
+        trust: The trust checks, shared by all variants.
+        rows: The scorecard.
+        metrics: Definitions, for units and guardrail margins.
+
+    Example:
+        >>> check = Check("srm", "fail", 1e-6, 0.001, "the split is 52/48, planned 50/50")
+        >>> row = Row("ctr", "ratio", "goal", "increase", "b", 9, 9, *[None] * 11, "unclear", None)
+        >>> decide([check], [row], [])[0].sentence
+        'DO NOT TRUST: srm: the split is 52/48, planned 50/50.'
+    """
+    variants = dict.fromkeys(row.variant for row in rows)
+    return tuple(_verdict(variant, _case(trust, rows, metrics, variant)) for variant in variants)
+
+
+def effect(row: Row, unit: str) -> fmt.Shown | None:
+    """The effect of a row: its lift, or its difference where the lift is missing or unbounded."""
+    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    if lift is not None and None not in (row.lift_low, row.lift_high):
+        return lift
+    return fmt.difference(row.difference, row.difference_low, row.difference_high, unit) or lift
+
+
+def _case(
+    trust: Sequence[Check], rows: Sequence[Row], metrics: Sequence[MetricInfo], variant: str
+) -> _Case:
+    own = [row for row in rows if row.variant == variant]
+    return _Case(
+        tuple(row for row in own if row.role == "goal"),
+        tuple(row for row in own if row.role == "guardrail"),
+        tuple(check for check in trust if check.status == "fail"),
+        tuple(check for check in trust if check.status == "warn"),
+        tuple(metrics),
+    )
+
+
+def _verdict(variant: str, case: _Case) -> Verdict:
+    decision = _decision(case)
+    clause = _CLAUSES[decision](case)
+    return Verdict(variant, decision, f"{fmt.words(decision).upper()}: {clause}.")
+
+
+def _decision(case: _Case) -> Decision:
+    if case.failed:
+        return "do_not_trust"
+    if any(row.status == "worse" for row in (*case.goals, *case.guardrails)):
+        return "do_not_ship"
+    held = all(row.status in HELD for row in case.guardrails)
+    return "ship" if held and _better(case) else "keep_running"
+
+
+def _do_not_trust(case: _Case) -> str:
+    first, *rest = case.failed
+    # The verdict is one sentence; the trust section has the whole message.
+    found = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
+    also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
+    return f"{first.name}: {found}{also}"
+
+
+def _ship(case: _Case) -> str:
+    held = ", ".join(row.metric for row in case.guardrails)
+    guard = f", guardrails held ({held})" if held else "; no guardrail was set"
+    open_goals = [row.metric for row in case.goals if row.status != "better"]
+    still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
+    return f"{_effects(case, _better(case))}{guard}{still}{_warning(case)}"
+
+
+def _do_not_ship(case: _Case) -> str:
+    harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
+    gains = _better(case)
+    lead = f"{_effects(case, gains)}, but " if gains else ""
+    return f"{lead}{fmt.listing(harms)}{_warning(case)}"
+
+
+def _keep_running(case: _Case) -> str:
+    if not case.goals:
+        return "no metric is a goal, so there is nothing to decide on" + _warning(case)
+    gains = _better(case)
+    if not gains:
+        return f"{_open_goals(case)}{_warning(case)}"
+    waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
+    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}{_warning(case)}"
+
+
+_CLAUSES = {
+    "do_not_trust": _do_not_trust,
+    "ship": _ship,
+    "do_not_ship": _do_not_ship,
+    "keep_running": _keep_running,
+}
+
+
+def _better(case: _Case) -> list[Row]:
+    return [row for row in case.goals if row.status == "better"]
+
+
+def _effects(case: _Case, rows: Sequence[Row]) -> str:
+    return fmt.listing([_named(case, row) for row in rows])
+
+
+def _named(case: _Case, row: Row) -> str:
+    shown = case.effect(row)
+    name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
+    return name if shown is None else f"{name} {shown.text}"
+
+
+def _harm(case: _Case, row: Row) -> str:
+    margin = _broken_margin(case, row)
+    return f"{_named(case, row)} {f'breaks its {margin} margin' if margin else 'is worse'}"
+
+
+def _broken_margin(case: _Case, row: Row) -> str | None:
+    """The margin of a guardrail, if the estimate itself lies beyond it."""
+    metric = case.metric(row)
+    if metric is None or metric.margin is None:
+        return None
+    moved = row.lift if metric.margin_relative else row.difference
+    harm = None if moved is None else {"increase": -moved, "decrease": moved}.get(row.direction)
+    return _margin(metric) if harm is not None and harm > metric.margin else None
+
+
+def _margin(metric: MetricInfo) -> str:
+    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
+
+
+def _waiting(case: _Case, row: Row) -> str:
+    """Why a guardrail has not passed yet."""
+    metric = case.metric(row)
+    if case.effect(row) is None or row.status != "unclear":
+        return _no_number(case, row)
+    if metric is None or metric.margin is None:
+        return f"{_named(case, row)} has no margin to be held to"
+    return f"{_named(case, row)} could still break its {_margin(metric)} margin"
+
+
+def _open_goals(case: _Case) -> str:
+    spans = [text for row in case.goals if (text := _span(case, row))]
+    rest = [_settled(case, row) for row in case.goals if not _span(case, row)]
+    return ", ".join([*_anywhere(spans), *rest])
+
+
+def _anywhere(spans: Sequence[tuple[str, str]]) -> list[str]:
+    """The first goal says that it could be anywhere, the others only where."""
+    verbs = [" could be anywhere", *[""] * len(spans)]
+    return [f"{name}{verb} {span}" for verb, (name, span) in zip(verbs, spans, strict=False)]
+
+
+def _span(case: _Case, row: Row) -> tuple[str, str] | None:
+    shown = case.effect(row)
+    if shown is None or row.status != "unclear":
+        return None
+    return row.metric, f"{shown.span}{_after_holm(row)}"
+
+
+def _settled(case: _Case, row: Row) -> str:
+    if case.effect(row) is not None and row.status in HELD:
+        return f"{_named(case, row)} is {fmt.words(row.status)}"
+    return _no_number(case, row)
+
+
+def _after_holm(row: Row) -> str:
+    """An unadjusted interval may exclude zero where the adjusted p does not: say so."""
+    low, high = row.difference_low, row.difference_high
+    if low is None or high is None or low <= 0 <= high or row.p_adjusted is None:
+        return ""
+    return f" (p {fmt.p_value(row.p_adjusted)} after Holm)"
+
+
+def _no_number(case: _Case, row: Row) -> str:
+    what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
+    name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
+    why = f" ({fmt.words(row.reason)})" if row.reason else ""
+    missing = "has no effect estimate" if case.effect(row) is None else "is unclear"
+    return f"{name} {what.get(row.status, missing)}{why}"
+
+
+def _warning(case: _Case) -> str:
+    names = [check.name for check in case.warned]
+    return f"; mind the warning on {fmt.listing(names)}" if names else ""

@@ -1,0 +1,6 @@
+-- grain: one row per request that shows a position twice; only such a request can hold a duplicate
+-- reads: positioned_impressions (request_id, position from 0 to 62, neither null)
+select request_id
+from positioned_impressions
+group by request_id
+having bit_count(bit_or(cast(1 as bigint) << cast(position as int))) < count(*)

@@ -1,0 +1,36 @@
+-- grain: one row per unit, phase and day: sums over its served lists
+-- reads: impressions
+-- a list's diversity is 1 - sum n_c (n_c - 1) / (n (n - 1)), n_c of its n items in category c;
+-- impressions without a category, and lists of fewer than two others, are left out and counted
+with categories as (
+  select
+    unit_id, in_period, request_id, category,
+    min(day) as day,
+    count(*) as n
+  from impressions
+  where request_id is not null
+  group by unit_id, in_period, request_id, category
+),
+lists as (
+  select
+    unit_id, in_period, request_id,
+    min(day) as day,
+    sum(case when category is not null then n else 0 end) as n,
+    sum(case when category is not null then n * (n - 1) else 0 end) as alike,
+    sum(case when category is null then n else 0 end) as unknown
+  from categories
+  group by unit_id, in_period, request_id
+)
+select
+  unit_id, in_period, day,
+  cast(sum(case when n >= 2 then 1 else 0 end) as bigint) as c_lists,
+  cast(sum(
+    case when n >= 2
+      then cast(round(1e9 * (1 - cast(alike as double) / nullif(cast(n as double) * (n - 1), 0))) as bigint)
+      else 0
+    end
+  ) as bigint) as c_diversity,
+  cast(sum(case when n >= 2 then 0 else 1 end) as bigint) as c_left_out_lists,
+  cast(sum(case when n >= 2 then unknown else n + unknown end) as bigint) as c_left_out_impressions
+from lists
+group by unit_id, in_period, day

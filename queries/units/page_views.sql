@@ -1,0 +1,11 @@
+-- grain: one row per unit, phase and day: distinct requests, on the day of their first impression
+-- reads: impressions
+with requests as (
+  select unit_id, in_period, request_id, min(day) as day
+  from impressions
+  where request_id is not null
+  group by unit_id, in_period, request_id
+)
+select unit_id, in_period, day, count(*) as c_page_views
+from requests
+group by unit_id, in_period, day

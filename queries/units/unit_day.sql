@@ -1,0 +1,13 @@
+-- grain: one row per unit, phase (in_period or before it) and local day
+-- reads: impressions
+-- c_1 counts impressions; the other c_ columns are the sums that the chosen metrics need
+select
+  unit_id, in_period, day,
+  min(time_ms) as first_ms,
+  max(time_ms) as last_ms,
+  min(variant) as variant_low,
+  max(variant) as variant_high,
+  1 as c_days,
+  cast(sum(columns('^c_[0-9]')) as bigint)
+from impressions
+group by unit_id, in_period, day

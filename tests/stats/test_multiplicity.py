@@ -1,0 +1,172 @@
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference_vectors import quick, vector
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from abeval.stats import multiplicity
+from abeval.stats.multiplicity import Method
+from abeval.stats.records import Refusal
+
+THEIRS = {
+    "bonferroni": "bonferroni",
+    "sidak": "sidak",
+    "holm": "holm",
+    "hochberg": "simes-hochberg",
+    "hommel": "hommel",
+    "bh": "fdr_bh",
+    "by": "fdr_by",
+}
+families = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 1.0]), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize("method", THEIRS)
+def test_vector_multiple_testing(method: Method) -> None:
+    v = vector("multiple_testing")
+    found = multiplicity.adjust(v.inputs["p"], method)
+    assert found == pytest.approx(v.expected[THEIRS[method]], abs=v.tol)
+
+
+@pytest.mark.parametrize("method", THEIRS)
+@quick
+@given(p=families)
+def test_adjusted_p_values_are_statsmodels(method: Method, p: list[float]) -> None:
+    with np.errstate(divide="ignore"):  # statsmodels takes log(0) where a p-value is one
+        theirs = multipletests(p, method=THEIRS[method])[1] if len(p) > 1 else p
+    assert multiplicity.adjust(p, method) == pytest.approx(theirs, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", THEIRS)
+@quick
+@given(p=families)
+def test_adjusting_keeps_the_order_and_never_helps(method: Method, p: list[float]) -> None:
+    found = multiplicity.adjust(p, method)
+    assert np.all(found >= np.asarray(p) - 1e-12)
+    assert np.all(found <= 1)
+    order = np.argsort(p, kind="stable")
+    assert np.all(np.diff(found[order]) >= -1e-12)
+
+
+@pytest.mark.parametrize("method", THEIRS)
+def test_every_p_value_one_and_the_empty_family(method: Method) -> None:
+    assert multiplicity.adjust([1.0, 1.0, 1.0], method).tolist() == [1.0, 1.0, 1.0]
+    assert multiplicity.adjust([], method).tolist() == []
+
+
+def test_the_everyday_methods_do_not_import_statsmodels() -> None:
+    code = (
+        "import sys; from abeval.stats import multiplicity as m;"
+        "[m.adjust([.1, .2], k) for k in ('bonferroni', 'sidak', 'holm', 'bh')];"
+        "sys.exit('statsmodels' in sys.modules or 'scipy.stats' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+
+
+def test_vector_fcr_intervals() -> None:
+    v = vector("fcr_intervals")
+    estimates, ses = zip(*v.inputs["estimates"], strict=True)
+    found = multiplicity.fcr(estimates, ses, v.inputs["q"])
+    assert found.level == pytest.approx(v.expected["level"], abs=v.tol)
+    assert list(found.selected) == v.expected["selected"]
+    for ours, theirs in zip(found.intervals, v.expected["ci"], strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert tuple(ours) == pytest.approx(theirs, abs=v.tol)
+
+
+def test_fcr_with_t_is_wider_and_selecting_nothing_gives_no_interval() -> None:
+    z = multiplicity.fcr([3.0, 0.1], [1.0, 1.0])
+    t = multiplicity.fcr([3.0, 0.1], [1.0, 1.0], df=[30.0, 30.0])
+    assert t.intervals[0].high > z.intervals[0].high
+    assert t.intervals[0].high == pytest.approx(3 + stats.t.ppf(1 - 0.0125, 30), abs=1e-9)
+    assert multiplicity.fcr([0.1, 0.1], [1.0, 1.0]) == (1.0, (False, False), (None, None))
+
+
+def test_vector_dunnett() -> None:
+    v = vector("dunnett")
+    arms = [v.inputs["control"], *v.inputs["treatments"]]
+    found = multiplicity.dunnett(
+        [len(a) for a in arms], [np.mean(a) for a in arms], [np.var(a, ddof=1) for a in arms]
+    )
+    assert found.statistics == pytest.approx(v.expected["statistic"], abs=1e-9)
+    assert found.p_values == pytest.approx(v.expected["p"], abs=v.tol)
+
+
+def test_dunnett_of_one_treatment_is_students_t() -> None:
+    rng = np.random.default_rng(3)
+    for n_c, n_t, shift in ((5, 4, 1.0), (40, 12, 2.0), (3, 3, 0.0), (900, 100, 0.6)):
+        a, b = rng.normal(size=n_c), rng.normal(shift, size=n_t)
+        theirs = stats.ttest_ind(b, a)
+        found = multiplicity.dunnett(
+            [n_c, n_t], [a.mean(), b.mean()], [a.var(ddof=1), b.var(ddof=1)]
+        )
+        assert found.p_values[0] == pytest.approx(theirs.pvalue, rel=1e-7)
+        assert found.intervals[0] == pytest.approx(theirs.confidence_interval(), abs=1e-7)
+
+
+def test_dunnett_interval_and_p_value_agree() -> None:
+    kwargs = {"units": [50, 50, 50, 50], "variances": [1.0] * 4}
+    found = multiplicity.dunnett(means=[0.0, 0.40, 0.48, 0.6], **kwargs)
+    for interval, p in zip(found.intervals, found.p_values, strict=True):
+        assert (interval.low > 0) == (p < 0.05)
+    at_edge = multiplicity.dunnett(means=[0.0, 0.48, 0.48, 0.48], alpha=found.p_values[1], **kwargs)
+    assert at_edge.intervals[1].low == pytest.approx(0, abs=1e-9)
+
+
+def test_vector_preferential_bonferroni() -> None:
+    v = vector("preferential_bonferroni")
+    found = multiplicity.preferential(**v.inputs)
+    assert found.primary == pytest.approx(v.expected["alpha_primary"], abs=v.tol)
+    assert found.secondary == pytest.approx(v.expected["alpha_secondary"], abs=v.tol)
+
+
+def test_preferential_levels_add_up_and_are_weighted_bonferroni() -> None:
+    found = multiplicity.preferential(0.05, 0.4, treatments=3, metrics=5)
+    assert 3 * (found.primary + 4 * found.secondary) == pytest.approx(0.05)
+    weights = [found.primary, *[found.secondary] * 4]
+    adjusted = multiplicity.weighted([found.primary, found.secondary, 1, 1, 1], weights)
+    assert adjusted[:2] == pytest.approx([0.05 / 3, 0.05 / 3])
+    assert multiplicity.preferential(0.05, 0.4, treatments=1, metrics=1).primary == 0.05
+
+
+@quick
+@given(p=families)
+def test_equal_weights_are_bonferroni(p: list[float]) -> None:
+    assert multiplicity.weighted(p, np.ones(len(p))) == pytest.approx(
+        multiplicity.adjust(p, "bonferroni"), rel=1e-12
+    )
+
+
+def test_family_wise_error_of_holm_under_the_complete_null() -> None:
+    p = np.random.default_rng(8).random((4000, 10))
+    errors = np.mean([multiplicity.adjust(row).min() <= 0.05 for row in p])
+    assert errors == pytest.approx(0.05, abs=3 * np.sqrt(0.05 * 0.95 / 4000))
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: multiplicity.adjust([0.1, float("nan")]), "not_finite"),
+        (lambda: multiplicity.adjust([0.1, 1.1]), "not_applicable"),
+        (lambda: multiplicity.adjust([0.1, 0.2], "nothing"), "not_applicable"),
+        (lambda: multiplicity.adjust([[0.1], [0.2]]), "not_applicable"),
+        (lambda: multiplicity.weighted([0.1], [0.0]), "not_applicable"),
+        (lambda: multiplicity.weighted([0.1], [float("inf")]), "not_finite"),
+        (lambda: multiplicity.fcr([0.1], [0.0]), "zero_variance"),
+        (lambda: multiplicity.fcr([float("inf")], [1.0]), "not_finite"),
+        (lambda: multiplicity.dunnett([1, 1], [0, 1], [0, 0]), "too_few_units"),
+        (lambda: multiplicity.dunnett([5, 5], [0, 1], [0, 0]), "zero_variance"),
+        (lambda: multiplicity.dunnett([5], [0], [1]), "not_applicable"),
+        (lambda: multiplicity.preferential(0.05, 1.5, 1, 2), "not_applicable"),
+    ],
+)
+def test_refusals(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == reason
