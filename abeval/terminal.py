@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abeval import format as fmt
-from abeval.result import Check, Decision, LeftOut, MetricInfo, Result, Row
+from abeval.result import Check, Decision, LeftOut, Result, Row
 
 WIDTH = 110
 _RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
@@ -106,34 +106,28 @@ def _scorecard(result: Result) -> Iterator[Text | Padding]:
 
 def _score_table(result: Result, several: bool, reasons: bool) -> Table:
     variant, reason = ("variant",) * several, ("reason",) * reasons
-    table = _table("metric", *variant, "control", "treatment", "lift", "p", "status", *reason)
+    headers = ("metric", *variant, "control", "treatment", "lift", "p", "status", *reason)
+    table = _table(*headers)
+    table.columns[0].min_width = 14
     for column in table.columns[1 + several : 5 + several]:
         column.no_wrap = True
     for column in table.columns[1 + several : 3 + several]:
         column.justify = "right"
-    metrics = {metric.name: metric for metric in result.metrics}
+    units = {metric.name: metric.unit for metric in result.metrics}
     for role, title in _ROLES:
         rows = [row for row in result.scorecard if row.role == role]
-        _add_role(table, title, rows, metrics)
+        cells = [_row_cells(row, units.get(row.metric, "")) for row in rows]
+        _add_role(table, title, [[dict(row)[header] for header in headers] for row in cells])
     return table
 
 
-def _add_role(
-    table: Table, title: str, rows: Sequence[Row], metrics: dict[str, MetricInfo]
-) -> None:
+def _add_role(table: Table, title: str, rows: Sequence[Sequence[Text]]) -> None:
     if rows and table.row_count:
         table.add_row()
     if rows:
         table.add_row(Text(title, "dim"))
-    for row in rows:
-        metric = metrics.get(row.metric)
-        cells = _row_cells(row, metric.unit if metric else "")
-        named = {header: cell for header, cell in cells if header in _headers(table)}
-        table.add_row(*named.values())
-
-
-def _headers(table: Table) -> set[str]:
-    return {str(column.header) for column in table.columns}
+    for cells in rows:
+        table.add_row(*cells)
 
 
 def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:

@@ -80,7 +80,7 @@ def critical_value(alpha: float, critical: float | None = None) -> float:
 
 
 def power_quantile(power: float) -> float:
-    """z of the wanted power.
+    """Normal quantile of the wanted power.
 
     Example:
         >>> round(power_quantile(0.8), 4)
@@ -120,7 +120,7 @@ def sample_size(
 
     Example:
         >>> round(sample_size(sd=2.0, effect=0.1).control, 2)
-        6279.1
+        6279.09
     """
     _check(sd, effect, ratio)
     other = sd if sd_treatment is None else sd_treatment

@@ -54,7 +54,7 @@ def sample_size_arcsine(
 
     Example:
         >>> round(sample_size_arcsine(0.10, 0.11).control, 2)
-        14744.14
+        14744.1
     """
     _check_rates(control, treatment)
     h = 2 * math.asin(math.sqrt(treatment)) - 2 * math.asin(math.sqrt(control))

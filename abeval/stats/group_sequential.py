@@ -196,11 +196,13 @@ def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
         return float(mass @ out)
 
     reach = float(nodes.max()) + 38 * sd
-    if leaves(reach) >= share:
+    if share < 1e-300 or leaves(reach) >= share:
         return math.inf
     # Solved in the logarithm, where tiny shares keep their digits.
     target = math.log(share)
-    return float(brentq(lambda c: math.log(leaves(c)) - target, 0.0, reach, xtol=1e-13))
+    return float(
+        brentq(lambda c: math.log(max(leaves(c), 1e-307)) - target, 0.0, reach, xtol=1e-13)
+    )
 
 
 def _carry(
@@ -208,8 +210,10 @@ def _carry(
 ) -> tuple[Floats, Floats]:
     """Quadrature nodes and masses of the path inside (-edge, edge) after one more step."""
     inside = min(edge, _REACH * math.sqrt(time))
-    count = 2 * int(32 + 4 * inside / sd)
-    x, weight = np.polynomial.legendre.leggauss(count)
-    x = inside * x
+    panels = max(4, math.ceil(2 * inside / (3 * sd)))
+    rule, rule_weight = np.polynomial.legendre.leggauss(14)
+    half = inside / panels
+    x = (half * rule + half * (2 * np.arange(panels)[:, None] + 1) - inside).ravel()
+    weight = np.tile(half * rule_weight, panels)
     kernel = np.exp(-0.5 * ((x[:, None] - nodes) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
-    return x, inside * weight * (kernel @ mass)
+    return x, weight * (kernel @ mass)

@@ -1,0 +1,136 @@
+"""What the scorecard, the days and the segments share: metrics, and effects as words and glyphs."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from abeval import format as fmt
+from abeval.report import glyph
+from abeval.result import MetricInfo, Result, Row, SliceRow
+
+ROLES = (
+    ("goal", "Goals", "what the experiment is meant to move"),
+    ("guardrail", "Guardrails", "what it must not harm"),
+    ("diagnostic", "Diagnostics", "what helps to understand it; no verdict rests on these"),
+)
+DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
+TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
+
+
+@dataclass(frozen=True)
+class EffectView:
+    """An effect as the page prints and draws it.
+
+    Attributes:
+        estimate: The lift, or the difference where there is no lift.
+        interval: Its interval in brackets.
+        absolute: The difference with its interval, where the lift is the estimate.
+        exact: The numbers in full, for the title.
+        glyph: Its drawing; empty where there is no lift.
+    """
+
+    estimate: str
+    interval: str
+    absolute: str
+    exact: str
+    glyph: Markup
+
+
+def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
+    """An id for deep links to each metric, the same on every run.
+
+    Example:
+        >>> info = MetricInfo("Dwell / click", "ratio", "", "s", "increase", "goal", None, None)
+        >>> anchors([info])
+        {'Dwell / click': 'dwell-click'}
+    """
+    ids: dict[str, str] = {}
+    for metric in metrics:
+        slug = re.sub(r"[^a-z0-9]+", "-", metric.name.lower()).strip("-") or "metric"
+        taken = set(ids.values())
+        names = (slug, *(f"{slug}-{i}" for i in range(2, len(taken) + 3)))
+        ids[metric.name] = next(name for name in names if name not in taken)
+    return ids
+
+
+def metric_note(metric: MetricInfo) -> str:
+    """Unit and direction, as they stand under a metric's name."""
+    unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
+    return f"{unit}{fmt.direction_words(metric.direction)}"
+
+
+def definitions(
+    result: Result, rows: Sequence[Row] | Sequence[SliceRow]
+) -> Mapping[str, MetricInfo]:
+    """Definitions by name; a row without one still shows, its numbers as they are."""
+    known = {metric.name: metric for metric in result.metrics}
+    blanks = {
+        row.metric: MetricInfo(row.metric, "mean", "", "", "increase", "diagnostic", None, None)
+        for row in rows
+    }
+    return {**blanks, **known}
+
+
+def effect_view(
+    row: Row | SliceRow, metric: MetricInfo, mark: glyph.Mark | None, axis: glyph.Axis | None
+) -> EffectView:
+    """The effect of a row; drawn where it has a lift and there is an axis."""
+    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, metric.unit)
+    shown = lift or absolute
+    return EffectView(
+        estimate=shown.estimate if shown else fmt.MISSING,
+        interval=shown.interval if shown else "",
+        absolute=absolute.text if absolute and lift else "",
+        exact=f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]",
+        glyph=glyph.draw(mark, axis) if mark and axis else Markup(),
+    )
+
+
+def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
+    """How a row of the scorecard is drawn; None without a lift."""
+    if row.lift is None:
+        return None
+    status = fmt.words(row.status)
+    return glyph.Mark(
+        row.lift,
+        row.lift_low,
+        row.lift_high,
+        TONES.get(row.status, "plain"),
+        row.status in DECIDED,
+        _spoken(result, row, f"{row.metric}, {row.variant}", status),
+        tuple(_margins(row, metric)),
+    )
+
+
+def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
+    """Segments and days are looked at, not decided on: no colour, solid bars."""
+    if row.lift is None:
+        return None
+    label = _spoken(result, row, f"{row.metric}, {row.cell}, {row.variant}", "exploratory")
+    return glyph.Mark(row.lift, row.lift_low, row.lift_high, "plain", True, label)
+
+
+def _spoken(result: Result, row: Row | SliceRow, name: str, status: str) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    level = fmt.level(result.experiment.alpha)
+    numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
+    return f"{name}: lift {numbers}, {status}"
+
+
+def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
+    """The lifts that a margin stands at: on the harmful side of a guardrail, else on both."""
+    size = metric.margin
+    if size is not None and not metric.margin_relative:
+        size = size / abs(row.control) if row.control else None
+    if size is None or metric.direction.startswith("toward"):
+        return
+    harmful = {"increase": (-size,), "decrease": (size,)}.get(metric.direction, ())
+    yield from harmful if metric.role == "guardrail" else (-size, size)
+
+
+def full(value: float | None) -> str:
+    """Every digit, for titles."""
+    return fmt.MISSING if value is None else repr(value)

@@ -1,0 +1,97 @@
+"""The scorecard as the page shows it: by role, already as words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from abeval import format as fmt
+from abeval.report import glyph
+from abeval.report.effects import (
+    ROLES,
+    TONES,
+    EffectView,
+    anchors,
+    definitions,
+    effect_view,
+    full,
+    metric_note,
+    row_mark,
+)
+from abeval.result import MetricInfo, Result, Row
+
+
+@dataclass(frozen=True)
+class RowView:
+    """A row of the scorecard."""
+
+    metric: str
+    anchor: str
+    note: str
+    variant: str
+    control: str
+    treatment: str
+    units: str
+    effect: EffectView
+    p: str
+    p_exact: str
+    status: str
+    tone: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RoleView:
+    """The metrics of one role, on one axis."""
+
+    title: str
+    hint: str
+    p_header: str
+    scale: Markup
+    rows: tuple[RowView, ...]
+
+
+def role_views(result: Result) -> tuple[RoleView, ...]:
+    """The scorecard by role."""
+    views = []
+    for role, title, hint in ROLES:
+        rows = [row for row in result.scorecard if row.role == role]
+        if rows:
+            p_header = "p (Holm)" if role == "goal" else "p"
+            scale, views_of_rows = _rows(result, rows)
+            views.append(RoleView(title, hint, p_header, scale, views_of_rows))
+    return tuple(views)
+
+
+def _rows(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+    metrics = definitions(result, rows)
+    ids = anchors(result.metrics)
+    marks = [row_mark(result, row, metrics[row.metric]) for row in rows]
+    axis = glyph.shared_axis([mark for mark in marks if mark])
+    views = tuple(
+        _row(row, metrics[row.metric], ids.get(row.metric, "metric"), mark, axis)
+        for row, mark in zip(rows, marks, strict=True)
+    )
+    return (glyph.scale(axis) if any(marks) else Markup()), views
+
+
+def _row(
+    row: Row, metric: MetricInfo, anchor: str, mark: glyph.Mark | None, axis: glyph.Axis
+) -> RowView:
+    control, treatment = fmt.pair(row.control, row.treatment, metric.unit)
+    p = row.p_adjusted if row.role == "goal" else row.p_value
+    return RowView(
+        metric=row.metric,
+        anchor=anchor,
+        note=metric_note(metric),
+        variant=row.variant,
+        control=control,
+        treatment=treatment,
+        units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
+        effect=effect_view(row, metric, mark, axis),
+        p=fmt.p_value(p),
+        p_exact=f"p {full(row.p_value)}, after Holm {full(row.p_adjusted)}",
+        status=fmt.words(row.status),
+        tone=TONES.get(row.status, "plain"),
+        reason=fmt.words(row.reason) if row.reason else "",
+    )

@@ -1,0 +1,240 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from reference_vectors import quick, vector
+from scipy import stats
+from test_means import arms
+
+from abeval.stats import cuped, means, ratios, relative
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+units = st.integers(8, 40).flatmap(
+    lambda n: arrays(np.float64, (3, n), elements=st.floats(-50, 50, width=32))
+)
+
+
+def test_vector_cuped_mean_pooled_theta() -> None:
+    v = vector("cuped_mean_pooled_theta")
+    a = cuped.mean(*arms("dwell", "pre_dwell"))
+    assert a.theta == pytest.approx([v.expected["theta"]], abs=v.tol)
+    assert a.effect.control == pytest.approx(v.expected["control"], abs=v.tol)
+    assert a.effect.treatment == pytest.approx(v.expected["treatment"], abs=v.tol)
+    assert a.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
+    assert a.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
+    assert a.effect.statistic == pytest.approx(v.expected["t"], abs=v.tol)
+    assert a.effect.p_value == pytest.approx(v.expected["p"], abs=v.tol)
+    assert (a.effect.low, a.effect.high) == pytest.approx(v.expected["ci"], abs=v.tol)
+    assert a.variance_removed == pytest.approx(v.expected["variance_reduction"], abs=v.tol)
+    assert a.unadjusted.p_value == means.welch(*arms("dwell")).p_value
+
+
+def test_vector_cuped_multi() -> None:
+    v = vector("cuped_multi")
+    a = cuped.mean(*arms("dwell", "pre_dwell", "pre_clicks"))
+    assert a.theta == pytest.approx(v.expected["beta"], abs=v.tol)
+    assert a.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
+    assert a.effect.p_value == pytest.approx(v.expected["p"], abs=v.tol)
+
+
+def test_vector_cuped_relative() -> None:
+    v = vector("cuped_relative")
+    a = cuped.mean(*arms("dwell", "pre_dwell"))
+    lift = relative.delta_adjusted(a)
+    assert lift.value == pytest.approx(v.expected["rel"], abs=v.tol)
+    assert relative.delta_se_adjusted(a) == pytest.approx(v.expected["se"], abs=v.tol)
+
+
+def test_vector_cuped_ratio_gbstats() -> None:
+    v = vector("cuped_ratio_gbstats")
+    pair = arms("clicks", "impressions", "pre_clicks", "pre_impressions")
+    a = cuped.ratio(*pair, theta=cuped.theta_ratio_by_variant(*pair))
+    assert a.theta == pytest.approx([v.expected["theta"]], abs=v.tol)
+    assert a.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
+    assert a.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
+    assert relative.delta_adjusted(a).value == pytest.approx(v.expected["rel"], abs=v.tol)
+    se = relative.delta_se_adjusted(a, at=a.control.value + a.effect.difference)
+    assert se == pytest.approx(v.expected["rel_se"], abs=v.tol)
+
+
+def linear(y: np.ndarray, x: np.ndarray, r: float, centre: float) -> np.ndarray:
+    return r + (y - r * x) / centre
+
+
+def test_ratio_is_cuped_on_linearised_values() -> None:
+    pair = arms("clicks", "impressions", "pre_clicks", "pre_impressions")
+    a = cuped.ratio(*pair)
+    whole = pair[0] + pair[1]
+    down = ratios.gradient(whole.mean, 0, 1), ratios.gradient(whole.mean, 2, 3)
+    covariance = whole.covariance
+    theta = down[0] @ covariance @ down[1] / (down[1] @ covariance @ down[1])
+    assert a.theta == pytest.approx([theta], rel=1e-12)
+    assert a.unadjusted.p_value == pytest.approx(ratios.delta(*pair).p_value, rel=1e-12)
+    variances = []
+    for m in pair:
+        g = ratios.gradient(m.mean, 0, 1) - theta * ratios.gradient(m.mean, 2, 3)
+        variances.append(g @ m.covariance @ g / m.n)
+    assert a.effect.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-12)
+
+
+@quick
+@given(units, units)
+def test_d11_variance_is_that_of_the_adjusted_values_of_each_variant(
+    c: np.ndarray, t: np.ndarray
+) -> None:
+    whole = np.concatenate([c, t], axis=1)
+    covariance = np.cov(whole)
+    scale = np.sqrt(np.diag(covariance))
+    assume(scale.min() > 1e-2)
+    assume(abs(covariance[1, 2]) < 0.99 * scale[1] * scale[2])
+    theta = np.linalg.solve(covariance[1:, 1:], covariance[1:, 0])
+    adjusted = [a[0] - theta @ (a[1:] - whole[1:].mean(axis=1)[:, None]) for a in (c, t)]
+    assume(all(np.std(a) > 1e-2 for a in adjusted))
+    found = cuped.mean(Moments.of(*c), Moments.of(*t)).effect
+    reference = stats.ttest_ind(adjusted[1], adjusted[0], equal_var=False)
+    assert found.p_value == pytest.approx(reference.pvalue, rel=1e-6, abs=1e-9)
+    assert found.df == pytest.approx(reference.df, rel=1e-6)
+    ends = reference.confidence_interval()
+    assert (found.low, found.high) == pytest.approx(ends, rel=1e-6, abs=1e-6)
+
+
+def test_a_covariate_that_says_nothing_changes_nothing() -> None:
+    y, constant = [1.0, 4.0, 2.0, 8.0], [0.1] * 4
+    raw = means.welch(Moments.of(y), Moments.of(y[::-1]) + Moments.of([3, 3]))
+    a = cuped.mean(
+        Moments.of(y, constant), Moments.of(y[::-1], constant) + Moments.of([3, 3], [0.1, 0.1])
+    )
+    assert a.theta == (0.0,)
+    assert a.variance_removed == 0
+    assert a.effect[:-1] == pytest.approx(raw[:-1], rel=1e-12)
+
+
+def test_a_covariate_twice_is_the_covariate_once() -> None:
+    once = cuped.mean(*arms("dwell", "pre_dwell"))
+    twice = cuped.mean(*arms("dwell", "pre_dwell", "pre_dwell"))
+    assert twice.effect[:-1] == pytest.approx(once.effect[:-1], rel=1e-9)
+    assert sum(twice.theta) == pytest.approx(once.theta[0], rel=1e-9)
+
+
+def test_a_covariate_that_is_the_metric_leaves_no_error_to_test_with() -> None:
+    with pytest.raises(Refusal) as refusal:
+        cuped.mean(*arms("dwell", "dwell"))
+    assert refusal.value.reason == "zero_variance"
+
+
+def test_units_without_a_pre_period_are_a_stratum_of_their_own() -> None:
+    rng = np.random.default_rng(3)
+    known = rng.random(4000) < 0.6
+    x = np.where(known, rng.normal(50, 10, 4000), np.nan)
+    y = np.where(known, np.nan_to_num(x) + rng.normal(0, 2, 4000), rng.normal(20, 2, 4000))
+    treated = rng.random(4000) < 0.5
+    value, missing = cuped.pre_period(x)
+    pair = [Moments.of(y[a], value[a], missing[a]) for a in (~treated, treated)]
+    a = cuped.mean(*pair)
+    # The slope is that of the units that have one; the indicator's is what new units lack.
+    slope = np.polyfit(x[known], y[known], 1)
+    assert a.theta[0] == pytest.approx(slope[0], rel=1e-9)
+    assert a.theta[1] == pytest.approx(y[~known].mean() - slope[1], rel=1e-9)
+    zeros = cuped.mean(*(m.pick(0, 1) for m in pair))
+    assert a.effect.se < 0.8 * zeros.effect.se
+
+
+def test_ratio_without_a_pre_period_enters_as_average() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.integers(1, 20, 300), rng.integers(0, 5, 300)
+    px, py = rng.integers(1, 20, 300), rng.integers(0, 5, 300)
+    px[:100] = py[:100] = 0
+    pair = [Moments.of(y[a], x[a], py[a], px[a]) for a in (slice(0, None, 2), slice(1, None, 2))]
+    assert math.isfinite(cuped.ratio(*pair).effect.p_value)
+    new = (px == 0).astype(float)
+    with_new = [
+        Moments.of(y[a], x[a], py[a], px[a], new[a]) for a in (slice(0, None, 2), slice(1, None, 2))
+    ]
+    assert len(cuped.ratio(*with_new).theta) == 2
+
+
+def test_ratio_with_plain_covariates_and_a_constant_denominator_is_the_mean() -> None:
+    c, t = arms("dwell", "pre_dwell")
+    ones = [np.ones(24), np.ones(26)]
+    treated_ratio = [
+        Moments(
+            m.n,
+            np.array([m.mean[0], 1.0, m.mean[1]]),
+            np.array(
+                [
+                    [m.comoment[0, 0], 0, m.comoment[0, 1]],
+                    [0, 0, 0],
+                    [m.comoment[1, 0], 0, m.comoment[1, 1]],
+                ]
+            ),
+        )
+        for m, _ in zip((c, t), ones, strict=True)
+    ]
+    found, plain = cuped.ratio_with(*treated_ratio), cuped.mean(c, t)
+    assert found.effect[:-1] == pytest.approx(plain.effect[:-1], rel=1e-12)
+    assert cuped.theta_ratio_with(*treated_ratio) == pytest.approx(plain.theta)
+
+
+def test_theta_of_many_variants_is_pooled_over_them_all() -> None:
+    c, t = arms("dwell", "pre_dwell")
+    third = Moments.of([10.0, 20.0, 60.0], [5.0, 10.0, 90.0])
+    theta = cuped.theta_mean(c, t, third)
+    assert cuped.mean(c, t, theta=theta).theta == theta
+    assert theta != cuped.theta_mean(c, t)
+    with pytest.raises(Refusal):
+        cuped.theta_mean()
+
+
+def test_swapping_arms_negates() -> None:
+    c, t = arms("dwell", "pre_dwell")
+    one, other = cuped.mean(c, t), cuped.mean(t, c)
+    assert one.effect.difference == pytest.approx(-other.effect.difference, rel=1e-12)
+    assert one.effect.p_value == pytest.approx(other.effect.p_value, rel=1e-12)
+    assert one.theta == pytest.approx(other.theta)
+
+
+def test_fieller_of_the_adjusted_lift_agrees_with_the_adjusted_test() -> None:
+    rng = np.random.default_rng(5)
+    seen = set()
+    for _ in range(200):
+        x = rng.gamma(2, 5, (2, 30))
+        y = x + rng.normal(0, 3, (2, 30)) + np.array([[0.0], [1.5]])
+        a = cuped.mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
+        lift = relative.fieller_adjusted(a)
+        rejects = a.effect.p_value < 0.05
+        assert (lift.low > 0 or lift.high < 0) == rejects
+        seen.add(rejects)
+    assert seen == {True, False}
+
+
+def test_covariance_with_the_control_is_what_repetitions_show() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(10, 2, (3000, 2, 50))
+    y = x + rng.normal(0, 2, x.shape)
+    results = [
+        cuped.mean(Moments.of(y[i, 0], x[i, 0]), Moments.of(y[i, 1], x[i, 1])) for i in range(3000)
+    ]
+    differences = [a.effect.difference for a in results]
+    controls = [a.control.value for a in results]
+    seen = np.cov(differences, controls)[0, 1]
+    assert np.mean([a.covariance for a in results]) == pytest.approx(seen, rel=0.15)
+
+
+@pytest.mark.parametrize("few", [Moments.of([1.0], [2.0]), Moments.of([], [])])
+def test_too_few_units_are_refused(few: Moments) -> None:
+    several = Moments.of([1, 2, 4], [3, 4, 7])
+    for pair in ((few, several), (several, few)):
+        with pytest.raises(Refusal) as refusal:
+            cuped.mean(*pair)
+        assert refusal.value.reason == "too_few_units"
+
+
+def test_a_pre_period_without_denominator_is_refused() -> None:
+    m = Moments.of([1, 2, 3], [4, 5, 6], [0, 0, 0], [0, 0, 0])
+    with pytest.raises(Refusal) as refusal:
+        cuped.ratio(m, m)
+    assert refusal.value.reason == "zero_denominator"

@@ -1,0 +1,181 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from reference_vectors import quick, small, vector
+
+from abeval.stats import means
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+values = st.floats(-1e6, 1e6, allow_subnormal=False)
+columns = st.integers(2, 30).flatmap(lambda n: arrays(np.float64, (3, n), elements=values))
+whole = st.integers(2, 30).flatmap(
+    lambda n: arrays(np.int64, (2, n), elements=st.integers(-(10**6), 10**6))
+)
+
+
+def close(a: Moments, b: Moments, scale: float) -> None:
+    assert a.n == b.n
+    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(a.comoment, b.comoment, rtol=1e-9, atol=1e-9 * a.n * scale**2)
+
+
+def test_vector_variance_cancellation() -> None:
+    v = vector("variance_cancellation")
+    m = Moments.of(np.tile(1e9 + np.arange(5), 20))
+    assert m.mean[0] == v.expected["mean"]
+    assert m.covariance[0, 0] == pytest.approx(v.expected["var"], abs=v.tol)
+
+
+def test_d5_variance_of_a_large_offset_does_not_cancel() -> None:
+    data = [10**9 + i for i in range(5)] * 20
+    exact = Moments.from_sums(100, [sum(data)], [[sum(x * x for x in data)]], [1.0])
+    expected = vector("variance_cancellation").expected["var"]
+    assert exact.covariance[0, 0] == pytest.approx(expected, rel=1e-15)
+    parts = [Moments.of(data[:37]), Moments.of(data[37:])]
+    assert (parts[0] + parts[1]).covariance[0, 0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_vector_moments_merge() -> None:
+    v = vector("moments_merge")
+    treated = small("variant") == 1
+    y, clicks = small("dwell"), small("clicks")
+    m = Moments.of(y[treated], clicks[treated]) + Moments.of(y[~treated], clicks[~treated])
+    assert m.n == v.expected["n"]
+    assert m.mean[0] == pytest.approx(v.expected["mean"], abs=v.tol)
+    assert m.covariance[0, 0] == pytest.approx(v.expected["var"], abs=v.tol)
+    assert m.covariance[0, 1] == pytest.approx(v.expected["cov_with_clicks"], abs=v.tol)
+
+
+def test_d1_null_policy_counts_the_units_it_averages() -> None:
+    y = np.array([1.0, np.nan, 4.0, np.nan, 6.0, 9.0])
+    dropped, filled = Moments.of_present(y), Moments.of_filled(y)
+    assert (dropped.n, filled.n) == (4, 6)
+    assert means.estimate(dropped).variance == pytest.approx(np.var([1, 4, 6, 9], ddof=1) / 4)
+    zeros = np.var([1, 0, 4, 0, 6, 9], ddof=1) / 6
+    assert means.estimate(filled).variance == pytest.approx(zeros)
+    with pytest.raises(Refusal, match="missing") as refusal:
+        Moments.of(y)
+    assert refusal.value.reason == "not_finite"
+
+
+def test_d1_a_unit_missing_in_one_column_is_dropped_from_all() -> None:
+    m = Moments.of_present([1.0, np.nan, 3.0, 5.0], [2.0, 2.0, np.nan, 4.0])
+    assert m.n == 2
+    assert m.mean.tolist() == [3.0, 3.0]
+
+
+@quick
+@given(columns)
+def test_agrees_with_numpy(data: np.ndarray) -> None:
+    m = Moments.of(*data)
+    scale = np.abs(data).max() + 1
+    np.testing.assert_allclose(m.mean, data.mean(axis=1), rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(m.covariance, np.cov(data), rtol=1e-9, atol=1e-9 * scale**2)
+
+
+@quick
+@given(columns, st.integers(0, 30))
+def test_merged_parts_equal_the_whole(data: np.ndarray, at: int) -> None:
+    parts = Moments.of(*data[:, :at]) + Moments.of(*data[:, at:])
+    close(parts, Moments.of(*data), np.abs(data).max() + 1)
+
+
+@quick
+@given(columns)
+def test_merge_is_commutative_and_associative(data: np.ndarray) -> None:
+    a, b, c = (Moments.of(*part) for part in np.array_split(data, 3, axis=1))
+    scale = np.abs(data).max() + 1
+    close((a + b) + c, a + (b + c), scale)
+    close(a + b, b + a, scale)
+
+
+@quick
+@given(whole)
+def test_integer_sums_equal_the_data(data: np.ndarray) -> None:
+    ints = data.tolist()
+    sums = [sum(row) for row in ints]
+    products = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in ints] for a in ints]
+    exact = Moments.from_sums(data.shape[1], sums, products, [1.0, 1e-3])
+    close(exact, Moments.of(data[0], data[1] * 1e-3), float(np.abs(data).max() + 1))
+
+
+def test_sums_beyond_the_range_of_doubles_keep_their_digits() -> None:
+    # Σx² of 10^18-sized integers has 37 digits; the variance of 0, 1, 2 has one.
+    data = [10**18 + i for i in range(3)]
+    m = Moments.from_sums(3, [sum(data)], [[sum(x * x for x in data)]], [1.0])
+    assert m.covariance.tolist() == [[1.0]]
+    assert m.mean[0] == 1e18
+
+
+def test_sums_take_numpy_integers_but_no_floats() -> None:
+    m = Moments.from_sums(2, [np.int64(3)], [[np.int64(5)]], [1.0])
+    assert m.comoment[0, 0] == 0.5
+    with pytest.raises(TypeError):
+        Moments.from_sums(2, [3.0], [[5]], [1.0])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"argument|shorter"):
+        Moments.from_sums(2, [3, 4], [[5, 6]], [1.0, 1.0])
+
+
+def test_sums_that_no_data_have_are_refused() -> None:
+    with pytest.raises(Refusal) as refusal:
+        Moments.from_sums(3, [6], [[11]], [1.0])
+    assert refusal.value.reason == "inconsistent"
+
+
+@pytest.mark.parametrize("constant", [0.1, 1e9 + 0.3, -7.7e-5])
+def test_a_constant_has_no_variance_at_all(constant: float) -> None:
+    m = Moments.of([constant] * 1001) + Moments.of([constant] * 13)
+    assert m.mean[0] == constant
+    assert m.comoment[0, 0] == 0.0
+
+
+def test_no_units_are_the_neutral_element() -> None:
+    m = Moments.of([1, 2, 4])
+    for empty in (Moments.of([]), Moments.from_sums(0, [0], [[0]], [1.0])):
+        assert empty.n == 0
+        close(empty + m, m, 4)
+        close(m + empty, m, 4)
+        with pytest.raises(Refusal) as refusal:
+            _ = empty.covariance
+        assert refusal.value.reason == "too_few_units"
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan, 1e200])
+def test_what_is_not_finite_is_refused(bad: float) -> None:
+    with pytest.raises(Refusal) as refusal:
+        Moments.of([1.0, bad, -bad])
+    assert refusal.value.reason == "not_finite"
+
+
+def test_one_unit_has_no_variance() -> None:
+    with pytest.raises(Refusal, match="at least two units, got 1"):
+        _ = Moments.of([3.0]).covariance
+
+
+def test_pick_chooses_and_orders() -> None:
+    m = Moments.of([1, 2, 4], [0, 5, 1], [3, 3, 9])
+    close(m.pick(2, 0), Moments.of([3, 3, 9], [1, 2, 4]), 9)
+
+
+def test_moments_are_frozen() -> None:
+    m = Moments.of([1, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        m.mean[0] = 3
+    with pytest.raises(AttributeError):
+        m.n = 4  # type: ignore[misc]
+
+
+def test_malformed_input_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no variable"):
+        Moments.of()
+    with pytest.raises(ValueError, match=r"inhomogeneous|equal length"):
+        Moments.of([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="cannot merge"):
+        _ = Moments.of([1, 2]) + Moments.of([1], [2])
+    with pytest.raises(ValueError, match="moments need"):
+        Moments(2, np.zeros(2), np.zeros((1, 1)))

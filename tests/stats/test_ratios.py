@@ -1,0 +1,117 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from reference_vectors import quick, vector
+from test_means import arms
+
+from abeval.stats import means, ratios
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+units = st.integers(3, 40).flatmap(
+    lambda n: st.tuples(
+        arrays(np.int64, n, elements=st.integers(0, 30)),
+        arrays(np.int64, n, elements=st.integers(1, 60)),
+    )
+)
+
+
+def test_vector_ratio_delta_absolute() -> None:
+    v = vector("ratio_delta_absolute")
+    pair = arms("clicks", "impressions")
+    z, t = ratios.delta_z(*pair), ratios.delta(*pair)
+    assert z.control == pytest.approx(v.expected["control"], abs=v.tol)
+    assert z.treatment == pytest.approx(v.expected["treatment"], abs=v.tol)
+    assert z.difference == pytest.approx(v.expected["diff"], abs=v.tol)
+    variances = [ratios.estimate(m).variance for m in pair]
+    assert variances[0] == pytest.approx(v.expected["var_control"], abs=v.tol)
+    assert variances[1] == pytest.approx(v.expected["var_treatment"], abs=v.tol)
+    assert z.se == pytest.approx(v.expected["se"], abs=v.tol)
+    assert z.statistic == pytest.approx(v.expected["z"], abs=v.tol)
+    assert z.p_value == pytest.approx(v.expected["p_z"], abs=v.tol)
+    assert (z.low, z.high) == pytest.approx(v.expected["ci_z"], abs=v.tol)
+    assert t.p_value == pytest.approx(v.expected["p_t"], abs=v.tol)
+    assert (t.low, t.high) == pytest.approx(v.expected["ci_t"], abs=v.tol)
+    assert (z.method, t.method) == ("delta_z", "delta_t")
+
+
+def test_vector_gauc_ratio_delta() -> None:
+    v = vector("gauc_ratio_delta")
+    sides = []
+    for variant in (0, 1):
+        users = [u for u in v.inputs["users"] if u["variant"] == variant]
+        sides.append(Moments.of([u["n"] * u["auc"] for u in users], [u["n"] for u in users]))
+    e = ratios.delta_z(*sides)
+    assert e.control == pytest.approx(v.expected["gauc_control"], abs=v.tol)
+    assert e.treatment == pytest.approx(v.expected["gauc_treatment"], abs=v.tol)
+    assert e.difference == pytest.approx(v.expected["diff"], abs=v.tol)
+    assert e.se == pytest.approx(v.expected["se"], abs=v.tol)
+    assert e.statistic == pytest.approx(v.expected["z"], abs=v.tol)
+    assert e.p_value == pytest.approx(v.expected["p"], abs=v.tol)
+
+
+@quick
+@given(units, units)
+def test_delta_is_welch_on_the_linearised_values(
+    c: tuple[np.ndarray, np.ndarray], t: tuple[np.ndarray, np.ndarray]
+) -> None:
+    lines = [y.sum() / x.sum() + (y - y.sum() / x.sum() * x) / x.mean() for y, x in (c, t)]
+    assume(all(np.var(line) > 1e-6 for line in lines))
+    e = ratios.delta(Moments.of(*c), Moments.of(*t))
+    reference = means.welch(*(Moments.of(line) for line in lines))
+    assert e[:-1] == pytest.approx(reference[:-1], rel=1e-9, abs=1e-12)
+
+
+@quick
+@given(units)
+def test_a_cluster_robust_regression_has_the_same_variance(
+    data: tuple[np.ndarray, np.ndarray],
+) -> None:
+    # Regression of clicks on a constant, impressions as rows, users as clusters (CR0).
+    y, x = data
+    r = y.sum() / x.sum()
+    cr0 = np.sum((y - r * x) ** 2) / x.sum() ** 2
+    n = y.size
+    assume(cr0 > 1e-9)
+    assert ratios.estimate(Moments.of(y, x)).variance * (n - 1) / n == pytest.approx(cr0, rel=1e-9)
+
+
+def test_a_denominator_of_one_is_the_mean() -> None:
+    c, t = [1.0, 2.0, 5.0], [2.0, 2.5, 7.0, 1.0]
+    e = ratios.delta(Moments.of(c, np.ones(3)), Moments.of(t, np.ones(4)))
+    assert e[:-1] == pytest.approx(means.welch(Moments.of(c), Moments.of(t))[:-1], rel=1e-12)
+
+
+def test_a_ratio_the_same_for_every_unit_has_no_variance() -> None:
+    x = np.array([1.0, 2.0, 3.0, 7.0])
+    m = Moments.of(0.1 * x, x)
+    assert ratios.estimate(m).variance == 0
+    assert ratios.estimate(m + m).variance == 0
+    with pytest.raises(Refusal) as refusal:
+        ratios.delta(m, m)
+    assert refusal.value.reason == "zero_variance"
+
+
+@pytest.mark.parametrize("below", [[0, 0, 0], [1, -1, 0], [1e-310, 1e-310, 1e-310]])
+def test_no_denominator_is_a_refusal(below: list[float]) -> None:
+    with pytest.raises(Refusal) as refusal:
+        ratios.estimate(Moments.of([1, 2, 3], below))
+    assert refusal.value.reason == "zero_denominator"
+
+
+def test_too_few_units_are_refused() -> None:
+    with pytest.raises(Refusal) as refusal:
+        ratios.estimate(Moments.of([1], [2]))
+    assert refusal.value.reason == "too_few_units"
+
+
+def test_a_negative_denominator_only_turns_the_sign() -> None:
+    y, x = np.array([1.0, 4.0, 2.0]), np.array([2.0, 3.0, 7.0])
+    plus, minus = ratios.estimate(Moments.of(y, x)), ratios.estimate(Moments.of(y, -x))
+    assert minus.value == -plus.value
+    assert minus.variance == pytest.approx(plus.variance, rel=1e-12)
+    assert math.isfinite(plus.df)

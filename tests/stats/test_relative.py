@@ -1,0 +1,212 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from reference_vectors import quick, vector
+
+from abeval.stats import effects, relative
+from abeval.stats.records import Estimate, Refusal
+
+Z = {"df": math.inf}
+values = st.floats(-1e3, 1e3).filter(lambda v: abs(v) > 1e-3)
+estimates = st.builds(
+    Estimate,
+    value=values,
+    variance=st.floats(1e-6, 1e4),
+    units=st.just(10),
+    df=st.floats(2, 1e5) | st.just(math.inf),
+)
+
+
+def pair(vector_id: str) -> tuple[Estimate, Estimate]:
+    i = vector(vector_id).inputs
+    return (
+        Estimate(i["mean_control"], i["var_of_mean_control"], 1000, math.inf),
+        Estimate(i["mean_treatment"], i["var_of_mean_treatment"], 1000, math.inf),
+    )
+
+
+def test_vector_relative_ci_mean() -> None:
+    v = vector("relative_ci_mean")
+    control, treatment = pair("relative_ci_mean")
+    fieller = relative.fieller(control, treatment)
+    assert fieller.value == pytest.approx(v.expected["rel"], abs=v.tol)
+    assert (fieller.low, fieller.high) == pytest.approx(v.expected["ci_fieller"], abs=v.tol)
+    assert relative.fieller_g(control) == pytest.approx(v.expected["fieller_g"], abs=v.tol)
+    assert fieller.bounded
+    delta = relative.delta(control, treatment)
+    assert (delta.low, delta.high) == pytest.approx(v.expected["ci_delta"], abs=v.tol)
+    se = relative.delta_se(control, treatment)
+    assert se == pytest.approx(v.expected["se_delta"], abs=v.tol)
+    log = relative.log_delta(control, treatment)
+    assert (log.low, log.high) == pytest.approx(v.expected["ci_log"], abs=v.tol)
+    assert relative.log_se(control, treatment) == pytest.approx(v.expected["se_log"], abs=v.tol)
+
+
+def test_vector_relative_ci_negative_control() -> None:
+    v = vector("relative_ci_negative_control")
+    control, treatment = pair("relative_ci_negative_control")
+    delta, fieller = relative.delta(control, treatment), relative.fieller(control, treatment)
+    assert delta.value == fieller.value == pytest.approx(v.expected["rel"], abs=v.tol)
+    assert (delta.low, delta.high) == pytest.approx(v.expected["ci_delta"], abs=v.tol)
+    assert (fieller.low, fieller.high) == pytest.approx(v.expected["ci_fieller"], abs=v.tol)
+
+
+def test_vector_relative_ci_fieller_unbounded() -> None:
+    v = vector("relative_ci_fieller_unbounded")
+    control, treatment = pair("relative_ci_fieller_unbounded")
+    lift = relative.fieller(control, treatment)
+    assert relative.fieller_g(control) == pytest.approx(v.expected["fieller_g"], abs=v.tol)
+    assert lift.bounded is v.expected["bounded"]
+    assert (lift.low, lift.high) == (-math.inf, math.inf)
+
+
+def test_d2_interval_is_not_inverted_when_the_signs_differ() -> None:
+    control, treatment = Estimate(-2, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
+    for interval in (relative.fieller, relative.delta):
+        lift = interval(control, treatment)
+        assert lift.value == pytest.approx(1.9)
+        assert lift.low < lift.value < lift.high
+    with pytest.raises(Refusal) as refusal:
+        relative.log_delta(control, treatment)
+    assert refusal.value.reason == "not_applicable"
+
+
+def test_d2_control_of_zero_is_refused() -> None:
+    control, treatment = Estimate(0, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
+    for interval in (relative.fieller, relative.delta, relative.log_delta):
+        with pytest.raises(Refusal) as refusal:
+            interval(control, treatment)
+        assert refusal.value.reason == "control_near_zero"
+
+
+@quick
+@given(estimates, estimates, st.floats(0.001, 0.3))
+def test_d3_fieller_agrees_with_the_absolute_test(
+    control: Estimate, treatment: Estimate, alpha: float
+) -> None:
+    effect = effects.compare(control, treatment, alpha)
+    lift = relative.fieller(control, treatment, alpha)
+    assume(lift.bounded and abs(effect.p_value - alpha) > 1e-6)
+    assert (lift.low > 0 or lift.high < 0) == (effect.p_value < alpha)
+
+
+def test_d3_log_and_delta_may_disagree_with_it() -> None:
+    # |d|/se is 2 where z is 1.96: a rejection that delta, too wide above, does not see.
+    control, treatment = Estimate(10, 4.0, 100, math.inf), Estimate(16, 5.0, 100, math.inf)
+    assert effects.compare(control, treatment).p_value < 0.05
+    assert relative.fieller(control, treatment).low > 0
+    assert relative.delta(control, treatment).low < 0
+
+
+@quick
+@given(estimates, estimates)
+def test_fieller_ends_are_where_the_test_of_that_lift_is_at_its_level(
+    control: Estimate, treatment: Estimate
+) -> None:
+    lift = relative.fieller(control, treatment, **Z)
+    assume(lift.bounded and lift.high - lift.low < 1e3)
+    for end in (lift.low, lift.high):
+        ratio = 1 + math.copysign(end, end * control.value)
+        distance = abs(treatment.value - ratio * control.value)
+        se = math.sqrt(treatment.variance + ratio**2 * control.variance)
+        assert distance == pytest.approx(1.959963984540054 * se, rel=1e-5)
+
+
+@quick
+@given(estimates, estimates)
+def test_ends_enclose_the_value(control: Estimate, treatment: Estimate) -> None:
+    for interval in (relative.fieller, relative.delta):
+        lift = interval(control, treatment)
+        assert lift.low <= lift.value <= lift.high
+        assert lift.bounded == (math.isfinite(lift.low) and math.isfinite(lift.high))
+
+
+@quick
+@given(estimates, estimates, st.floats(1e-6, 1e6))
+def test_unit_of_measurement_does_not_matter(
+    control: Estimate, treatment: Estimate, scale: float
+) -> None:
+    other = [
+        e._replace(value=e.value * scale, variance=e.variance * scale**2)
+        for e in (control, treatment)
+    ]
+    for interval in (relative.fieller, relative.delta):
+        one, two = interval(control, treatment), interval(*other)
+        assert one.bounded == two.bounded
+        assert one[:3] == pytest.approx(two[:3], rel=1e-6, abs=1e-9)
+
+
+@quick
+@given(estimates, estimates)
+def test_both_signs_turned_turn_the_lift(control: Estimate, treatment: Estimate) -> None:
+    turned = [e._replace(value=-e.value) for e in (control, treatment)]
+    for interval in (relative.fieller, relative.delta):
+        one, two = interval(control, treatment), interval(*turned)
+        assert one.value == pytest.approx(-two.value, rel=1e-12)
+        assert (one.low, one.high) == pytest.approx((-two.high, -two.low), rel=1e-9)
+
+
+def test_d8_fieller_is_skewed_where_the_ratio_is() -> None:
+    control, treatment = Estimate(10, 4.0, 100, math.inf), Estimate(10, 4.0, 100, math.inf)
+    fieller, delta = relative.fieller(control, treatment), relative.delta(control, treatment)
+    assert fieller.high - fieller.value > 1.3 * (fieller.value - fieller.low)
+    assert delta.high - delta.value == pytest.approx(delta.value - delta.low)
+
+
+def test_d9_the_error_of_the_control_is_in_the_relative_interval() -> None:
+    v = vector("relative_ci_mean")
+    control, treatment = pair("relative_ci_mean")
+    naive = v.expected["ci_naive_WRONG"]
+    effect = effects.compare(control, treatment)
+    assert (effect.low / control.value, effect.high / control.value) == pytest.approx(naive)
+    for interval in (relative.fieller, relative.delta, relative.log_delta):
+        lift = interval(control, treatment)
+        assert lift.high - lift.low > 1.05 * (naive[1] - naive[0])
+
+
+def test_d10_each_variant_counts_its_own_units() -> None:
+    rng = np.random.default_rng(7)
+    # One large and one small arm: the average of both sizes would halve the error.
+    sizes, sd = (9000, 1000), 3.0
+    control, treatment = (Estimate(20.0, sd**2 / n, n, n - 1.0) for n in sizes)
+    expected = math.sqrt(sd**2 / 9000 + sd**2 / 1000) / 20
+    assert relative.delta_se(control, treatment) == pytest.approx(expected, rel=1e-12)
+    draws = [rng.normal(20, sd / math.sqrt(n), 20_000) for n in sizes]
+    assert np.std(draws[1] / draws[0] - 1) == pytest.approx(expected, rel=0.03)
+
+
+def test_a_known_control_gives_the_scaled_absolute_interval() -> None:
+    control, treatment = Estimate(4, 0, 100, math.inf), Estimate(5, 0.25, 100, math.inf)
+    lift, effect = relative.fieller(control, treatment), effects.compare(control, treatment)
+    assert (lift.low, lift.high) == pytest.approx((effect.low / 4, effect.high / 4))
+
+
+@pytest.mark.parametrize("control", [1e-300, -1e-300, 5e-324])
+def test_a_control_next_to_zero_is_refused_or_unbounded(control: float) -> None:
+    near, treatment = Estimate(control, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
+    for interval in (relative.fieller, relative.delta, relative.log_delta):
+        try:
+            lift = interval(near, treatment)
+        except Refusal as refusal:
+            assert refusal.reason == "control_near_zero"
+        else:
+            assert not any(map(math.isnan, lift[:3]))
+
+
+def test_degenerate_estimates_are_refused() -> None:
+    known, nan = Estimate(1, 0, 9, 8), Estimate(math.nan, 1, 9, 8)
+    for interval in (relative.fieller, relative.delta, relative.log_delta):
+        with pytest.raises(Refusal, match="varies"):
+            interval(known, known)
+        with pytest.raises(Refusal, match="finite"):
+            interval(known, nan)
+
+
+def test_a_wide_logarithmic_interval_has_no_upper_end() -> None:
+    lift = relative.log_delta(Estimate(1e-3, 1, 9, math.inf), Estimate(1, 1, 9, math.inf))
+    assert lift.high == math.inf
+    assert not lift.bounded
+    assert lift.low == pytest.approx(-1)
