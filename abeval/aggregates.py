@@ -8,8 +8,8 @@ import pandas as pd
 
 from abeval.stats.moments import Moments
 
-VARIABLES = ("y", "x", "y0", "x0")
-"""Numerator, denominator, and both before the experiment."""
+VARIABLES = ("y", "x", "y0", "x0", "z")
+"""Numerator, denominator, both before the experiment, and whether a unit is new since."""
 
 PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
 
@@ -26,6 +26,7 @@ MOMENT_COLUMNS = (
 WHOLE = "whole"
 DAY = "day"
 LEFT_OUT = "left_out"
+CAPPED = "capped"
 SEGMENT = "segment:"
 
 USED = "used"
@@ -38,7 +39,7 @@ class Aggregates:
 
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
-            `whole`, `day`, `segment:NAME` or `left_out`; sums are exact integers as text.
+            `whole`, `capped`, `day`, `segment:NAME` or `left_out`; sums are exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -48,6 +49,7 @@ class Aggregates:
             has an impression.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
+        caps: Metric → the caps of numerator and denominator, in counted units.
     """
 
     moments: pd.DataFrame
@@ -59,6 +61,12 @@ class Aggregates:
     days: pd.DataFrame
     refused: Mapping[str, tuple[str, ...]]
     facts: Mapping[str, int]
+    caps: Mapping[str, tuple[int, int | None]]
+
+    def units_of(self, variant: str) -> int:
+        """Analysed units of a variant."""
+        rows = self.units
+        return int(rows.loc[rows["variant"] == variant, "units"].sum())
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
         """The cells of a slice of a metric, in order."""
@@ -68,7 +76,7 @@ class Aggregates:
     def of(
         self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]
     ) -> dict[str, Moments]:
-        """Moments of (y, x, y0, x0) by variant.
+        """Moments of (y, x, y0, x0, z) by variant.
 
         Args:
             metric: Its name.
@@ -77,15 +85,17 @@ class Aggregates:
             scales: What one counted unit of y and of x is worth.
         """
         rows = self._rows(metric, slice_name)
-        return {
-            row["variant"]: _moments(row, scales)
+        named = [
+            {str(name): value for name, value in row.items()}
             for row in rows[rows["cell"] == cell].to_dict("records")
-        }
+        ]
+        return {str(row["variant"]): _moments(row, scales) for row in named}
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""
         rows = self._rows(metric, slice_name)
-        return [(c, v, int(y)) for c, v, y in zip(rows["cell"], rows["variant"], rows["y"], strict=True)]
+        found = zip(rows["cell"], rows["variant"], rows["y"], strict=True)
+        return [(cell, variant, int(y)) for cell, variant, y in found]
 
     def _rows(self, metric: str, slice_name: str) -> pd.DataFrame:
         moments = self.moments
@@ -98,5 +108,5 @@ def _moments(row: Mapping[str, object], scales: tuple[float, float]) -> Moments:
         int(str(row["units"])),
         [int(str(row[name])) for name in VARIABLES],
         [[products[frozenset((a, b))] for b in VARIABLES] for a in VARIABLES],
-        (*scales, *scales),
+        (*scales, *scales, 1.0),
     )

@@ -27,6 +27,19 @@ class LoadedExperiment:
 
     experiment: Experiment
 
+    def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
+        """The same experiment with other top-level entries, validated anew.
+
+        Raises:
+            ExperimentError: With every mistake.
+
+        Example:
+            >>> load("sample_logs/experiment.toml").replace(alpha=0.01).experiment.alpha
+            0.01
+        """
+        told = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
+        return LoadedExperiment(parse_experiment({**told, **entries}, self.experiment.folder))
+
     def analyze(
         self,
         *,
@@ -46,7 +59,7 @@ class LoadedExperiment:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
-        from abeval.engines.duckdb import DuckDBEngine  # noqa: PLC0415 (imports are slow)
+        from abeval.engines.duckdb import DuckDBEngine
 
         experiment = self.experiment
         engine = DuckDBEngine(experiment.engine, experiment.folder, connection)
@@ -60,10 +73,10 @@ def analyze_on(
     experiment: Experiment, engine: "Engine", logs: Mapping[str, object], step: Step
 ) -> "Result":
     """Analyse an experiment on an engine of the caller's."""
-    from abeval.analysis import judge  # noqa: PLC0415
-    from abeval.builtin import builtin_metrics  # noqa: PLC0415
-    from abeval.collect import collect  # noqa: PLC0415
-    from abeval.metrics import chosen_metrics  # noqa: PLC0415
+    from abeval.analysis import judge
+    from abeval.builtin import builtin_metrics
+    from abeval.collect import collect
+    from abeval.metrics import chosen_metrics
 
     metrics = chosen_metrics(experiment, builtin_metrics(experiment))
     aggregates = collect(experiment, metrics, engine, logs, step)

@@ -7,6 +7,7 @@ mend in the input; 130 stopped; and with `--gate` 3 not to be trusted, 4 do not 
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,7 +101,7 @@ def assign(
         found = rule.explain(explain)
         typer.echo(str(found))
         if json_file is not None:
-            write_text(json_file, json.dumps(found.to_dict(), indent=2) + "\n")
+            write_text(json_file, json.dumps(asdict(found), indent=2) + "\n")
         return
     if ids is None:
         raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")

@@ -1,17 +1,20 @@
 """One metric in one variant against control: aggregates in, an effect or a reason out."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from abeval.aggregates import Aggregates
 from abeval.metrics import Metric, Term
-from abeval.stats import catalogue, effects, means, ratios, relative
+from abeval.stats import catalogue, cuped, effects, means, ratios, relative, sequential
+from abeval.stats.distributions import tail
+from abeval.stats.equal_traffic import Functional
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Estimate, Lift, Refusal
+from abeval.stats.records import Adjusted, Effect, Lift, Refusal
 
 Reason = Literal[
     "missing_columns",
@@ -40,6 +43,24 @@ _FROM_STATS: dict[str, Reason] = {
 
 
 @dataclass(frozen=True)
+class Rule:
+    """How effects are judged.
+
+    Attributes:
+        alpha: Two-sided level of intervals and tests.
+        relative: Interval of the lift.
+        cuped: Whether pre-period values take variance out.
+        information: For always-valid inference, the share of the planned information that is in;
+            None for a fixed horizon.
+    """
+
+    alpha: float = 0.05
+    relative: Literal["fieller", "delta", "log_delta"] = "fieller"
+    cuped: bool = False
+    information: float | None = None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What can be said of a metric in one variant.
 
@@ -51,6 +72,7 @@ class Comparison:
         effect: The difference, None where it was refused.
         lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
+        adjusted: The effect with and without its covariates, where CUPED was applied.
     """
 
     units_control: int
@@ -60,6 +82,7 @@ class Comparison:
     effect: Effect | None
     lift: Lift | None
     reason: Reason | None
+    adjusted: Adjusted | None = None
 
 
 def scales(metric: Metric) -> tuple[float, float]:
@@ -72,27 +95,96 @@ def _scale(term: Term | None) -> float:
 
 
 def compare_moments(
-    metric: Metric, control: Moments | None, treatment: Moments | None, alpha: float
+    metric: Metric, control: Moments | None, treatment: Moments | None, rule: Rule
 ) -> Comparison:
-    """Compare two variants by the moments of (y, x) over their units."""
-    units = (0 if m is None else m.n for m in (control, treatment))
-    units_control, units_treatment = units
-    if control is None or treatment is None or 0 in (units_control, units_treatment):
-        return refused(units_control, units_treatment, "no_units")
+    """Compare two variants by the moments of (y, x, y0, x0, z) over their units."""
+    units_control = 0 if control is None else control.n
+    units = 0 if treatment is None else treatment.n
+    if control is None or treatment is None or 0 in (units_control, units):
+        return refused(units_control, units, "no_units")
     if control.mean[1] == 0 or treatment.mean[1] == 0:
-        return refused(control.n, treatment.n, "empty_denominator")
-    estimate = means.estimate if metric.kind == "mean" else ratios.estimate
-    values = [float(m.mean[0] / m.mean[1]) for m in (control, treatment)]
+        return refused(units_control, units, "empty_denominator")
+    bare = Comparison(units_control, units, _value(control), _value(treatment), None, None, None)
     try:
-        arms = (estimate(control), estimate(treatment))
-        effect = effects.compare(*arms, alpha, _method(metric))
+        effect, lift, adjusted = _measured(metric, control, treatment, rule)
     except Refusal as refusal:
-        reason = _FROM_STATS.get(refusal.reason, "not_finite")
-        return Comparison(control.n, treatment.n, values[0], values[1], None, None, reason)
-    lift, reason_of_lift = _lift(*arms, alpha)
-    return Comparison(
-        control.n, treatment.n, effect.control, effect.treatment, effect, lift, reason_of_lift
+        return replace(bare, reason=_FROM_STATS.get(refusal.reason, "not_finite"))
+    return replace(bare, effect=effect, lift=lift, reason=_limit(lift), adjusted=adjusted)
+
+
+def _value(moments: Moments) -> float:
+    return float(moments.mean[0] / moments.mean[1])
+
+
+def _limit(lift: Lift | None) -> Reason | None:
+    if lift is None:
+        return "control_near_zero"
+    return None if lift.bounded else "lift_unbounded"
+
+
+def _measured(
+    metric: Metric, control: Moments, treatment: Moments, rule: Rule
+) -> tuple[Effect, Lift | None, Adjusted | None]:
+    if rule.cuped and metric.kind in ("mean", "ratio") and _known_before(control, treatment):
+        adjusted = _cuped(metric, control, treatment, rule.alpha)
+        effect, level = _at_looks(adjusted.effect, rule)
+        interval = _RELATIVE_ADJUSTED[rule.relative]
+        lift = _or_none(lambda: interval(adjusted, level))
+        return effect._replace(method=f"cuped_{effect.method}"), lift, adjusted
+    estimate = means.estimate if metric.kind == "mean" else ratios.estimate
+    arms = estimate(control), estimate(treatment)
+    effect, level = _at_looks(effects.compare(*arms, rule.alpha, _method(metric)), rule)
+    interval_of = _RELATIVE[rule.relative]
+    return effect, _or_none(lambda: interval_of(*arms, level)), None
+
+
+_RELATIVE = {
+    "fieller": relative.fieller,
+    "delta": relative.delta,
+    "log_delta": relative.log_delta,
+}
+_RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
+
+
+def _or_none(lift: Callable[[], Lift]) -> Lift | None:
+    try:
+        return lift()
+    except Refusal:
+        return None
+
+
+def _known_before(control: Moments, treatment: Moments) -> bool:
+    """Whether some unit of both variants was seen before the period."""
+    return all(m.mean[4] < 1 and m.covariance[2, 2] > 0 for m in (control, treatment))
+
+
+def _cuped(metric: Metric, control: Moments, treatment: Moments, alpha: float) -> Adjusted:
+    """Pre-period values as covariates; units without any in a stratum of their own."""
+    some_new = all(0 < m.mean[4] < 1 for m in (control, treatment))
+    stratum = (4,) if some_new else ()
+    if metric.kind == "mean":
+        chosen = (0, 2, *stratum)
+        return cuped.mean(control.pick(*chosen), treatment.pick(*chosen), alpha)
+    chosen = (0, 1, 2, 3, *stratum)
+    return cuped.ratio_with(control.pick(*chosen), treatment.pick(*chosen), alpha)
+
+
+def _at_looks(effect: Effect, rule: Rule) -> tuple[Effect, float]:
+    """The effect as it may be looked at, and the level whose fixed quantile is as wide."""
+    if rule.information is None:
+        return effect, rule.alpha
+    look = sequential.confidence_sequence(
+        effect.difference, effect.se, rule.information, rule.alpha
     )
+    level, _ = tail((look.high - effect.difference) / effect.se, effect.df, "two-sided")
+    valid = effect._replace(
+        low=look.low,
+        high=look.high,
+        p_value=look.p_value,
+        log10_p_value=look.log10_p_value,
+        method=f"always_valid_{effect.method.removesuffix('_t')}",
+    )
+    return valid, level
 
 
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:
@@ -110,23 +202,15 @@ def _method(metric: Metric) -> str:
             return "delta_t"
 
 
-def _lift(control: Estimate, treatment: Estimate, alpha: float) -> tuple[Lift | None, Reason | None]:
-    try:
-        lift = relative.fieller(control, treatment, alpha)
-    except Refusal:
-        return None, "control_near_zero"
-    return lift, None if lift.bounded else "lift_unbounded"
-
-
 def compare_catalogue(
-    metric: Metric, aggregates: Aggregates, control: str, variant: str, alpha: float
+    metric: Metric, aggregates: Aggregates, control: str, variant: str, rule: Rule
 ) -> Comparison:
     """Compare two variants' coverage, Gini or entropy at equal numbers of units."""
     arms = [incidence(aggregates, name) for name in (control, variant)]
     units_control, units = (int(arm.units_in_group.sum()) for arm in arms)
-    functional: catalogue.Functional = metric.name  # type: ignore[assignment]  # the catalogue metrics are named after their functional
+    functional = cast(Functional, metric.name)
     try:
-        found = catalogue.compare(arms[0], arms[1], functional, alpha)
+        found = catalogue.compare(arms[0], arms[1], functional, rule.alpha)
     except Refusal as refusal:
         return refused(units_control, units, _FROM_STATS.get(refusal.reason, "not_finite"))
     effect = found.effect

@@ -2,40 +2,76 @@
 
 from collections.abc import Collection
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, SqlglotError
 
 from abeval.errors import ExperimentError
 
-_FORBIDDEN: tuple[tuple[type[exp.Expression], str], ...] = (
+_FORBIDDEN: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "a query"),
     (exp.AggFunc, "an aggregate (abeval sums over the rows itself)"),
     (exp.Window, "a window"),
     (exp.Star, "a star"),
     (exp.Placeholder, "a parameter"),
     (exp.Parameter, "a parameter"),
-    (exp.Command, "a command"),
-    (exp.DDL, "a statement"),
-    (exp.Anonymous, "an unknown function"),
     (exp.Rand, "a random number"),
+    (exp.Anonymous, "an unknown function"),
 )
+"""What people try most, with its own words; the rest is caught by the list of what may be used."""
+
+_SYNTAX: tuple[type[exp.Expr], ...] = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Var),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg),
+    *(exp.And, exp.Or, exp.Not, exp.Xor, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike),
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.DPipe),
+)
+_FUNCTIONS: tuple[type[exp.Expr], ...] = (
+    *(exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
+    *(exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.IsNan),
+    *(exp.Sqrt, exp.Cbrt, exp.Pow, exp.Exp, exp.Ln, exp.Log),
+    *(exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Left, exp.Right, exp.Substring),
+    *(exp.Concat, exp.Replace, exp.SplitPart, exp.StartsWith, exp.Contains, exp.RegexpLike),
+    *(exp.Extract, exp.Hour, exp.Day, exp.Month, exp.Year, exp.TimestampTrunc),
+)
+_TYPES = frozenset(
+    {
+        *exp.DataType.NUMERIC_TYPES,
+        *exp.DataType.TEXT_TYPES,
+        exp.DataType.Type.BOOLEAN,
+        exp.DataType.Type.DATE,
+        exp.DataType.Type.TIMESTAMP,
+    }
+)
+_MAY = (
+    "an expression of a row may use its columns, arithmetic, comparisons, and/or/not, in, between, "
+    "like, case, cast, coalesce, nullif, greatest, least, abs, sign, floor, ceil, round, trunc, "
+    "isnan, sqrt, cbrt, pow, exp, ln, log, lower, upper, trim, length, left, right, substring, "
+    "concat, replace, split_part, starts_with, contains, regexp_matches, extract, hour, day, "
+    "month, year, date_trunc"
+)
+_LONGEST, _DEEPEST = 10_000, 250
 
 
-def parse_expression(text: str) -> exp.Expression:
-    """The syntax tree of one scalar expression.
+def parse_expression(text: str) -> exp.Expr:
+    """The syntax tree of one scalar expression; column names are lower-case, as SQL ignores case.
 
     Raises:
         ExperimentError: It is not one, or holds what a row-level expression may not.
 
     Example:
-        >>> parse_expression("price * click").sql()
+        >>> parse_expression("price * Click").sql()
         'price * click'
     """
     problem = expression_problem(text)
     if problem is not None:
-        raise ExperimentError(f"expression {text!r}: {problem}")
-    return sqlglot.parse_one(text, dialect="duckdb")
+        raise ExperimentError(f"expression {problem}")
+    tree = _parsed(text)
+    for column in tree.find_all(exp.Column):
+        if column.name.isascii():
+            column.set("this", exp.to_identifier(column.name.lower(), quoted=column.this.quoted))
+    return tree
 
 
 def expression_problem(text: str) -> str | None:
@@ -45,31 +81,70 @@ def expression_problem(text: str) -> str | None:
         >>> expression_problem("sum(click)")
         "'sum(click)' holds an aggregate (abeval sums over the rows itself)"
     """
+    shown = repr(text if len(text) <= 200 else f"{text[:200]}…")
+    if not text.strip():
+        return f"{shown} is not one expression"
+    if len(text) > _LONGEST:
+        return f"{shown} has {len(text):,} characters, more than {_LONGEST:,}"
     try:
-        trees = sqlglot.parse(text, dialect="duckdb")
+        tree = _parsed(text)
+        wrong = "is nested too deeply" if _depth(tree) > _DEEPEST else _wrong_part(tree)
+    except RecursionError:
+        wrong = "is nested too deeply"
     except SqlglotError as error:
-        return f"{text!r} is not SQL: {str(error).splitlines()[0]}"
+        return f"{shown} is not one SQL expression{_place(error)}"
+    return None if wrong is None else f"{shown} {wrong}"
+
+
+def _parsed(text: str) -> exp.Expr:
+    # Only the grammar of expressions is tried, so that no statement is ever recognised.
+    trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
     if len(trees) != 1 or trees[0] is None:
-        return f"{text!r} is not one expression"
+        raise ParseError("not one expression")
     tree = trees[0]
+    for node in tree.walk():
+        node.comments = None
+    return tree
+
+
+def _depth(tree: exp.Expr) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [part for node in level for part in node.iter_expressions()]
+    return depth
+
+
+def _place(error: SqlglotError) -> str:
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    return f": look at character {found['col']}, `{found['highlight']}`" if found else ""
+
+
+def _wrong_part(tree: exp.Expr) -> str | None:
+    """The first part of an expression that it may not have."""
     for kind, what in _FORBIDDEN:
         found = tree.find(kind)
         if found is not None:
             name = f" `{found.name}`" if isinstance(found, exp.Anonymous) else ""
-            return f"{text!r} holds {what}{name}"
-    if not isinstance(tree, exp.Condition | exp.Literal | exp.Paren | exp.Cast | exp.Case):
-        return f"{text!r} is not a scalar expression"
+            return f"holds {what}{name}"
     if any(column.table for column in tree.find_all(exp.Column)):
-        return f"{text!r} names a table; name columns alone"
-    return None
+        return "names a table; name columns alone"
+    strange = next((node for node in tree.walk() if not _is_known(node)), None)
+    return None if strange is None else f"holds `{strange.sql(dialect='duckdb')}`; {_MAY}"
 
 
-def columns_of(tree: exp.Expression) -> list[str]:
+def _is_known(node: exp.Expr) -> bool:
+    if isinstance(node, exp.DataType):
+        return node.this in _TYPES
+    # A subclass may do more than its parent, so that only the class itself counts.
+    return type(node) in _SYNTAX or type(node) in _FUNCTIONS
+
+
+def columns_of(tree: exp.Expr) -> list[str]:
     """The columns an expression reads, each once, in order."""
     return list(dict.fromkeys(column.name for column in tree.find_all(exp.Column)))
 
 
-def missing_columns(tree: exp.Expression, known: Collection[str]) -> list[str]:
+def missing_columns(tree: exp.Expr, known: Collection[str]) -> list[str]:
     """The columns an expression reads that the log does not have (case ignored, as in SQL)."""
     lower = {name.lower() for name in known}
     return [name for name in columns_of(tree) if name.lower() not in lower]

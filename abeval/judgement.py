@@ -48,7 +48,11 @@ def status_of(
         return _guardrail(metric, comparison, decided, gain)
     if decided and gain != 0:
         return "better" if gain > 0 else "worse"
-    if metric.margin is not None and _harm_inside(metric, comparison) and _gain_inside(metric, comparison):
+    if (
+        metric.margin is not None
+        and _harm_inside(metric, comparison)
+        and _gain_inside(metric, comparison)
+    ):
         return "equivalent"
     return "unclear"
 

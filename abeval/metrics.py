@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from abeval.expressions import columns_of, parse_expression
 from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Role, Toward
+from abeval.expressions import columns_of, parse_expression
 
 Kind = Literal["mean", "ratio", "auc", "catalogue"]
 Source = Literal[
@@ -20,6 +20,7 @@ Source = Literal[
 Need = Literal[
     "unit", "ts", "click", "dwell", "request_id", "item_id", "position", "score", "category"
 ]
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -153,7 +154,9 @@ def _own(choice: MetricChoice) -> Metric:
     term = RowTerm(value, choice.resolution, choice.resolution)
     under = None if per is None else RowTerm(per, choice.resolution, choice.resolution)
     kind: Kind = "mean" if under is None else "ratio"
-    read = {c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))}
+    read = {
+        c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))
+    }
     needs = frozenset(_NEEDED_BY[column] for column in read if column in _NEEDED_BY)
     return Metric(choice.name, kind, formula, role="goal", value=term, per=under, needs=needs)
 

@@ -172,6 +172,38 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class Adjustment:
+    """What variance reduction or capping changed in one row of the scorecard.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        method: `cuped`, `cap`, or `cap+cuped`.
+        difference: The difference without it.
+        difference_low: Lower end of its interval.
+        difference_high: Upper end.
+        p_value: Its p-value.
+        theta: Coefficient of each covariate: the value before, for ratios also the denominator
+            before, and where some units are new, being new.
+        variance_removed: Share of the difference's variance that CUPED took out.
+        cap: Where values of the numerator, or of a mean, are capped.
+        cap_denominator: Where those of the denominator are.
+    """
+
+    metric: str
+    variant: str
+    method: str
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    p_value: float | None
+    theta: tuple[float, ...]
+    variance_removed: float | None
+    cap: float | None
+    cap_denominator: float | None
+
+
+@dataclass(frozen=True)
 class Account:
     """Rows of one log: `read = used + the sum of set_aside`."""
 
@@ -205,6 +237,7 @@ class Result:
     left_out: tuple[LeftOut, ...]
     accounting: tuple[Account, ...]
     notes: tuple[str, ...]
+    adjustments: tuple[Adjustment, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -221,7 +254,9 @@ class Result:
 
     def to_frame(self) -> pd.DataFrame:
         """The scorecard, one row per metric and variant."""
-        return pd.DataFrame([asdict(row) for row in self.scorecard], columns=[f.name for f in fields(Row)])
+        return pd.DataFrame(
+            [asdict(row) for row in self.scorecard], columns=[f.name for f in fields(Row)]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as the JSON file has them."""
@@ -237,17 +272,17 @@ class Result:
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""
-        from abeval.report import write_report  # noqa: PLC0415 (plotly is slow to import)
+        from abeval.report import write_report
 
         return write_report(self, Path(path))
 
     def _repr_html_(self) -> str:
-        from abeval.report import summary_html  # noqa: PLC0415
+        from abeval.report import summary_html
 
         return summary_html(self)
 
     def __str__(self) -> str:
-        from abeval.terminal import as_text  # noqa: PLC0415
+        from abeval.terminal import as_text
 
         return as_text(self)
 
@@ -259,7 +294,9 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
         ValueError: The file has another schema version.
     """
     if raw.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"schema version {raw.get('schema_version')!r}, this abeval reads {SCHEMA_VERSION!r}")
+        raise ValueError(
+            f"schema version {raw.get('schema_version')!r}, this abeval reads {SCHEMA_VERSION!r}"
+        )
     info = dict(raw["experiment"])
     variants = tuple(VariantInfo(**v) for v in info.pop("variants"))
     return Result(
@@ -274,7 +311,12 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
         left_out=tuple(LeftOut(**s) for s in raw["left_out"]),
         accounting=tuple(_account(a) for a in raw["accounting"]),
         notes=tuple(raw["notes"]),
+        adjustments=tuple(_adjustment(a) for a in raw["adjustments"]),
     )
+
+
+def _adjustment(raw: dict[str, Any]) -> Adjustment:
+    return Adjustment(**{**raw, "theta": tuple(raw["theta"])})
 
 
 def _account(raw: dict[str, Any]) -> Account:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from abeval.aggregates import WHOLE, Aggregates
-from abeval.comparison import compare_moments, scales
+from abeval.comparison import Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
 from abeval.result import Check, CheckStatus
@@ -44,9 +44,13 @@ def _srm(experiment: Experiment, aggregates: Aggregates) -> Check:
         found = srm.chi_square(observed, weights)
     except Refusal as refusal:
         return Check("srm", "fail", None, SRM_FAIL, f"sample ratio: {refusal}")
-    shares = ", ".join(f"{name} {n:,}" for name, n in zip(experiment.variants, observed, strict=True))
+    shares = ", ".join(
+        f"{name} {n:,}" for name, n in zip(experiment.variants, observed, strict=True)
+    )
     if found.p_value >= SRM_WARN:
-        return Check("srm", "pass", found.p_value, SRM_FAIL, f"units as the weights expect: {shares}")
+        return Check(
+            "srm", "pass", found.p_value, SRM_FAIL, f"units as the weights expect: {shares}"
+        )
     status: CheckStatus = "fail" if found.p_value < SRM_FAIL else "warn"
     message = (
         f"units do not follow the weights ({shares}; chi-square p = {found.p_value:.2g}): look for "
@@ -101,7 +105,7 @@ def _balance_of(
     name = f"pre_period:{metric.name}:{variant}"
     arms = aggregates.of(metric.name, WHOLE, "", scales(metric))
     before = {v: m.pick(2, 3) for v, m in arms.items()}
-    found = compare_moments(metric, before.get(experiment.control), before.get(variant), 0.05)
+    found = compare_moments(metric, before.get(experiment.control), before.get(variant), Rule())
     if found.effect is None:
         message = f"{metric.name} before the experiment cannot be compared: {found.reason}"
         return Check(name, "skipped", None, IMBALANCE_FAIL, message)

@@ -24,9 +24,8 @@ def truth():
 
 def test_every_true_lift_lies_in_an_interval_at_the_family_level(truth):
     # Eleven intervals are looked at together, so each is taken at 1 - 0.05 / 11.
-    raw = abeval.load(ROOT / "sample_logs" / "experiment.toml").experiment
-    loaded = abeval.LoadedExperiment(raw.model_copy(update={"alpha": 0.05 / len(truth["lift"])}))
-    result = loaded.analyze()
+    loaded = abeval.load(ROOT / "sample_logs" / "experiment.toml")
+    result = loaded.replace(alpha=0.05 / len(truth["lift"])).analyze()
     for metric, lift in truth["lift"].items():
         row = result[metric]
         assert row.lift_low < lift < row.lift_high, metric

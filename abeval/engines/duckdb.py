@@ -46,10 +46,11 @@ class DuckDBEngine:
         try:
             self._connection = connection or duckdb.connect(config=_config(options))
         except duckdb.Error as error:
-            raise QueryError(f"DuckDB does not take these [engine] options: {_first_line(error)}") from error
+            raise QueryError(
+                f"DuckDB does not take these [engine] options: {_first_line(error)}"
+            ) from error
         for statement in (
             "set timezone = 'UTC'",
-            "set enable_progress_bar = false",
             f"create or replace temp macro abeval_h60(salt, unit) as {_H60}",
         ):
             self._connection.execute(statement)
@@ -66,7 +67,9 @@ class DuckDBEngine:
         except duckdb.Error as error:
             where = ", ".join(source.paths) or source.table
             hint = "is the file whole, and of the kind its name says? `format` can name the kind"
-            raise LogError(f"{_plain(name)} cannot be read from {where}: {_first_line(error)}", hint) from error
+            raise LogError(
+                f"{_plain(name)} cannot be read from {where}: {_first_line(error)}", hint
+            ) from error
 
     def add_frame(self, name: str, frame: object) -> None:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
@@ -151,7 +154,9 @@ class DuckDBEngine:
         if not file.exists():
             raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
         alias = quoted(f"abeval_{file.stem}")
-        self._connection.execute(f"attach if not exists {literal(str(file))} as {alias} (read_only)")
+        self._connection.execute(
+            f"attach if not exists {literal(str(file))} as {alias} (read_only)"
+        )
         return f"{alias}.{parts}"
 
     def _files(self, name: str, source: LogSource) -> list[str]:
@@ -206,7 +211,9 @@ def _config(options: EngineOptions | None) -> dict[str, str | bool | int | float
 
 
 def _kind(files: list[str], name: str) -> str:
-    kinds = {_READERS.get("".join(Path(f).suffixes[-2:]), _READERS.get(Path(f).suffix)) for f in files}
+    kinds = {
+        _READERS.get("".join(Path(f).suffixes[-2:]), _READERS.get(Path(f).suffix)) for f in files
+    }
     if len(kinds) != 1 or None in kinds:
         suffixes = sorted({Path(f).suffix or f for f in files})
         raise LogError(

@@ -39,6 +39,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
+        *_inference(experiment),
     ]
 
 
@@ -57,6 +58,9 @@ def _variants(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(("variants",), "an experiment compares at least two variants")
     elif not any(experiment.variants[name].weight > 0 for name in experiment.treatments):
         yield Problem(("variants",), "every variant but control has weight 0")
+    if (control := experiment.variants.get(experiment.control)) and control.weight == 0:
+        where = ("variants", experiment.control, "weight")
+        yield Problem(where, "control has weight 0, so there is nothing to compare with")
 
 
 def _times(experiment: Experiment) -> Iterator[Problem]:
@@ -84,7 +88,9 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
             yield from _log(name, log)
     if logs.clicks is not None and "click" in logs.impressions.columns:
         where = ("logs", "impressions", "columns", "click")
-        yield Problem(where, "a click is a column of the impression or a row of logs.clicks, not both")
+        yield Problem(
+            where, "a click is a column of the impression or a row of logs.clicks, not both"
+        )
     if logs.exposures is not None and experiment.unit == ROW_UNIT:
         yield Problem(("logs", "exposures"), 'needs a unit; unit = "row" has none to join by')
 
@@ -104,7 +110,9 @@ def _log(name: str, log: LogSource) -> Iterator[Problem]:
 def _cleaning(experiment: Experiment) -> Iterator[Problem]:
     cleaning = experiment.cleaning
     if cleaning.duplicate_key is not None and cleaning.duplicates != "drop":
-        yield Problem(("cleaning", "duplicate_key"), 'only means something with duplicates = "drop"')
+        yield Problem(
+            ("cleaning", "duplicate_key"), 'only means something with duplicates = "drop"'
+        )
     if cleaning.crossover == "as_assigned" and not (
         experiment.assignment or experiment.logs.exposures
     ):
@@ -133,11 +141,15 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         if choice.name not in builtin:
             hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
             message = f"no built-in metric is called {choice.name!r}{hint}"
-            yield Problem(("metrics", i, "name"), f"{message} (or give `value`, or `numerator` and "
-                          "`denominator`)")
+            yield Problem(
+                ("metrics", i, "name"),
+                f"{message} (or give `value`, or `numerator` and `denominator`)",
+            )
         return
     if choice.name in builtin:
-        yield Problem(("metrics", i, "name"), f"{choice.name!r} is a built-in metric; choose another")
+        yield Problem(
+            ("metrics", i, "name"), f"{choice.name!r} is a built-in metric; choose another"
+        )
     ratio = (choice.numerator is not None, choice.denominator is not None)
     if (choice.value is not None) == any(ratio) or any(ratio) != all(ratio):
         message = "give either `value`, or both `numerator` and `denominator`"
@@ -154,3 +166,17 @@ def _segments(experiment: Experiment) -> Iterator[Problem]:
         problem = expression_problem(text)
         if problem is not None:
             yield Problem(("segments", name), problem)
+
+
+def _inference(experiment: Experiment) -> Iterator[Problem]:
+    inference = experiment.inference
+    if inference.cuped and experiment.pre_period is None:
+        yield Problem(
+            ("inference", "cuped"), "needs a [pre_period], whose values are the covariates"
+        )
+    if inference.cuped and inference.relative == "log_delta":
+        yield Problem(("inference", "relative"), 'with cuped = true, choose "fieller" or "delta"')
+    if inference.planned_units is not None and inference.looks == "fixed":
+        yield Problem(
+            ("inference", "planned_units"), 'only means something with looks = "always_valid"'
+        )

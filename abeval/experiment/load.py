@@ -24,17 +24,32 @@ def load_experiment(path: str | Path) -> Experiment:
     """
     file = Path(path)
     try:
-        text = file.read_bytes().decode()
-    except FileNotFoundError as error:
-        raise ExperimentError(f"no experiment file at {file}", "give the path of a TOML file, or "
-                              "make an example with: abeval simulate DIR") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExperimentError(f"{file} cannot be read as UTF-8 text: {error}") from error
-    try:
-        raw = tomllib.loads(text)
+        raw = tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError as error:
-        raise ExperimentError(f"{file} is not valid TOML: {error}") from error
+        raise ExperimentError(f"{file} is not valid TOML: {error}", _TOML_HINT) from error
+    except RecursionError as error:
+        raise ExperimentError(f"{file} is not valid TOML: it is nested too deeply") from error
     return parse_experiment(raw, folder=file.parent, source=str(file))
+
+
+_TOML_HINT = "text stands in quotes, a table begins with [name], and each key stands once in it"
+
+
+def _text(file: Path) -> str:
+    """A file's text; a byte order mark, which some editors write, is no part of it."""
+    if file.is_dir():
+        raise ExperimentError(f"{file} is a folder", "name the TOML file in it")
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        hint = "give the path of a TOML file, or make an example with: abeval simulate DIR"
+        raise ExperimentError(f"no experiment file at {file}", hint) from error
+    except UnicodeDecodeError as error:
+        what = f"{file} is not UTF-8 text: byte {error.start + 1} is wrong"
+        raise ExperimentError(what, "save it as UTF-8") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ExperimentError(f"{file} cannot be read: {reason}") from error
 
 
 def parse_experiment(

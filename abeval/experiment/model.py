@@ -1,15 +1,35 @@
 """The experiment file as frozen pydantic models: what may be said, and its defaults."""
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 Role = Literal["goal", "guardrail", "diagnostic"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Salt = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
+_SALT = r"^[A-Za-z0-9_.-]+$"
+_WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
+_SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
+PATTERNS: Mapping[str, str] = {
+    _SALT: "should be made of letters, digits, `_`, `.` and `-`",
+    _WORD: "should begin with a letter and go on with letters, digits and `_`",
+    _SIZE: 'should be a size such as "4GB"',
+}
+"""What each pattern asks for, in words."""
+
+Salt = Annotated[str, StringConstraints(pattern=_SALT)]
+Word = Annotated[str, StringConstraints(pattern=_WORD)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 ROW_UNIT = "row"
@@ -21,11 +41,29 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _local(value: object) -> object:
+    """Refuse what pydantic would take for seconds since 1970, and times that are not local."""
+    if isinstance(value, str) and not re.match(r"\d{4}-\d{2}-\d{2}", value):
+        raise ValueError(f"should be a date such as 2026-09-14 (got {value!r})")
+    if isinstance(value, int | float):
+        raise ValueError(f"should be a date such as 2026-09-14 (got {value!r})")  # noqa: TRY004 (pydantic)
+    return value
+
+
+def _without_offset(value: date) -> date:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise ValueError(f"has an offset ({value}): write the local time in `timezone` without it")
+    return value
+
+
+Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_without_offset)]
+
+
 class Period(Section):
     """A span of time in the experiment's time zone; `end` is exclusive."""
 
-    start: datetime | date
-    end: datetime | date
+    start: Moment
+    end: Moment
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -41,8 +79,8 @@ class Period(Section):
 
 def _moment(value: date | datetime) -> datetime:
     if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
-    return datetime(value.year, value.month, value.day)  # noqa: DTZ001 (local to the experiment)
+        return value
+    return datetime(value.year, value.month, value.day)
 
 
 class Variant(Section):
@@ -150,7 +188,7 @@ class AbsoluteMargin(Section):
 class MetricChoice(Section):
     """A metric of the scorecard: a built-in one by name, or the user's own by expressions."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+    name: Word
     role: Role | None = None
     direction: Literal["increase", "decrease"] | Toward | None = None
     margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | None = None
@@ -166,12 +204,21 @@ class MetricChoice(Section):
         return not (self.value is None and self.numerator is None and self.denominator is None)
 
 
+class Inference(Section):
+    """How effects are judged."""
+
+    relative: Literal["fieller", "delta", "log_delta"] = "fieller"
+    cuped: bool = False
+    cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
+    looks: Literal["fixed", "always_valid"] = "fixed"
+    planned_units: Annotated[int, Field(gt=0)] | None = None
+    family: Literal["none", "bonferroni", "holm", "hochberg", "hommel", "bh", "by"] = "holm"
+
+
 class EngineOptions(Section):
     """What the engine may use."""
 
-    memory_limit: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$")] | None = (
-        None
-    )
+    memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
     temp_directory: str | None = None
 
@@ -193,10 +240,9 @@ class Experiment(Section):
     cleaning: Cleaning = Cleaning()
     sessions: Sessions = Sessions()
     clicks: Clicks = Clicks()
-    segments: Mapping[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], str] = Field(
-        default_factory=dict
-    )
+    segments: Mapping[Word, str] = Field(default_factory=dict)
     metrics: list[MetricChoice] = Field(default_factory=list)
+    inference: Inference = Inference()
     engine: EngineOptions = EngineOptions()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 

@@ -4,12 +4,13 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import PATTERNS, Experiment
 
 Path = tuple[str | int, ...]
 
@@ -22,6 +23,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
+        """`path: message`."""
         return f"{_dotted(self.path)}: {self.message}"
 
 
@@ -31,12 +33,19 @@ def _dotted(path: Path) -> str:
 
 
 def suggestion(given: object, known: Iterable[str]) -> str:
-    """` (did you mean ...?)` for a near miss; the known names where there are few; or nothing."""
+    """`; did you mean ...?` for a near miss; the known names where there are few; or nothing."""
     names = list(known)
-    near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    return f"; known: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+    near = near_miss(given, names)
+    if near or not 0 < len(names) <= 12:
+        return near
+    return f"; known: {', '.join(names)}"
+
+
+def near_miss(given: object, known: Iterable[str]) -> str:
+    """`; did you mean ...?` where a known name is near, whatever its case; else nothing."""
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
 
 def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]:
@@ -75,9 +84,7 @@ def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
     here: Any = raw
     path: list[str | int] = []
     for part in detail["loc"]:
-        if isinstance(here, Mapping) and part in here:
-            here = here[part]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+        if _has(here, part):
             here = here[part]
         elif detail["type"] == "missing" and part == detail["loc"][-1]:
             return (*path, part)
@@ -85,6 +92,12 @@ def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
             continue
         path.append(part)
     return tuple(path)
+
+
+def _has(here: object, part: str | int) -> bool:
+    if isinstance(here, list):
+        return isinstance(part, int) and part < len(here)
+    return isinstance(here, Mapping) and part in here
 
 
 def _text(detail: ErrorDetails, path: Path) -> str:
@@ -95,18 +108,34 @@ def _text(detail: ErrorDetails, path: Path) -> str:
         return "missing"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
-    message = detail["msg"].replace("Input should", "should")
+    near = ""
     if kind == "literal_error":
-        options = re.findall(r"'([^']*)'", detail["msg"])
-        near = difflib.get_close_matches(str(given), options, n=1)
-        return f"{message} (got {given!r}{f'; did you mean `{near[0]}`?' if near else ''})"
-    if kind == "model_type":
-        message = "should be a table" + _table_shape(detail)
-    return f"{message} (got {given!r})"
+        near = near_miss(given, re.findall(r"'([^']*)'", detail["msg"]))
+    return f"{_should(detail)} (got {_shown(given)}{near})"
+
+
+def _should(detail: ErrorDetails) -> str:
+    """What a value should be, in the words of a file and not of pydantic."""
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "string_pattern_mismatch":
+        return PATTERNS.get(str(context.get("pattern")), "has characters that it may not have")
+    if kind in ("model_type", "mapping_type"):
+        return "should be a table" + _table_shape(detail)
+    if kind.startswith(("date_", "datetime_")):
+        return "should be a date or a local time, such as 2026-09-14 or 2026-09-14T12:00:00"
+    return re.sub("^(Input|String|Value|List) should", "should", detail["msg"])
+
+
+def _shown(given: object) -> str:
+    text = str(given) if isinstance(given, date | time) else repr(given)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _table_shape(detail: ErrorDetails) -> str:
-    shapes = {"Toward": " such as { toward = 1.0 }", "AbsoluteMargin": " such as { absolute = 0.5 }"}
+    shapes = {
+        "Toward": " such as { toward = 1.0 }",
+        "AbsoluteMargin": " such as { absolute = 0.5 }",
+    }
     return shapes.get(str(detail.get("ctx", {}).get("class_name")), "")
 
 

@@ -6,8 +6,11 @@ import pandas as pd
 
 from abeval.aggregates import USED, USED_BEFORE
 from abeval.engines.protocol import Engine
+from abeval.experiment.model import Experiment
+from abeval.logs import checks
 from abeval.logs.prepare import Prepared
 from abeval.queries import query
+
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
     """`log, reason, rows` of the impressions, and of the clicks where they are a log."""
@@ -15,6 +18,18 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
     if prepared.shape.clicks is not None:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
     return pd.DataFrame(rows, columns=["log", "reason", "rows"])
+
+
+def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
+    """Refuse logs of which no impression is left to analyse, with what became of them.
+
+    Raises:
+        LogError: Every impression is set aside.
+    """
+    found = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
+    if not engine.rows(f"{found} limit 1"):
+        counts = _impressions(prepared, engine)
+        checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:

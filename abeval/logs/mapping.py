@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from abeval.errors import LogError
 from abeval.experiment.consistency import CANONICAL_COLUMNS
 from abeval.experiment.model import LogSource
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import near_miss
 
-_NUMBER = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|BOOLEAN)$")
-_WHOLE = re.compile(r"^U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)$")
+_WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
+_FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
 _TIME = re.compile(r"^(TIMESTAMP.*|DATE)$")
-_FLOATING = re.compile(r"^(FLOAT|DOUBLE)$")
+_TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
+_NOTHING = '"NULL"'
+"""The type of a column that is null in every row."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class LogColumns:
         """The type of a mapped column."""
         return self.types[self.mapped[canonical]]
 
+    def is_text(self, canonical: str) -> bool:
+        """Whether a mapped column holds text."""
+        return _TEXT.match(self.type_of(canonical)) is not None
+
 
 def map_columns(
     log: str, source: LogSource, types: Mapping[str, str], unit: str | None
@@ -54,7 +60,7 @@ def map_columns(
     wanted = {**({"unit_id": unit} if unit is not None else {}), **source.columns}
     found = {name: _find(column, types) for name, column in wanted.items()}
     problems = [
-        f"logs.{log}: no column {wanted[name]!r} for {name}{suggestion(wanted[name], types)}"
+        f"logs.{log}: no column {wanted[name]!r} for {name}{near_miss(wanted[name], types)}"
         for name, column in found.items()
         if column is None
     ]
@@ -65,8 +71,18 @@ def map_columns(
         defaults.pop("unit_id", None)
     mapped = {name: column for name, column in {**defaults, **found}.items() if column is not None}
     columns = LogColumns(log, types, mapped)
+    _check_found(columns)
     _check_types(columns, source)
     return columns
+
+
+def _check_found(columns: LogColumns) -> None:
+    """A list of items without their ids is none."""
+    if columns.log == "items" and "item_id" not in columns:
+        raise LogError(
+            "logs.items: no column item_id",
+            'map it: columns = { item_id = "..." }; the log has: ' + ", ".join(columns.types),
+        )
 
 
 def _find(name: str, types: Mapping[str, str]) -> str | None:
@@ -82,17 +98,47 @@ def _check_types(columns: LogColumns, source: LogSource) -> None:
         if (problem := _type_problem(name, columns.types[column], source)) is not None
     ]
     if problems:
-        raise LogError("\n".join(problems))
+        raise LogError("\n".join(problems), _TYPE_HINT)
+
+
+_TYPE_HINT = (
+    "map another column, or change the type where the log is made; a column of a CSV or JSON file "
+    "is text as soon as one value in it is"
+)
+
+
+def is_number(kind: str) -> bool:
+    """Whether a column of this type can be summed."""
+    return any(r.match(kind) for r in (_WHOLE, _FRACTION)) or kind in ("BOOLEAN", _NOTHING)
 
 
 def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
+    if kind == _NOTHING:
+        return None
     match canonical:
-        case "unit_id" | "item_id" | "impression_id" | "request_id" if _FLOATING.match(kind):
-            return f"but {canonical} must be a whole number or text: 123 and 123.0 would be two of them"
-        case "ts" if _WHOLE.match(kind) and source.time_unit is None:
-            return "so say what it counts since 1970: time_unit = \"s\", \"ms\", \"us\" or \"ns\""
-        case "ts" if not (_TIME.match(kind) or _WHOLE.match(kind)):
-            return "but ts must be a timestamp, a date, or a whole number with time_unit"
-        case "click" | "dwell" | "score" | "position" if not _NUMBER.match(kind):
+        case "unit_id" | "item_id" | "impression_id" | "request_id":
+            return _id_problem(canonical, kind)
+        case "ts":
+            return _time_problem(kind, source)
+        case "click" | "dwell" | "score" | "position" if not is_number(kind):
             return f"but {canonical} must be a number"
+        case "variant" | "category" if not (_TEXT.match(kind) or is_number(kind)):
+            return f"but {canonical} must be text or a number"
+    return None
+
+
+def _id_problem(canonical: str, kind: str) -> str | None:
+    if _WHOLE.match(kind) or _TEXT.match(kind):
+        return None
+    why = ": 123 and 123.0 would be two of them" if _FRACTION.match(kind) else ""
+    return f"but {canonical} must be a whole number or text{why}"
+
+
+def _time_problem(kind: str, source: LogSource) -> str | None:
+    if _TIME.match(kind):
+        return "so time_unit has no meaning: leave it out" if source.time_unit else None
+    if not _WHOLE.match(kind):
+        return "but ts must be a timestamp, a date, or a whole number with time_unit"
+    if source.time_unit is None:
+        return 'so say what it counts since 1970: time_unit = "s", "ms", "us" or "ns"'
     return None

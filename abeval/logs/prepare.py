@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
 from abeval.engines.protocol import Engine
-from abeval.errors import LogError
+from abeval.errors import LogError, QueryError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
-from abeval.logs import views
+from abeval.logs import checks, views
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
@@ -42,6 +42,7 @@ def open_logs(
     experiment: Experiment, engine: Engine, frames: Mapping[str, object]
 ) -> dict[str, LogColumns]:
     """Make every log readable as `raw_NAME`, and find its columns."""
+    checks.check_frames(frames)
     logs = experiment.logs
     sources: dict[str, LogSource | None] = {
         "impressions": logs.impressions,
@@ -58,7 +59,9 @@ def open_logs(
             engine.add_frame(f"raw_{name}", frames[name])
         else:
             engine.add_log(f"raw_{name}", given)
-        opened[name] = map_columns(name, given, engine.columns(f"raw_{name}"), _unit(experiment, name))
+        opened[name] = map_columns(
+            name, given, engine.columns(f"raw_{name}"), _unit(experiment, name)
+        )
     return opened
 
 
@@ -78,12 +81,17 @@ def prepare(
     step("reading the logs")
     logs = open_logs(experiment, engine, frames)
     _check_variant_known(experiment, logs)
+    checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs)
     step("duplicates")
     duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
     _write_views(experiment, shape, engine, step)
     step("units and days")
-    engine.table("unit_day", query("units/unit_day"))
+    checks.check_positions(metrics, shape, engine)
+    try:
+        engine.table("unit_day", query("units/unit_day"))
+    except QueryError as error:
+        raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     step("assignment")
     _write_units(experiment, shape, engine)
     return Prepared(
@@ -99,7 +107,7 @@ def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns])
     if not named and experiment.assignment is None:
         raise LogError(
             "nothing says which variant a unit was in: the log has no column `variant`",
-            "map it (columns = { variant = \"...\" }), or give [assignment] salt and abeval "
+            'map it (columns = { variant = "..." }), or give [assignment] salt and abeval '
             "computes it",
         )
 
@@ -130,9 +138,17 @@ def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
     chosen: list[str] = list(experiment.logs.clicks.join or [])
     missing = [name for name in chosen if name not in both]
     if missing:
-        raise LogError(f"logs.clicks.join names {missing[0]!r}, which not both logs have")
-    if chosen:
-        return chosen[: len(views.CLICK_KEYS)]
+        raise LogError(
+            f"logs.clicks.join names {missing[0]!r}, which not both logs have",
+            f"both have: {', '.join(both) or 'none of ' + ', '.join(_JOIN_COLUMNS)}",
+        )
+    join = chosen[: len(views.CLICK_KEYS)] or _natural_join(both)
+    checks.check_joinable(shape.impressions, shape.clicks, join)
+    return join
+
+
+def _natural_join(both: Sequence[str]) -> list[str]:
+    """The columns that tell impressions apart, of those that both logs have."""
     if "impression_id" in both:
         return ["impression_id"]
     if {"request_id", "item_id"} <= set(both):
@@ -156,7 +172,10 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",
-        _values("variant, first_slot, end_slot", [(r.variant, r.start, r.stop) for r in allocation.ranges]),
+        _values(
+            "variant, first_slot, end_slot",
+            [(r.variant, r.start, r.stop) for r in allocation.ranges],
+        ),
     )
     engine.view("present_units", query(f"units/{_population(shape)}"))
     engine.table("hashed_units", hashed_units(experiment, engine))
@@ -203,7 +222,8 @@ def _placement(experiment: Experiment, shape: LogShape) -> str:
 
 def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:
     listed = ", ".join(
-        "(" + ", ".join(literal(v) if isinstance(v, str) else str(v) for v in row) + ")" for row in rows
+        "(" + ", ".join(literal(v) if isinstance(v, str) else str(v) for v in row) + ")"
+        for row in rows
     )
     return f"select * from (values {listed}) as v ({columns})"
 

@@ -7,9 +7,9 @@ from sqlglot import exp
 
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import near_miss
 from abeval.expressions import columns_of, missing_columns, parse_expression
-from abeval.logs.mapping import LogColumns
+from abeval.logs.mapping import LogColumns, is_number
 from abeval.metrics import ColumnTerm, Metric, Need, RowTerm, Term, row_terms
 
 EXPRESSION_COLUMNS = (
@@ -70,7 +70,9 @@ class LogShape:
         if unit != ROW_UNIT:
             has.add("unit")
         if self.clicks is not None:
-            has |= {"click"} | ({"dwell"} if "dwell" in self.clicks else set())
+            has.add("click")
+            if "dwell" in self.clicks:
+                has.add("dwell")
         if self.score_of:
             has.add("score")
         if "category" in log or (self.items is not None and "item_id" in log):
@@ -125,8 +127,17 @@ def shape_of(
     """
     impressions = logs["impressions"]
     scores, score_of = served_scores(experiment, impressions)
-    others = (logs.get(name) for name in ("clicks", "items", "exposures"))
-    shape = LogShape(impressions, *others, scores, score_of, (), {}, ())
+    shape = LogShape(
+        impressions=impressions,
+        clicks=logs.get("clicks"),
+        items=logs.get("items"),
+        exposures=logs.get("exposures"),
+        scores=scores,
+        score_of=score_of,
+        components=(),
+        segments={},
+        own_columns=(),
+    )
     has = shape.needs_met(experiment.unit)
     terms = [t for metric in metrics if metric.needs <= has for t in row_terms(metric)]
     texts = [t.expression for t in terms] + list(experiment.segments.values())
@@ -148,12 +159,7 @@ def served_scores(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The score columns of the log, and the `score_N` that each variant serves."""
     for name, model in experiment.models.items():
-        if model.score not in impressions.types:
-            hint = suggestion(model.score, impressions.types)
-            raise LogError(
-                f"models.{name}.score: the impressions have no column {model.score!r}{hint}",
-                "name the column that logs what the model predicted",
-            )
+        _check_score(name, model.score, impressions)
     plain = impressions.mapped.get("score")
     by_variant = {
         name: plain if variant.model is None else experiment.models[variant.model].score
@@ -162,6 +168,16 @@ def served_scores(
     columns = tuple(dict.fromkeys(column for column in by_variant.values() if column is not None))
     served = {v: f"score_{columns.index(c) + 1}" for v, c in by_variant.items() if c is not None}
     return columns, served
+
+
+def _check_score(model: str, column: str, impressions: LogColumns) -> None:
+    where, hint = f"models.{model}.score", "name the column that logs what the model predicted"
+    if column not in impressions.types:
+        near = near_miss(column, impressions.types)
+        raise LogError(f"{where}: the impressions have no column {column!r}{near}", hint)
+    if not is_number(impressions.types[column]):
+        kind = impressions.types[column]
+        raise LogError(f"{where}: column {column!r} is {kind}, but a score is a number", hint)
 
 
 def component_name(index: int) -> str:
@@ -211,7 +227,7 @@ def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ..
         if missing:
             raise ExperimentError(
                 f"expression {text!r} reads {missing[0]!r}, which the impressions do not have"
-                f"{suggestion(missing[0], impressions.types)}",
+                f"{near_miss(missing[0], impressions.types)}",
                 f"the log has: {', '.join(impressions.types)}",
             )
         own |= dict.fromkeys(c for c in columns_of(tree) if c not in canonical)

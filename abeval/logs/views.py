@@ -135,20 +135,28 @@ def _time_ms(log: LogColumns, source: LogSource, engine: Engine) -> str:
         return "cast(null as bigint)"
     column = quoted(log.mapped["ts"])
     if source.time_unit is not None:
-        return f"cast({column} {_TO_MILLISECONDS[source.time_unit]} as bigint)"
+        # A number too large to be a time is none; it must not stop the run.
+        number = f"case when {column} between -9e15 and 9e15 then cast({column} as bigint) end"
+        if source.time_unit in ("us", "ns"):
+            number = f"cast({column} as bigint)"
+        return f"{number} {_TO_MILLISECONDS[source.time_unit]}"
     return engine.epoch_ms(f"cast({column} as timestamp)")
 
 
 def _position(log: LogColumns, source: ImpressionLog) -> str:
     if "position" not in log:
         return "cast(null as bigint)"
-    return f"cast({quoted(log.mapped['position'])} as bigint) + {1 - source.first_position}"
+    column = quoted(log.mapped["position"])
+    whole = f"case when abs({column}) < 1e15 then cast({column} as bigint) end"
+    return f"{whole} + {1 - source.first_position}"
 
 
 def _click(log: LogColumns) -> str:
     if "click" not in log:
         return "0"
-    return f"case when cast({quoted(log.mapped['click'])} as double) > 0 then 1 else 0 end"
+    # NaN, which some engines order above every number, is no click.
+    value = f"cast({quoted(log.mapped['click'])} as double)"
+    return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
 
 
 def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
@@ -210,7 +218,9 @@ def has_item_categories(shape: LogShape) -> bool:
 
 
 def _category(shape: LogShape) -> str:
-    return "coalesce(i.own_category, t.category)" if has_item_categories(shape) else "i.own_category"
+    return (
+        "coalesce(i.own_category, t.category)" if has_item_categories(shape) else "i.own_category"
+    )
 
 
 def _item_join(shape: LogShape) -> str:

@@ -28,10 +28,26 @@ class Scale:
     title: str
 
 
+@dataclass(frozen=True)
+class _Look:
+    """How a variant is told apart from the others: the `index`-th of `of`."""
+
+    index: int
+    of: int
+
+    @property
+    def colour(self) -> str:
+        return _COLOURS[self.index % len(_COLOURS)]
+
+    @property
+    def symbol(self) -> str:
+        return _SYMBOLS[self.index % len(_SYMBOLS)]
+
+
 def daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], overall: Sequence[Row] = ()
 ) -> go.Figure:
-    """The effect of one metric day by day, with intervals, one trace per variant.
+    """The effect of one metric day by day, with intervals, each variant in its shape.
 
     Args:
         metric: Whose days these are.
@@ -44,8 +60,9 @@ def daily_effect(
     scale = daily_scale(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     traces = [
-        _trace(scale, metric, [row for row in rows if row.variant == name], i, len(variants))
+        trace
         for i, name in enumerate(variants)
+        for trace in _traces(scale, metric, rows, name, _Look(i, len(variants)))
     ]
     figure = go.Figure(traces, _layout(scale, rows, len(variants) > 1))
     if len(overall) == 1 and (effect := _numbers(scale, overall[0])[0]) is not None:
@@ -72,26 +89,38 @@ def label(text: str) -> str:
     return html.escape(text, quote=False)
 
 
+def _traces(
+    scale: Scale, metric: MetricInfo, rows: Sequence[SliceRow], variant: str, look: _Look
+) -> Iterator[go.Scatter]:
+    """Full days, then partial ones: apart, so that the legend shows the filled shape."""
+    own = [row for row in rows if row.variant == variant and _numbers(scale, row)[0] is not None]
+    parts = [[row for row in own if row.partial is partial] for partial in (False, True)]
+    drawn = [part for part in parts if part]
+    for i, part in enumerate(drawn):
+        yield _trace(scale, metric, part, look, named=i == 0)
+
+
 def _trace(
-    scale: Scale, metric: MetricInfo, rows: Sequence[SliceRow], index: int, of: int
+    scale: Scale, metric: MetricInfo, rows: Sequence[SliceRow], look: _Look, named: bool
 ) -> go.Scatter:
-    drawn = [row for row in rows if _numbers(scale, row)[0] is not None]
-    values = [_numbers(scale, row) for row in drawn]
-    shape, colour = _SYMBOLS[index % len(_SYMBOLS)], _COLOURS[index % len(_COLOURS)]
+    values = [_numbers(scale, row) for row in rows]
+    variant = label(rows[0].variant)
     return go.Scatter(
-        x=[_beside(row.cell, index, of) for row in drawn],
+        x=[_beside(row.cell, look) for row in rows],
         y=[value for value, _, _ in values],
-        error_y=_bars(values, colour),
+        error_y=_bars(values, look.colour),
         mode="markers",
-        name=label(rows[0].variant),
+        name=variant,
+        legendgroup=variant,
+        showlegend=named,
         marker={
-            "color": colour,
+            "color": look.colour,
             "size": 9,
-            "symbol": [f"{shape}-open" if row.partial else shape for row in drawn],
-            "line": {"width": 2},
+            "symbol": f"{look.symbol}-open" if rows[0].partial else look.symbol,
+            "line": {"width": 2, "color": look.colour},
         },
         # User strings go in as data: inside a template, `%{x}` in a name would be replaced.
-        customdata=[label(_hover(metric, row)) for row in drawn],
+        customdata=[label(_hover(metric, row)) for row in rows],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
@@ -119,8 +148,8 @@ def _layout(scale: Scale, rows: Sequence[SliceRow], several: bool) -> go.Layout:
         template=go.layout.Template(),
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        height=280,
-        margin={"l": 64, "r": 16, "t": 30 if several else 12, "b": 36},
+        height=270,
+        margin={"l": 64, "r": 16, "t": 30 if several else 12, "b": 28},
         font={"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
         showlegend=several,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
@@ -166,7 +195,7 @@ def _bounds(scale: Scale, rows: Sequence[SliceRow]) -> tuple[float, float] | Non
     if not ends:
         return None
     low, high = min(*ends, 0.0), max(*ends, 0.0)
-    room = 0.08 * (high - low) or 1.0
+    room = 0.1 * (high - low) or 1.0
     return low - room, high + room
 
 
@@ -189,9 +218,9 @@ def _hover(metric: MetricInfo, row: SliceRow) -> str:
     return f"{row.cell}{partial}, {row.variant}: {effect}"
 
 
-def _beside(cell: str, index: int, of: int) -> str:
+def _beside(cell: str, look: _Look) -> str:
     """The day, moved a little so that variants stand beside each other."""
-    hours = 0.0 if of == 1 else 10.0 * (index / (of - 1) - 0.5)
+    hours = 0.0 if look.of == 1 else 10.0 * (look.index / (look.of - 1) - 0.5)
     return (datetime.fromisoformat(cell) + timedelta(hours=hours)).isoformat()
 
 

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median_low
 
 from markupsafe import Markup
 
 from abeval.format import typographic
 
-WIDTH = 240
+WIDTH = 204
 HEIGHT = 34
 _MIDDLE = HEIGHT / 2
-_PADDING = 12.0
+_PADDING = 11.0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -67,7 +67,7 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
     """
     reaches = [mark.reach for mark in marks]
     shown = max((abs(mark.lift) for mark in marks), default=0.0)
-    typical = 3 * median(reaches) if reaches else 0.0
+    typical = 3 * median_low(reaches) if reaches else 0.0
     wanted = min(max(reaches, default=0.0), max(typical, min(shown, 2 * typical)))
     return Axis(_round_up(wanted) if wanted > 0 else 0.01)
 

@@ -154,6 +154,6 @@ def _exact(control: Count, treatment: Count, p_value: float, method: str) -> Exa
     return Exact(estimate(treatment).value - estimate(control).value, min(p_value, 1.0), method)
 
 
-def _check(control: Count, treatment: Count) -> None:
-    estimate(control)
-    estimate(treatment)
+def _check(*counts: Count) -> None:
+    for count in counts:
+        estimate(count)

@@ -72,7 +72,7 @@ def mean(
         >>> round(a.effect.difference, 4), round(a.variance_removed, 4)
         (1.0316, 0.8737)
     """
-    return _adjust(control, treatment, _mean_arm, alpha, theta)
+    return _adjust(control, treatment, _mean_arm, alpha, theta, "welch_t")
 
 
 def ratio(
@@ -104,7 +104,7 @@ def ratio(
         >>> round(a.effect.difference, 4), round(a.unadjusted.difference, 4)
         (0.0647, 0.1333)
     """
-    return _adjust(control, treatment, _ratio_arm, alpha, theta)
+    return _adjust(control, treatment, _ratio_arm, alpha, theta, "delta_t")
 
 
 def ratio_with(
@@ -130,7 +130,7 @@ def ratio_with(
         >>> round(ratio_with(control, treatment).effect.difference, 4)
         0.0483
     """
-    return _adjust(control, treatment, _ratio_with_arm, alpha, theta)
+    return _adjust(control, treatment, _ratio_with_arm, alpha, theta, "delta_t")
 
 
 def theta_mean(*variants: Moments) -> tuple[float, ...]:
@@ -238,12 +238,13 @@ def _adjust(
     arm: Callable[[Moments], _Arm],
     alpha: float,
     theta: Sequence[float] | None,
+    method: str,
 ) -> Adjusted:
     pooled, arms = arm(control + treatment), (arm(control), arm(treatment))
     coefficients = _theta(pooled.covariance) if theta is None else tuple(map(float, theta))
     weights = np.array([1.0, *(-t for t in coefficients)])
     raw = [_estimate(one, weights[:1], pooled) for one in arms]
-    unadjusted = effects.compare(raw[0], raw[1], alpha, "unadjusted_t")
+    unadjusted = effects.compare(raw[0], raw[1], alpha, method)
     effect = effects.compare(
         _estimate(arms[0], weights, pooled), _estimate(arms[1], weights, pooled), alpha, "cuped_t"
     )

@@ -207,7 +207,8 @@ def power_of_t(
         raise Refusal("too_few_units", "a t-test needs more than two units")
     shift = abs(effect) / _se(sd, control, treatment)
     t = two_sided_quantile(alpha, df)
-    return float(nct.sf(t, df, shift) + nct.cdf(-t, df, shift))
+    # The lower tail by symmetry: scipy's cdf is NaN far out, its sf is not.
+    return float(nct.sf(t, df, shift) + nct.sf(t, df, -shift))
 
 
 def mde(

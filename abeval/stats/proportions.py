@@ -60,6 +60,7 @@ def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
         >>> round(e.statistic, 4), round(e.p_value, 4)
         (2.1027, 0.0355)
     """
+    _check(control, treatment)
     ends = difference_interval(*control, *treatment, two_sided_quantile(alpha))
     return _score(control, treatment, 1.0, ends, "prop_z_pooled")
 
@@ -100,7 +101,7 @@ def miettinen_nurminen_interval(control: Count, treatment: Count, alpha: float =
         >>> round(low, 4), round(high, 4)
         (-0.0372, 0.0372)
     """
-    _share(control), _share(treatment)
+    _check(control, treatment)
     q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
     return difference_interval(*control, *treatment, q)
 
@@ -147,7 +148,7 @@ def agresti_caffo(control: Count, treatment: Count, alpha: float = 0.05) -> Inte
         >>> round(low, 4), round(high, 4)
         (0.002, 0.0579)
     """
-    _share(control), _share(treatment)
+    _check(control, treatment)
     more = [Count(x + 1, n + 2) for x, n in (control, treatment)]
     effect = z_unpooled(more[0], more[1], alpha)
     return Interval(max(effect.low, -1.0), min(effect.high, 1.0))
@@ -186,6 +187,11 @@ def _share(count: Count) -> float:
     if not 0 <= count.successes <= count.units:
         raise ValueError(f"{count.successes} successes of {count.units} units")
     return count.successes / count.units
+
+
+def _check(*counts: Count) -> None:
+    for count in counts:
+        _share(count)
 
 
 def _inflation(control: Count, treatment: Count) -> float:

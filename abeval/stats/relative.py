@@ -60,7 +60,7 @@ def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     """
     effect, control = adjusted.effect, adjusted.control
     q = two_sided_quantile(alpha, effect.df)
-    variance = effect.se**2
+    variance = effect.se * effect.se
     return _lift(
         effect.difference, variance, adjusted.covariance, control.value, control.variance, q
     )
@@ -78,7 +78,8 @@ def fieller_g(control: Estimate, alpha: float = 0.05, df: float = math.inf) -> f
         >>> round(fieller_g(Estimate(0.1, 0.01, 50, math.inf)), 4)
         3.8415
     """
-    return _over(two_sided_quantile(alpha, df) * math.sqrt(control.variance), control.value) ** 2
+    half = _over(two_sided_quantile(alpha, df) * math.sqrt(control.variance), control.value)
+    return half * half
 
 
 def delta(
@@ -156,7 +157,9 @@ def delta_se_adjusted(adjusted: Adjusted, at: float | None = None) -> float:
     """
     effect, control = adjusted.effect, adjusted.control
     treatment = adjusted.treatment.value if at is None else at
-    return _relative_se(treatment - control.value, effect.se**2, adjusted.covariance, control)
+    return _relative_se(
+        treatment - control.value, effect.se * effect.se, adjusted.covariance, control
+    )
 
 
 def log_delta(
@@ -208,7 +211,10 @@ def _welch_df(control: Estimate, treatment: Estimate) -> float:
 
 def _relative_df(control: Estimate, treatment: Estimate) -> float:
     """Degrees of freedom of Var_c·ρ² + Var_t, what the lift's variance is made of."""
-    scaled = control.variance * _over(treatment.value, control.value) ** 2
+    ratio = _over(treatment.value, control.value)
+    scaled = control.variance * ratio * ratio
+    if not math.isfinite(scaled):
+        raise Refusal("control_near_zero", "the control is too close to zero to divide by")
     if scaled + treatment.variance == 0:
         raise Refusal("zero_variance", "the lift does not vary")
     return satterthwaite([scaled, treatment.variance], [control.df, treatment.df])
@@ -248,7 +254,7 @@ def _lift(
         return _signed(control, relative, everything, "fieller")
     a, b = 1 - g, relative - w
     # b² − a·c without its cancelling terms: v − 2ρw + ρ²g + w² − v·g.
-    root = math.sqrt(max(v - 2 * relative * w + relative**2 * g + w * w - v * g, 0.0))
+    root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
     return _signed(control, relative, Interval((b - root) / a, (b + root) / a), "fieller")
 
 

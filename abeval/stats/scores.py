@@ -21,6 +21,10 @@ def difference_interval(x_c: int, n_c: int, x_t: int, n_t: int, q: float) -> Int
         >>> round(low, 4), round(high, 4)
         (0.002, 0.0582)
     """
+    if 2 * (x_c + x_t) > n_c + n_t:
+        # Rates near one lose the digits that rates near zero keep: count failures instead.
+        failed = difference_interval(n_c - x_c, n_c, n_t - x_t, n_t, q)
+        return Interval(-failed.high, -failed.low)
     difference = x_t / n_t - x_c / n_c
 
     def excess(sign: int) -> Callable[[float], float]:
@@ -110,10 +114,11 @@ def _restricted(x_c: int, n_c: int, x_t: int, n_t: int, difference: float) -> fl
     p = math.copysign(math.sqrt(max(centre * centre - a1 / (3 * a3), 0.0)), q)
     angle = 0.0 if p == 0 else math.acos(min(max(q / p**3, -1.0), 1.0))
     rate = 2 * p * math.cos((math.pi + angle) / 3) - centre
-    # One Newton step gives back the digits the arc cosine loses near a double root.
-    slope = (3 * a3 * rate + 2 * a2) * rate + a1
-    step = (((a3 * rate + a2) * rate + a1) * rate + a0) / slope if slope else math.inf
-    rate -= step if abs(step) < 1e-6 else 0.0
+    # Newton's method gives back the digits the arc cosine loses near a double root.
+    for _ in range(8):
+        slope = (3 * a3 * rate + 2 * a2) * rate + a1
+        step = (((a3 * rate + a2) * rate + a1) * rate + a0) / slope if slope else math.inf
+        rate -= step if abs(step) < 1e-6 else 0.0
     return min(max(rate, 0.0, -d), 1.0, 1 - d)
 
 

@@ -217,7 +217,7 @@ def always_valid(
     Example:
         >>> path = always_valid([0.05, 0.05], [0.03, 0.01], planned_information=1 / 0.01**2)
         >>> [round(p, 6) for p in path.p_values]
-        [0.7155, 2.4e-05]
+        [0.715546, 4.5e-05]
     """
     effects, errors = np.atleast_1d(np.asarray(differences, float)), np.asarray(ses, float)
     errors = np.atleast_1d(errors)

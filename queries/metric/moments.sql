@@ -1,9 +1,10 @@
 -- grain: one row per cell and variant: exact sums and sums of products over its units
--- reads: metric (cell, variant, y, x, y0, x0: whole numbers, one row per unit; 0 marks the pre-period)
+-- reads: metric (cell, variant, y, x, y0, x0, is_new: whole numbers, one row per unit; 0 marks the
+-- pre-period, and is_new is 1 where a unit was not seen in it)
 -- 128-bit integers leave as text, so that no reader rounds them
 with wide as (
   select
-    cell, variant,
+    cell, variant, cast(is_new as bigint) as z,
     cast(y as decimal(38, 0)) as y, cast(x as decimal(38, 0)) as x,
     cast(y0 as decimal(38, 0)) as y0, cast(x0 as decimal(38, 0)) as x0
   from metric
@@ -11,12 +12,16 @@ with wide as (
 select
   cell, variant, count(*) as units,
   cast(sum(y) as varchar) as y, cast(sum(x) as varchar) as x,
-  cast(sum(y0) as varchar) as y0, cast(sum(x0) as varchar) as x0,
+  cast(sum(y0) as varchar) as y0, cast(sum(x0) as varchar) as x0, cast(sum(z) as varchar) as z,
   cast(sum(y * y) as varchar) as y_y, cast(sum(y * x) as varchar) as y_x,
   cast(sum(y * y0) as varchar) as y_y0, cast(sum(y * x0) as varchar) as y_x0,
+  cast(sum(y * z) as varchar) as y_z,
   cast(sum(x * x) as varchar) as x_x, cast(sum(x * y0) as varchar) as x_y0,
-  cast(sum(x * x0) as varchar) as x_x0, cast(sum(y0 * y0) as varchar) as y0_y0,
-  cast(sum(y0 * x0) as varchar) as y0_x0, cast(sum(x0 * x0) as varchar) as x0_x0
+  cast(sum(x * x0) as varchar) as x_x0, cast(sum(x * z) as varchar) as x_z,
+  cast(sum(y0 * y0) as varchar) as y0_y0, cast(sum(y0 * x0) as varchar) as y0_x0,
+  cast(sum(y0 * z) as varchar) as y0_z,
+  cast(sum(x0 * x0) as varchar) as x0_x0, cast(sum(x0 * z) as varchar) as x0_z,
+  cast(sum(z * z) as varchar) as z_z
 from wide
 group by cell, variant
 order by cell, variant

@@ -1,4 +1,4 @@
--- grain: one row per unit, phase and day: sessions that began on it, and the time spent in them
+-- grain: one row per unit, phase and day: sessions that began on it, and the time spent in those
 -- reads: impressions, experiment (session_gap_ms)
 -- two impressions in one slot as long as the gap are never a gap apart, so slots stand for rows
 with slots as (
@@ -8,24 +8,31 @@ with slots as (
     min(e.session_gap_ms) as gap_ms
   from impressions i
   cross join experiment e
+  where i.time_ms is not null
   group by i.unit_id, i.in_period, floor(i.time_ms / e.session_gap_ms)
 ),
 gaps as (
   select
-    unit_id, in_period, day, first_ms, last_ms, gap_ms,
+    unit_id, in_period, slot, day, first_ms, last_ms, gap_ms,
     lag(last_ms) over (partition by unit_id, in_period order by slot) as previous_ms
   from slots
 ),
-parts as (
+numbered as (
   select
-    unit_id, in_period, day, last_ms - first_ms as inside_ms,
-    case when previous_ms is null or first_ms - previous_ms > gap_ms then 1 else 0 end as begins,
-    first_ms - previous_ms as before_ms
+    unit_id, in_period, day, first_ms, last_ms,
+    sum(case when previous_ms is null or first_ms - previous_ms > gap_ms then 1 else 0 end) over (
+      partition by unit_id, in_period order by slot rows unbounded preceding
+    ) as number
   from gaps
+),
+sessions as (
+  select unit_id, in_period, min(day) as day, max(last_ms) - min(first_ms) as session_ms
+  from numbered
+  group by unit_id, in_period, number
 )
 select
   unit_id, in_period, day,
-  cast(sum(begins) as bigint) as c_sessions,
-  cast(sum(inside_ms + case when begins = 1 then 0 else before_ms end) as bigint) as c_session_ms
-from parts
+  count(*) as c_sessions,
+  cast(sum(session_ms) as bigint) as c_session_ms
+from sessions
 group by unit_id, in_period, day

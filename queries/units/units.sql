@@ -1,5 +1,11 @@
--- grain: one row per analysed unit
--- reads: candidates
-select unit_id, first_ms, variant, crossover, sub_bucket
-from candidates
-where set_aside is null
+-- grain: one row per analysed unit; is_new is 1 where it was not seen before the period
+-- reads: candidates, unit_day
+with before as (
+  select distinct unit_id from unit_day where not in_period
+)
+select
+  c.unit_id, c.first_ms, c.variant, c.crossover, c.sub_bucket,
+  case when b.unit_id is null then 1 else 0 end as is_new
+from candidates c
+left join before b on c.unit_id = b.unit_id
+where c.set_aside is null

@@ -30,7 +30,9 @@ def test_vector_cuped_mean_pooled_theta() -> None:
     assert a.effect.p_value == pytest.approx(v.expected["p"], abs=v.tol)
     assert (a.effect.low, a.effect.high) == pytest.approx(v.expected["ci"], abs=v.tol)
     assert a.variance_removed == pytest.approx(v.expected["variance_reduction"], abs=v.tol)
-    assert a.unadjusted.p_value == means.welch(*arms("dwell")).p_value
+    raw = means.welch(*arms("dwell"))
+    assert a.unadjusted[:-1] == pytest.approx(raw[:-1], rel=1e-12)
+    assert a.unadjusted.method == raw.method
 
 
 def test_vector_cuped_multi() -> None:
@@ -89,7 +91,7 @@ def test_d11_variance_is_that_of_the_adjusted_values_of_each_variant(
     whole = np.concatenate([c, t], axis=1)
     covariance = np.cov(whole)
     scale = np.sqrt(np.diag(covariance))
-    assume(scale.min() > 1e-2)
+    assume(scale.min() > 1e-2 and min(np.std(c[0]), np.std(t[0])) > 1e-2)
     assume(abs(covariance[1, 2]) < 0.99 * scale[1] * scale[2])
     theta = np.linalg.solve(covariance[1:, 1:], covariance[1:, 0])
     adjusted = [a[0] - theta @ (a[1:] - whole[1:].mean(axis=1)[:, None]) for a in (c, t)]

@@ -1,0 +1,111 @@
+"""What stands beside the effects: who was analysed, what was left out, what became of each row."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from abeval.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
+from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.metrics import Metric
+from abeval.result import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
+
+_USED = (USED, USED_BEFORE)
+_HOUR_MS = 3_600_000
+
+
+def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
+    """What was analysed."""
+    units = dict(zip(aggregates.units["variant"], aggregates.units["units"], strict=True))
+    period, before = experiment.period, experiment.pre_period
+    return ExperimentInfo(
+        name=experiment.name,
+        unit=experiment.unit,
+        control=experiment.control,
+        timezone=experiment.timezone,
+        start=None if period is None else str(period.start),
+        end=None if period is None else str(period.end),
+        pre_start=None if before is None else str(before.start),
+        pre_end=None if before is None else str(before.end),
+        alpha=experiment.alpha,
+        variants=tuple(
+            VariantInfo(name, variant.weight, variant.model, int(units.get(name, 0)))
+            for name, variant in experiment.variants.items()
+        ),
+    )
+
+
+def metric_info(metric: Metric) -> MetricInfo:
+    """The definition behind a metric's numbers."""
+    margin = metric.margin
+    return MetricInfo(
+        name=metric.name,
+        kind=metric.kind,
+        formula=metric.formula,
+        unit=metric.unit,
+        direction=metric.direction.label,
+        role=metric.role,
+        margin=None if margin is None else margin.size,
+        margin_relative=None if margin is None else margin.relative,
+    )
+
+
+def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
+    """What definitions leave out, counted per variant."""
+    return tuple(
+        LeftOut(metric.name, variant, what, count)
+        for metric in metrics
+        for what, variant, count in aggregates.sums(metric.name, LEFT_OUT)
+    )
+
+
+def partial_days(experiment: Experiment, aggregates: Aggregates) -> frozenset[str]:
+    """Days of which the log, or the period, covers only a part, by more than an hour."""
+    zone = ZoneInfo(experiment.timezone)
+    days = aggregates.days
+    partial: set[str] = set()
+    for day, first, last in zip(days["day"], days["first_ms"], days["last_ms"], strict=True):
+        start = datetime.fromisoformat(day).replace(tzinfo=zone)
+        end = start + timedelta(days=1)
+        late = first - start.timestamp() * 1000 > _HOUR_MS and day == days["day"].iloc[0]
+        early = end.timestamp() * 1000 - last > _HOUR_MS and day == days["day"].iloc[-1]
+        if late or early:
+            partial.add(day)
+    return frozenset(partial)
+
+
+def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
+    """Rows of each log: read, used, and set aside by reason."""
+    accounts = []
+    for log, rows in aggregates.accounts.groupby("log", sort=False):
+        pairs = [(str(r), int(n)) for r, n in zip(rows["reason"], rows["rows"], strict=True)]
+        used = sum(n for reason, n in pairs if reason in _USED)
+        aside = tuple((reason, n) for reason, n in pairs if reason not in _USED and n)
+        accounts.append(Account(str(log), used + sum(n for _, n in aside), used, aside))
+    return tuple(accounts)
+
+
+def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
+    """What a reader of the numbers must know and no number says."""
+    exposed = experiment.logs.exposures is not None
+    units = "exposed units, zeros included" if exposed else "units with an impression in the period"
+    said = [
+        f"Metrics per unit divide by {units}.",
+        "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
+        "p-value after Holm over goals × variants.",
+    ]
+    if experiment.unit == ROW_UNIT:
+        said.append(
+            "Every row is its own unit: rows of one user, if there are any, count as independent."
+        )
+    what = "is refused" if experiment.metrics else "is not shown"
+    said += [
+        f"{metric} {what}: the logs lack {', '.join(lacking)}."
+        for metric, lacking in aggregates.refused.items()
+    ]
+    before = aggregates.accounts.loc[aggregates.accounts["reason"] == USED_BEFORE, "rows"].sum()
+    if before:
+        said.append(
+            f"{int(before):,} of the used impressions lie before the period and serve only to "
+            "compare the groups before it."
+        )
+    return tuple(said)

@@ -1,0 +1,153 @@
+"""What must hold of the logs before anything is judged, each with how to mend it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from abeval.aggregates import USED
+from abeval.engines.protocol import Engine
+from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
+from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.model import Experiment
+from abeval.experiment.problems import near_miss, suggestion
+from abeval.logs.mapping import LogColumns
+from abeval.logs.shape import LogShape
+from abeval.metrics import Metric, row_terms
+from abeval.sql import quoted
+
+
+def check_frames(frames: Mapping[str, object]) -> None:
+    """Frames must be given under the names that logs have."""
+    for name in frames:
+        if name not in CANONICAL_COLUMNS:
+            raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
+
+
+def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
+    """What the experiment file says must fit the columns that the logs have."""
+    impressions = logs["impressions"]
+    if experiment.period is not None and "ts" not in impressions:
+        raise LogError(
+            "[period] needs the time of each impression, and the log has no column `ts`",
+            'map it (columns = { ts = "..." }), or leave [period] out to take every row',
+        )
+    for column in experiment.cleaning.duplicate_key or ():
+        if column not in impressions.types:
+            hint = near_miss(column, impressions.types)
+            what = f"cleaning.duplicate_key: the impressions have no column {column!r}{hint}"
+            raise LogError(what, f"the log has: {', '.join(impressions.types)}")
+    check_joinable(impressions, logs.get("items"), ["item_id"])
+    check_joinable(impressions, logs.get("exposures"), ["unit_id"])
+
+
+def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
+    """An id must be of one kind in both logs: text and numbers do not meet."""
+    for name in names:
+        if right is None or name not in left or name not in right:
+            continue
+        if left.is_text(name) != right.is_text(name):
+            raise LogError(
+                f"logs.{right.log}: column {right.mapped[name]!r} is {right.type_of(name)}, but in "
+                f"logs.{left.log} {left.mapped[name]!r} is {left.type_of(name)}: they cannot be "
+                "joined",
+                "write the id in one type where the logs are made",
+            )
+
+
+def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) -> None:
+    """Positions count from 1 once `first_position` is added, where a metric reads them."""
+    if "position" not in shape.impressions or all("position" not in m.needs for m in metrics):
+        return
+    ((least,),) = engine.rows("select min(position) from seen")
+    if least is not None and int(least) < 1:
+        column = shape.impressions.mapped["position"]
+        raise LogError(
+            f"logs.impressions: the smallest {column!r} is {int(least)} where the first is to be 1",
+            "give logs.impressions first_position = 0 if positions count from 0; negative ones "
+            "must be mended in the log",
+        )
+
+
+def check_some_left(
+    shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
+) -> None:
+    """Where every impression is set aside there is nothing to analyse, and the reasons say why."""
+    counts = {reason: rows for reason, rows in accounts if rows}
+    if not counts:
+        raise LogError("the impressions have no rows", "check logs.impressions.path")
+    if USED in counts:
+        return
+    reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
+    raise LogError(
+        f"nothing is left to analyse: all {sum(counts.values()):,} impressions are set aside "
+        f"({reasons})",
+        _way_out(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine),
+    )
+
+
+def _way_out(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
+    match reason:
+        case "outside_period" | "used_before_the_period":
+            ((first, last),) = engine.rows("select min(ts), max(ts) from seen")
+            times = f"the log's times run from {first} to {last} ({timezone})"
+            return f"{times}; check [period], timezone, and time_unit where the time is a number"
+        case "unknown_variant" | "no_variant":
+            rows = engine.rows("select distinct variant from seen order by variant limit 10")
+            names = ", ".join(repr(name) for (name,) in rows if name is not None)
+            return f"the log's variants are {names}; give [variants] these names"
+        case "not_exposed" | "not_in_experiment":
+            return "no unit of the exposures is in the impressions: are ids written alike in both?"
+    named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
+    if named is None:
+        return "see docs/reasons.md"
+    return f"column {shape.impressions.mapped[named]!r} of the impressions has no usable value"
+
+
+def faulty_expression(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    shape: LogShape,
+    engine: Engine,
+    error: QueryError,
+) -> AbevalError:
+    """The error of a sum, with the metric or segment whose expression brings it about."""
+    # An error with a hint, such as want of memory, already says what to do.
+    if error.hint is not None or _fails("1", engine):
+        return error
+    for where, text, column in _summed(experiment, metrics, shape):
+        if _fails(column, engine):
+            what = error.what.removeprefix("DuckDB could not run a query: ")
+            return ExperimentError(f"{where}: {text!r} cannot be computed: {what}", _advice(what))
+    return error
+
+
+def _summed(
+    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
+) -> Iterator[tuple[str, str, str]]:
+    """Where each summed expression comes from, its text, and what is summed."""
+    has = shape.needs_met(experiment.unit)
+    for metric in metrics:
+        for term in row_terms(metric) if metric.needs <= has else ():
+            for column in dict.fromkeys(shape.component(term, v) for v in experiment.variants):
+                yield f"metric {metric.name!r}", term.expression, column
+    for name, text in experiment.segments.items():
+        yield f"segments.{name}", text, f"length({quoted(f's_{name}')})"
+
+
+def _fails(column: str, engine: Engine) -> bool:
+    sums = f"select cast(sum({column}) as bigint) as v from impressions group by unit_id, in_period"
+    try:
+        engine.rows(f"select max(v) from ({sums}) as sums")
+    except QueryError:
+        return True
+    return False
+
+
+def _advice(what: str) -> str:
+    text = what.lower()
+    if "division by zero" in text:
+        return "write nullif(x, 0) for the divisor x"
+    if "convert string" in text:
+        return "try_cast(x as double) makes null of text that is no number"
+    if "out of range" in text or "overflow" in text:
+        return "sums must stay below 9.2e18 steps of `resolution` (1e-6 unless told): divide, or "\
+            "give a coarser resolution"
+    return "check the types of its columns; the value must be a number (text in a segment)"

@@ -1,0 +1,145 @@
+"""Each metric's per-unit values, summed exactly by one static query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from abeval.aggregates import CAPPED, DAY, LEFT_OUT, SEGMENT, WHOLE
+from abeval.engines.protocol import Cell, Engine
+from abeval.experiment.model import Experiment
+from abeval.logs.shape import LogShape
+from abeval.metrics import Metric, Source, Term
+from abeval.queries import query
+from abeval.sql import literal, quoted
+
+Row = tuple[Cell, ...]
+
+_DAILY: tuple[Source, ...] = (
+    "unit_day",
+    "page_views",
+    "served_ranking",
+    "category_diversity",
+    "sessions",
+)
+"""Sources whose values belong to a day, and add up over days."""
+
+
+class Terms(NamedTuple):
+    """SQL of what is summed: numerator, denominator, both before the period, and newness."""
+
+    y: str
+    x: str
+    y0: str = "0"
+    x0: str = "0"
+    is_new: str = "0"
+
+    @property
+    def listed(self) -> str:
+        """The terms as named columns."""
+        return ", ".join(f"{sql} as {name}" for name, sql in self._asdict().items())
+
+
+@dataclass(frozen=True)
+class SourceSums:
+    """What the metrics of one source add up to.
+
+    Attributes:
+        rows: Rows of `aggregates.MOMENT_COLUMNS`.
+        caps: Metric → caps of numerator and denominator, where values are capped.
+    """
+
+    rows: list[Row]
+    caps: Mapping[str, tuple[int, int | None]]
+
+
+@dataclass(frozen=True)
+class MetricQueries:
+    """The metric queries of one experiment on one engine."""
+
+    experiment: Experiment
+    shape: LogShape
+    engine: Engine
+
+    def of_source(self, source: Source, metrics: Sequence[Metric]) -> SourceSums:
+        """Sums of every metric whose per-unit values come from one query."""
+        if source != "unit_day":
+            self.engine.table(source, query(f"units/{source}"))
+        self.engine.view("source_day", f"select * from {source}")
+        self.engine.table("source_unit", query("units/unit_total"))
+        rows = [row for metric in metrics for row in self._of_units(metric)]
+        if source in _DAILY and self.experiment.period is not None and self.shape.has_time:
+            self.engine.table("placed_day", query("units/placed_day"))
+            rows += [row for metric in metrics for row in self._of_days(metric)]
+        if self.experiment.inference.cap is None:
+            return SourceSums(rows, {})
+        capped = [metric for metric in metrics if metric.kind in ("mean", "ratio")]
+        caps = {metric.name: self._caps(metric) for metric in capped}
+        rows += [row for metric in capped for row in self._of_capped(metric, caps[metric.name])]
+        return SourceSums(rows, caps)
+
+    def _of_units(self, metric: Metric) -> list[Row]:
+        terms = self._terms(metric)
+        rows = self._sums(metric, WHOLE, "''", terms)
+        for name in self.shape.segments:
+            rows += self._sums(metric, SEGMENT + name, quoted(f"s_{name}"), terms[:2])
+        for what, term in metric.left_out:
+            rows += self._sums(metric, LEFT_OUT, literal(what), (self._column(term, "t_"), "0"))
+        return rows
+
+    def _of_days(self, metric: Metric) -> list[Row]:
+        terms = self._both(metric, "c_")
+        return self._sums(metric, DAY, "cast(day as varchar)", terms, "placed_day")
+
+    def _caps(self, metric: Metric) -> tuple[int, int | None]:
+        """Caps over the units of all variants together, in counted units."""
+        self._view("''", self._terms(metric))
+        self.engine.view(
+            "cap_level", f"select cast({self.experiment.inference.cap} as double) as level"
+        )
+        ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
+        return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
+
+    def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> list[Row]:
+        terms, (y_cap, x_cap) = self._terms(metric), caps
+        capped = terms._replace(
+            y=f"least({terms.y}, {y_cap})",
+            y0=f"least({terms.y0}, {y_cap})",
+            x=terms.x if x_cap is None else f"least({terms.x}, {x_cap})",
+            x0=terms.x0 if x_cap is None else f"least({terms.x0}, {x_cap})",
+        )
+        return self._sums(metric, CAPPED, "''", capped)
+
+    def _sums(
+        self,
+        metric: Metric,
+        slice_name: str,
+        cell: str,
+        terms: Sequence[str],
+        relation: str = "source_unit",
+    ) -> list[Row]:
+        self._view(cell, Terms(*terms), relation)
+        return [
+            (metric.name, slice_name, *row) for row in self.engine.rows(query("metric/moments"))
+        ]
+
+    def _view(self, cell: str, terms: Terms, relation: str = "source_unit") -> None:
+        self.engine.view(
+            "metric", f"select {cell} as cell, variant, {terms.listed} from {relation}"
+        )
+
+    def _terms(self, metric: Metric) -> Terms:
+        return Terms(*self._both(metric, "t_"), *self._both(metric, "p_"), is_new="is_new")
+
+    def _both(self, metric: Metric, prefix: str) -> tuple[str, str]:
+        """Numerator and denominator; a metric without a denominator is per unit."""
+        value = "0" if metric.value is None else self._column(metric.value, prefix)
+        return value, "1" if metric.per is None else self._column(metric.per, prefix)
+
+    def _column(self, term: Term, prefix: str) -> str:
+        """The column of a term; where variants serve different scores, each variant's own."""
+        names = {v: self.shape.component(term, v) for v in self.experiment.variants}
+        columns = {v: prefix + name.removeprefix("c_") for v, name in names.items()}
+        if len(set(columns.values())) == 1:
+            return next(iter(columns.values()))
+        cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
+        return f"case variant {cases} end"

@@ -1,0 +1,196 @@
+"""One result as one HTML file that works offline and can run nothing but its own two scripts."""
+
+import base64
+import gzip
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from abeval import format as fmt
+from abeval.report import figures
+from abeval.report.effects import anchors
+from abeval.report.scorecard import role_views
+from abeval.report.slices import SliceView, daily_views, segment_views
+from abeval.result import Check, MetricInfo, Result, Row
+
+_HERE = Path(__file__).parent
+_SEVERITY = ("fail", "warn", "pass", "skipped")
+# Inside a script element these could end it, or open a comment; U+2028/9 end a line of script.
+_UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True)
+class DayView:
+    """A metric's days in words, and its figure as an island of JSON."""
+
+    view: SliceView
+    island: Markup
+
+
+def page_html(result: Result) -> str:
+    """The whole report."""
+    daily = tuple(_day(result, view) for view in daily_views(result))
+    segments = segment_views(result)
+    boot = _text("boot.js")
+    scripts = (_plotly(), boot) if daily else ()
+    return _render(
+        "page.html",
+        result,
+        policy=_policy(scripts),
+        style=Markup(_text("tokens.css") + _text("style.css")),  # noqa: S704 (our own file)
+        boot=Markup(boot),  # noqa: S704 (our own file)
+        plotly=_packed_plotly() if daily else "",
+        daily=daily,
+        segments=segments,
+        sections=_sections(bool(daily), bool(segments)),
+        checks=sorted(result.trust, key=lambda check: _SEVERITY.index(check.status)),
+        tally=_tally(result.trust),
+        units=sum(variant.units for variant in result.experiment.variants),
+        weight=sum(variant.weight for variant in result.experiment.variants),
+        days=len({row.cell for row in result.daily}),
+        margins=any(metric.margin is not None for metric in result.metrics),
+        anchors=anchors(result.metrics),
+        methods={metric.name: _methods(result, metric) for metric in result.metrics},
+        fields=[field.name for field in fields(Row)],
+        download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.experiment.name) or "experiment",
+        csv=_data_url("text/csv", result.to_csv()),
+        json=_data_url("application/json", result.to_json()),
+    )
+
+
+def summary(result: Result) -> str:
+    """The verdict and the scorecard for a notebook's output cell."""
+    style = _text("tokens.css") + _text("summary.css")
+    return _render("summary.html", result, style=Markup(style))  # noqa: S704 (our own file)
+
+
+def island(json_text: str) -> Markup:
+    r"""JSON text that can stand in a script element whatever its strings say.
+
+    Example:
+        >>> print(island('{"a": "</script>"}'))
+        {"a": "\u003c/script\u003e"}
+    """
+    return Markup(json_text.translate(_UNSAFE))  # noqa: S704 (escaped in this line)
+
+
+def _render(template: str, result: Result, **values: object) -> str:
+    variants = {row.variant for row in result.scorecard}
+    level = fmt.level(result.experiment.alpha)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            result=result,
+            roles=role_views(result),
+            several=len(variants) > 1,
+            level=level,
+            **values,
+        )
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "num": fmt.typographic,
+        "count": lambda number: fmt.typographic(fmt.count(number)),
+        "percent": fmt.percent,
+        "words": fmt.words,
+        "direction": fmt.direction_words,
+        "margin": _margin,
+        "measure": _measure,
+        "split_verdict": _split_verdict,
+    }
+    return environment
+
+
+def _day(result: Result, view: SliceView) -> DayView:
+    metric = next((m for m in result.metrics if m.name == view.metric), None)
+    rows = [row for row in result.daily if row.metric == view.metric]
+    overall = [row for row in result.scorecard if row.metric == view.metric]
+    blank = MetricInfo(view.metric, "mean", "", "", "increase", "diagnostic", None, None)
+    figure = figures.daily_effect(metric or blank, rows, overall)
+    return DayView(view, island(str(figure.to_json(engine="json"))))
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """A content-security policy that names the page's scripts by hash and allows no address."""
+    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _sha256(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+@cache
+def _packed_plotly() -> str:
+    return base64.b64encode(gzip.compress(_plotly().encode(), 9, mtime=0)).decode()
+
+
+def _text(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _data_url(kind: str, text: str) -> str:
+    data = base64.b64encode(text.encode("utf-8", "backslashreplace")).decode()
+    return f"data:{kind};base64,{data}"
+
+
+def _sections(daily: bool, segments: bool) -> tuple[tuple[str, str], ...]:
+    return (
+        ("verdict", "Verdict"),
+        ("trust", "Trust"),
+        ("scorecard", "Scorecard"),
+        *((("daily", "By day"),) if daily else ()),
+        *((("segments", "Segments"),) if segments else ()),
+        ("accounting", "Rows"),
+        ("methods", "Methods"),
+    )
+
+
+def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:
+    counts = ((s, sum(check.status == s for check in checks)) for s in _SEVERITY)
+    return tuple((status, number) for status, number in counts if number)
+
+
+def _methods(result: Result, metric: MetricInfo) -> tuple[str, ...]:
+    rows = [row for row in result.scorecard if row.metric == metric.name]
+    return tuple(dict.fromkeys(row.method for row in rows if row.method))
+
+
+def _margin(metric: MetricInfo) -> str:
+    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
+
+
+def _measure(value: float | None) -> str:
+    return "" if value is None else fmt.typographic(f"{value:.3g}")
+
+
+def _split_verdict(sentence: str) -> tuple[str, str]:
+    word, _, rest = sentence.partition(": ")
+    return word, rest

@@ -1,0 +1,234 @@
+"""Comparisons → the rows that people read: scorecard, days, segments, adjustments."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from abeval.aggregates import CAPPED, DAY, SEGMENT, WHOLE, Aggregates
+from abeval.background import partial_days
+from abeval.comparison import (
+    Comparison,
+    Reason,
+    Rule,
+    compare_catalogue,
+    compare_moments,
+    refused,
+    scales,
+)
+from abeval.experiment.model import Experiment
+from abeval.judgement import goodness_p_value, status_of
+from abeval.metrics import Metric
+from abeval.result import Adjustment, Row, SliceRow
+from abeval.stats import multiplicity
+
+Key = tuple[str, str]
+
+
+def compare(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    aggregates: Aggregates,
+    control: str | None = None,
+) -> Comparison:
+    """One metric in one variant against control, or against another variant."""
+    base = experiment.control if control is None else control
+    units_base, units = aggregates.units_of(base), aggregates.units_of(variant)
+    empty = _emptiness(metric, aggregates)
+    if empty is not None:
+        return refused(units_base, units, empty)
+    rule = rule_of(experiment, units_base + units)
+    if metric.kind == "catalogue":
+        return compare_catalogue(metric, aggregates, base, variant, rule)
+    slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
+    arms = aggregates.of(metric.name, slice_name, "", scales(metric))
+    return compare_moments(metric, arms.get(base), arms.get(variant), rule)
+
+
+def rule_of(experiment: Experiment, units: int) -> Rule:
+    """How effects are judged; the clock of always-valid inference is units over those planned."""
+    inference = experiment.inference
+    information = None
+    if inference.looks == "always_valid":
+        information = units / inference.planned_units if inference.planned_units else 1.0
+    return Rule(experiment.alpha, inference.relative, inference.cuped, information)
+
+
+def _emptiness(metric: Metric, aggregates: Aggregates) -> Reason | None:
+    """Why a metric has nothing to measure in the whole log."""
+    if metric.name in aggregates.refused:
+        return "missing_columns"
+    if "score" in metric.needs and aggregates.facts["scored"] == 0:
+        return "no_scores"
+    if "click" in metric.needs and aggregates.facts["clicks"] == 0:
+        return "no_clicks"
+    return None
+
+
+def scorecard(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    found: Mapping[Key, Comparison],
+    trusted: bool,
+) -> tuple[Row, ...]:
+    """One row per metric and variant, in the order of both."""
+    adjusted = _adjusted(experiment, metrics, found)
+    return tuple(
+        _row(metric, variant, found[metric.name, variant], adjusted, experiment.alpha, trusted)
+        for metric in metrics
+        for variant in experiment.treatments
+    )
+
+
+def _adjusted(
+    experiment: Experiment, metrics: Sequence[Metric], found: Mapping[Key, Comparison]
+) -> dict[Key, float]:
+    """Adjusted over goals × variants, on the p-values that statuses follow."""
+    by_name = {metric.name: metric for metric in metrics}
+    family = {
+        key: goodness_p_value(by_name[key[0]].direction, comparison.effect)
+        for key, comparison in found.items()
+        if by_name[key[0]].role == "goal" and comparison.effect is not None
+    }
+    if not family or experiment.inference.family == "none":
+        return family
+    adjusted = multiplicity.adjust(list(family.values()), experiment.inference.family)
+    return dict(zip(family, (float(p) for p in adjusted), strict=True))
+
+
+def _row(
+    metric: Metric,
+    variant: str,
+    found: Comparison,
+    adjusted: Mapping[Key, float],
+    alpha: float,
+    trusted: bool,
+) -> Row:
+    effect = found.effect
+    own = None if effect is None else goodness_p_value(metric.direction, effect)
+    p_adjusted = adjusted.get((metric.name, variant))
+    status = status_of(metric, found, own if p_adjusted is None else p_adjusted, alpha)
+    return Row(
+        metric=metric.name,
+        kind=metric.kind,
+        role=metric.role,
+        direction=metric.direction.label,
+        variant=variant,
+        **_numbers(found)._asdict(),
+        p_adjusted=p_adjusted,
+        method=None if effect is None else effect.method,
+        status=status if trusted else "untrusted",
+        reason=found.reason if trusted or found.reason is not None else "failed_trust_check",
+    )
+
+
+class _Numbers(NamedTuple):
+    """The fields that every row of effects has."""
+
+    units_control: int
+    units: int
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+
+
+def _numbers(found: Comparison) -> _Numbers:
+    effect, lift = found.effect, found.lift
+    bounded = lift is not None and lift.bounded
+    return _Numbers(
+        units_control=found.units_control,
+        units=found.units,
+        control=found.control,
+        treatment=found.treatment,
+        difference=None if effect is None else effect.difference,
+        difference_low=None if effect is None else effect.low,
+        difference_high=None if effect is None else effect.high,
+        lift=None if lift is None else lift.value,
+        lift_low=lift.low if lift is not None and bounded else None,
+        lift_high=lift.high if lift is not None and bounded else None,
+        p_value=None if effect is None else effect.p_value,
+    )
+
+
+def slice_rows(
+    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates, name: str
+) -> tuple[SliceRow, ...]:
+    """The effect of every metric in every cell of a slice."""
+    return tuple(
+        _slice_row(experiment, metric, variant, aggregates, name, cell)
+        for metric in metrics
+        for cell in aggregates.cells(metric.name, name)
+        for variant in experiment.treatments
+    )
+
+
+def _slice_row(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    aggregates: Aggregates,
+    name: str,
+    cell: str,
+) -> SliceRow:
+    arms = aggregates.of(metric.name, name, cell, scales(metric))
+    rule = Rule(experiment.alpha, experiment.inference.relative)
+    found = compare_moments(metric, arms.get(experiment.control), arms.get(variant), rule)
+    return SliceRow(
+        metric=metric.name,
+        variant=variant,
+        slice=name.removeprefix(SEGMENT),
+        cell=cell,
+        partial=name == DAY and cell in partial_days(experiment, aggregates),
+        **_numbers(found)._asdict(),
+        reason=found.reason,
+    )
+
+
+def adjustments(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    aggregates: Aggregates,
+    found: Mapping[Key, Comparison],
+) -> tuple[Adjustment, ...]:
+    """What CUPED and capping changed, row by row."""
+    return tuple(
+        _adjustment(experiment, metric, variant, aggregates, found[metric.name, variant])
+        for metric in metrics
+        for variant in experiment.treatments
+        if metric.name in aggregates.caps or found[metric.name, variant].adjusted is not None
+    )
+
+
+def _adjustment(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    aggregates: Aggregates,
+    found: Comparison,
+) -> Adjustment:
+    """The row as it would be without capping and without covariates."""
+    arms = aggregates.of(metric.name, WHOLE, "", scales(metric))
+    plain = replace(rule_of(experiment, found.units_control + found.units), cuped=False)
+    before = compare_moments(metric, arms.get(experiment.control), arms.get(variant), plain).effect
+    caps = aggregates.caps.get(metric.name)
+    counted = scales(metric)
+    kinds = ("cap", caps), ("cuped", found.adjusted)
+    return Adjustment(
+        metric=metric.name,
+        variant=variant,
+        method="+".join(name for name, applied in kinds if applied is not None),
+        difference=None if before is None else before.difference,
+        difference_low=None if before is None else before.low,
+        difference_high=None if before is None else before.high,
+        p_value=None if before is None else before.p_value,
+        theta=() if found.adjusted is None else found.adjusted.theta,
+        variance_removed=None if found.adjusted is None else found.adjusted.variance_removed,
+        cap=None if caps is None else caps[0] * counted[0],
+        cap_denominator=None if caps is None or caps[1] is None else caps[1] * counted[1],
+    )

@@ -1,0 +1,229 @@
+"""Does the effect differ between segments, and do overlapping experiments interact?"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from abeval.stats import effects
+from abeval.stats.moments import Moments
+from abeval.stats.records import Effect, Estimate, Refusal
+from abeval.stats.simpson import same_shares
+
+Floats = NDArray[np.float64]
+
+
+class Heterogeneity(NamedTuple):
+    """Whether segments share one effect.
+
+    Attributes:
+        q: Cochran's Q.
+        df: Segments less one.
+        p_value: Upper tail of Q.
+        i_squared: Share of the variation between segments that is not noise, in [0, 1].
+        tau_squared: Variance of the true effects (DerSimonian-Laird).
+        fixed: Inverse-variance pooled effect.
+        fixed_se: Its standard error.
+        random: Effect pooled with tau squared added.
+        random_se: Its standard error.
+    """
+
+    q: float
+    df: int
+    p_value: float
+    i_squared: float
+    tau_squared: float
+    fixed: float
+    fixed_se: float
+    random: float
+    random_se: float
+
+
+class Interaction(NamedTuple):
+    """Two overlapping experiments.
+
+    Attributes:
+        effect: Effect of the first within the second's control, within its treatment, and the
+            difference of the two: the interaction.
+        assignment_p_value: Test that the two assignments are independent.
+    """
+
+    effect: Effect
+    assignment_p_value: float
+
+
+def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
+    """Test whether the effects of disjoint segments are one.
+
+    Args:
+        differences: Effects, shape (segments,).
+        ses: Standard errors, shape (segments,), positive.
+
+    Returns:
+        Q with p-value, I squared, and fixed and random pooled effects.
+
+    Raises:
+        Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`.
+
+    Source:
+        Cochran (1954); DerSimonian & Laird (1986); Higgins et al. (2003).
+
+    Example:
+        >>> found = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02])
+        >>> round(found.q, 3), round(found.p_value, 4), round(found.i_squared, 3)
+        (13.556, 0.0011, 0.852)
+    """
+    effect, error = np.asarray(differences, dtype=float), np.asarray(ses, dtype=float)
+    if effect.shape != error.shape or effect.ndim != 1 or len(effect) < 2:
+        raise Refusal("too_few_units", "heterogeneity needs two segments with one error each")
+    if not (np.isfinite(effect).all() and np.isfinite(error).all()):
+        raise Refusal("not_finite", "effects and standard errors must be finite")
+    if np.any(error <= 0):
+        raise Refusal("zero_variance", "a segment's effect needs a positive standard error")
+    weight = 1 / error**2
+    fixed, fixed_se = _pooled(effect, weight)
+    q, df = float(np.sum(weight * (effect - fixed) ** 2)), len(effect) - 1
+    spread = float(weight.sum() - np.sum(weight**2) / weight.sum())
+    tau_squared = max(0.0, (q - df) / spread)
+    random, random_se = _pooled(effect, 1 / (error**2 + tau_squared))
+    return Heterogeneity(
+        q,
+        df,
+        float(special.chdtrc(df, q)),
+        max(0.0, 1 - df / q) if q > 0 else 0.0,
+        tau_squared,
+        fixed,
+        fixed_se,
+        random,
+        random_se,
+    )
+
+
+def against_rest(segment: Effect, rest: Effect, alpha: float = 0.05) -> Effect:
+    """Effect in a segment against the effect in all other units.
+
+    Args:
+        segment: Effect in the segment.
+        rest: Effect among the units outside it.
+        alpha: Level of the interval.
+
+    Returns:
+        Effect whose control is the rest's difference and whose treatment is the segment's; z.
+
+    Raises:
+        Refusal: `zero_variance`; `not_finite`.
+
+    Source:
+        Welch (1947) on the difference of differences; Statsig, "differential impact detection".
+
+    Example:
+        >>> inside = effects.from_difference(1.0, 1.3, 0.3, 0.10)
+        >>> outside = effects.from_difference(1.0, 1.1, 0.1, 0.05)
+        >>> round(against_rest(inside, outside).statistic, 4)
+        1.7889
+    """
+    se = math.hypot(segment.se, rest.se)
+    return effects.from_difference(
+        rest.difference,
+        segment.difference,
+        segment.difference - rest.difference,
+        se,
+        math.inf,
+        alpha,
+        "segment_against_rest",
+    )
+
+
+def segments_against_rest(
+    control: Sequence[Moments],
+    treatment: Sequence[Moments],
+    estimate: Callable[[Moments], Estimate],
+    alpha: float = 0.05,
+) -> tuple[Effect, ...]:
+    """Every segment against the others, from moments per segment.
+
+    Args:
+        control: Moments of control per segment, disjoint, shape (segments,).
+        treatment: Moments of treatment, same order.
+        estimate: Such as `means.estimate` or `ratios.estimate`.
+        alpha: Level of the intervals; adjust the p-values for their number.
+
+    Returns:
+        One effect per segment, as `against_rest`.
+
+    Raises:
+        Refusal: What `estimate` refuses; `too_few_units` for fewer than two segments.
+
+    Source:
+        As `against_rest`.
+
+    Example:
+        >>> from abeval.stats import means
+        >>> control = [Moments.of([1, 2, 3]), Moments.of([1, 2, 4])]
+        >>> treatment = [Moments.of([4, 5, 7]), Moments.of([1, 2, 3])]
+        >>> found = segments_against_rest(control, treatment, means.estimate)
+        >>> [round(effect.statistic, 3) for effect in found]
+        [2.46, -2.46]
+    """
+    if len(control) != len(treatment) or len(control) < 2:
+        raise Refusal("too_few_units", "a segment needs a rest: give two segments or more")
+    found = []
+    for i in range(len(control)):
+        inside = effects.compare(estimate(control[i]), estimate(treatment[i]))
+        outside = effects.compare(estimate(_others(control, i)), estimate(_others(treatment, i)))
+        found.append(against_rest(inside, outside, alpha))
+    return tuple(found)
+
+
+def interaction(
+    both: Estimate, first: Estimate, second: Estimate, neither: Estimate, alpha: float = 0.05
+) -> Interaction:
+    """Whether one experiment's effect depends on the other's variant.
+
+    Args:
+        both: Units in treatment of both experiments.
+        first: Treatment of the first, control of the second.
+        second: Control of the first, treatment of the second.
+        neither: Control of both.
+        alpha: Level of the interval.
+
+    Returns:
+        Difference in differences (z) and the test that the assignments are independent.
+
+    Raises:
+        Refusal: `zero_variance`; `not_finite`; `too_few_units` for an empty cell.
+
+    Source:
+        Kohavi, Tang & Xu (2020), chapter 4; Statsig and Eppo, interaction detection.
+
+    Example:
+        >>> cell = lambda mean: Estimate(mean, 9.0 / 2500, 2500, 2499)
+        >>> found = interaction(cell(10.4), cell(10.1), cell(10.0), cell(9.9))
+        >>> round(found.effect.difference, 6), round(found.effect.statistic, 4)
+        (0.2, 1.6667)
+    """
+    cells = (both, first, second, neither)
+    if min(cell.units for cell in cells) < 1:
+        raise Refusal("too_few_units", "a combination of variants has no units")
+    inside, outside = both.value - second.value, first.value - neither.value
+    variance = sum(cell.variance for cell in cells)
+    effect = effects.from_difference(
+        outside, inside, inside - outside, math.sqrt(variance), math.inf, alpha, "interaction_z"
+    )
+    counts = np.array([[both.units, first.units], [second.units, neither.units]], dtype=float)
+    return Interaction(effect, same_shares(counts))
+
+
+def _pooled(effect: Floats, weight: Floats) -> tuple[float, float]:
+    return float(np.sum(weight * effect) / weight.sum()), float(1 / math.sqrt(weight.sum()))
+
+
+def _others(moments: Sequence[Moments], left_out: int) -> Moments:
+    rest = [m for i, m in enumerate(moments) if i != left_out]
+    merged = rest[0]
+    for m in rest[1:]:
+        merged = merged.merge(m)
+    return merged

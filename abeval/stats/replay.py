@@ -1,0 +1,186 @@
+"""A/A replay: thousands of tests in which nothing differs, from the sums of sub-buckets."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+
+BATCH = 256
+"""Re-splits whose bucket assignments are held in memory at once."""
+
+
+class AAReplay(NamedTuple):
+    """Tests of re-splits in which nothing differs.
+
+    Attributes:
+        z: Statistics, shape (resplits, metrics).
+        p_values: Two-sided, shape (resplits, metrics).
+    """
+
+    z: Floats
+    p_values: Floats
+
+
+class AASummary(NamedTuple):
+    """Whether p-values of A/A tests behave.
+
+    Attributes:
+        rejections: P-values below alpha.
+        replays: P-values in all.
+        rate: Their ratio, which should be alpha.
+        low: Lower end of its Clopper-Pearson interval.
+        high: Upper end.
+        ks_statistic: Kolmogorov-Smirnov distance from the uniform distribution.
+        ks_p_value: Its p-value.
+    """
+
+    rejections: int
+    replays: int
+    rate: float
+    low: float
+    high: float
+    ks_statistic: float
+    ks_p_value: float
+
+
+def aa_replay(
+    units: ArrayLike,
+    sums: ArrayLike,
+    share: float = 0.5,
+    resplits: int = 1000,
+    seed: int = 0,
+) -> AAReplay:
+    """Thousands of A/A tests of ratio metrics (means: denominator 1) from bucket sums alone.
+
+    Args:
+        units: Units per sub-bucket, all variants pooled, shape (buckets,).
+        sums: Sums over the units of each bucket of y, x, y^2, y x and x^2, with y the numerator
+            and x the denominator; shape (buckets, metrics, 5).
+        share: Share of treatment.
+        resplits: Replays.
+        seed: Of the re-splits.
+
+    Returns:
+        Delta-method z statistics and p-values of every replay and metric.
+
+    Raises:
+        Refusal: `too_few_units` below eight buckets or when a re-split leaves a variant nearly
+            empty; `zero_variance` for a metric that is the same for every unit;
+            `zero_denominator`; `not_finite`.
+
+    Source:
+        Deng, Knoblich & Lu (KDD 2018) for the variance; Kohavi, Tang & Xu (2020), chapter 19.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.poisson(2.0, size=(512, 20)).astype(float)
+        >>> one = np.full(512, 20.0)
+        >>> sums = np.stack([y.sum(1), one, (y**2).sum(1), y.sum(1), one], axis=1)[:, None, :]
+        >>> found = aa_replay(one, sums)
+        >>> found.p_values.shape, aa_summary(found.p_values[:, 0]).rate
+        ((1000, 1), 0.054)
+    """
+    n, s = np.asarray(units, dtype=float), np.asarray(sums, dtype=float)
+    if s.ndim != 3 or s.shape[2] != 5 or len(n) != len(s) or not 0 < share < 1:
+        raise Refusal("not_applicable", "sums of shape (buckets, metrics, 5), share in (0, 1)")
+    if len(n) < 8:
+        raise Refusal("too_few_units", f"{len(n)} buckets; use at least 8")
+    if not (np.isfinite(n).all() and np.isfinite(s).all()):
+        raise Refusal("not_finite", "bucket sums must be finite")
+    table = np.concatenate([n[:, None], _centred(n, s).reshape(len(n), -1)], axis=1)
+    rng = np.random.default_rng(seed)
+    dealt = np.concatenate(
+        [
+            (rng.random((min(BATCH, resplits - i), len(n)), dtype=np.float32) < share) @ table
+            for i in range(0, resplits, BATCH)
+        ]
+    )
+    total = table.sum(axis=0)
+    value_t, variance_t = _delta(dealt, n, s)
+    value_c, variance_c = _delta(total - dealt, n, s)
+    variance = variance_t + variance_c
+    if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
+        raise Refusal("zero_variance", "a metric is the same for every unit")
+    z = (value_t - value_c) / np.sqrt(variance)
+    return AAReplay(z, np.asarray(2 * special.ndtr(-np.abs(z))))
+
+
+def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
+    """Rejection rate of A/A tests with its interval, and uniformity of the p-values.
+
+    Args:
+        p_values: Shape (replays,).
+        alpha: Level of the tests; the interval is at 95 %.
+
+    Returns:
+        Rate, Clopper-Pearson interval and Kolmogorov-Smirnov test.
+
+    Raises:
+        Refusal: `too_few_units` without p-values; `not_finite`.
+
+    Source:
+        Clopper & Pearson (1934); Kohavi, Tang & Xu (2020), chapter 19.
+
+    Example:
+        >>> found = aa_summary((np.arange(1000) + 0.5) / 1000)
+        >>> found.rate, round(found.low, 4), round(found.high, 4)
+        (0.05, 0.0373, 0.0654)
+    """
+    p = np.asarray(p_values, dtype=float).ravel()
+    if len(p) == 0:
+        raise Refusal("too_few_units", "no A/A test was replayed")
+    if not np.isfinite(p).all():
+        raise Refusal("not_finite", "p-values must be finite")
+    from scipy import stats
+
+    count, replays = int(np.count_nonzero(p < alpha)), len(p)
+    low = float(special.betaincinv(count, replays - count + 1, 0.025)) if count else 0.0
+    high = float(special.betaincinv(count + 1, replays - count, 0.975)) if count < replays else 1.0
+    ks = stats.kstest(p, "uniform")
+    return AASummary(
+        count, replays, count / replays, low, high, float(ks.statistic), float(ks.pvalue)
+    )
+
+
+def _means(n: Floats, s: Floats) -> Floats:
+    if n.sum() < 2:
+        raise Refusal("too_few_units", "a variance needs at least two units")
+    return np.asarray(s[:, :, :2].sum(axis=0) / n.sum())
+
+
+def _centred(n: Floats, s: Floats) -> Floats:
+    """Sums about the overall means: what cancels in the variances is gone before re-splitting."""
+    y, x = _means(n, s).T
+    units = n[:, None]
+    sum_y, sum_x = s[:, :, 0], s[:, :, 1]
+    return np.stack(
+        [
+            sum_y - units * y,
+            sum_x - units * x,
+            s[:, :, 2] - 2 * y * sum_y + units * y**2,
+            s[:, :, 3] - y * sum_x - x * sum_y + units * x * y,
+            s[:, :, 4] - 2 * x * sum_x + units * x**2,
+        ],
+        axis=2,
+    )
+
+
+def _delta(dealt: Floats, n: Floats, s: Floats) -> tuple[Floats, Floats]:
+    """Ratio and its delta variance per re-split and metric, from centred sums."""
+    units = dealt[:, :1]
+    if np.any(units < 2):
+        raise Refusal("too_few_units", "a re-split left a variant with fewer than two units")
+    centred = dealt[:, 1:].reshape(len(dealt), -1, 5) / units[:, :, None]
+    y_c, x_c, yy, yx, xx = np.moveaxis(centred, 2, 0)
+    means = _means(n, s)
+    y, x = means[:, 0] + y_c, means[:, 1] + x_c
+    if np.any(x == 0):
+        raise Refusal("zero_denominator", "a re-split has a denominator of zero")
+    ratio = y / x
+    spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * (xx - x_c**2)
+    return ratio, spread / ((units - 1) * x**2)

@@ -1,0 +1,203 @@
+"""Simpson's paradox: when the mix of segments, not the effect in them, moves the total."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+
+
+class MantelHaenszel(NamedTuple):
+    """Two rates over strata, pooled and stratified.
+
+    Attributes:
+        pooled_difference: First rate less second, strata ignored.
+        differences: The same per stratum.
+        odds_ratio: Mantel-Haenszel common odds ratio; infinite or zero at the edge.
+        statistic: Cochran-Mantel-Haenszel chi-square, one degree of freedom.
+        p_value: Its p-value.
+        homogeneity_p_value: Breslow-Day test that the odds ratio is common.
+        reversed: Simpson's paradox: pooled and stratified effects point opposite ways.
+    """
+
+    pooled_difference: float
+    differences: tuple[float, ...]
+    odds_ratio: float
+    statistic: float
+    p_value: float
+    homogeneity_p_value: float
+    reversed: bool
+
+
+class MixShift(NamedTuple):
+    """An overall difference taken apart: `difference = within + mix`.
+
+    Attributes:
+        difference: Overall difference.
+        within: What segments' own differences make of it, at the average mix.
+        mix: What the variants' different mixes make of it.
+        mix_p_value: Test that the mix of segments is the same in both variants.
+        reversed: Whether within and the overall difference point opposite ways.
+    """
+
+    difference: float
+    within: float
+    mix: float
+    mix_p_value: float
+    reversed: bool
+
+
+def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
+    """Compare two rates within strata, and see whether the pooled comparison misleads.
+
+    Args:
+        tables: Units, shape (strata, 2, 2): per stratum rows of the two variants, columns success
+            and failure. Strata without units in both variants carry no information.
+
+    Returns:
+        Pooled and stratified effects of the first row against the second.
+
+    Raises:
+        Refusal: `too_few_units` if no stratum has units in both variants; `zero_variance` if all
+            succeed or all fail; `not_finite`; `not_applicable` for a wrong shape.
+
+    Source:
+        Mantel & Haenszel (1959); Breslow & Day (1980); Simpson (1951).
+
+    Example:
+        >>> stones = mantel_haenszel([[[81, 6], [234, 36]], [[192, 71], [55, 25]]])
+        >>> stones.reversed, round(stones.odds_ratio, 4)
+        (True, 1.4468)
+    """
+    table = np.asarray(tables, dtype=float)
+    if table.ndim != 3 or table.shape[1:] != (2, 2) or np.any(table < 0):
+        raise Refusal("not_applicable", "strata of two rows, success and failure, not negative")
+    if not np.isfinite(table).all():
+        raise Refusal("not_finite", "counts must be finite")
+    table = table[(table.sum(axis=2) > 0).all(axis=1)]
+    if len(table) == 0:
+        raise Refusal("too_few_units", "no stratum has units in both variants")
+    rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
+    variance = rows.prod(axis=1) * columns.prod(axis=1) / (total**2 * np.maximum(total - 1, 1))
+    if variance.sum() == 0:
+        raise Refusal("zero_variance", "in every stratum all units succeed or all fail")
+    excess = float(np.sum(table[:, 0, 0] - rows[:, 0] * columns[:, 0] / total))
+    statistic = excess**2 / float(variance.sum())
+    cross = float(np.sum(table[:, 0, 0] * table[:, 1, 1] / total))
+    against = float(np.sum(table[:, 0, 1] * table[:, 1, 0] / total))
+    odds_ratio = cross / against if against > 0 else math.inf
+    rates = table[:, :, 0] / rows
+    whole = table.sum(axis=0)
+    pooled = float(whole[0, 0] / whole[0].sum() - whole[1, 0] / whole[1].sum())
+    return MantelHaenszel(
+        pooled,
+        tuple((rates[:, 0] - rates[:, 1]).tolist()),
+        odds_ratio,
+        statistic,
+        float(special.chdtrc(1, statistic)),
+        _breslow_day(table, odds_ratio),
+        pooled * excess < 0,
+    )
+
+
+def mix_shift(
+    control: ArrayLike,
+    treatment: ArrayLike,
+    control_weights: ArrayLike,
+    treatment_weights: ArrayLike,
+    control_units: ArrayLike,
+    treatment_units: ArrayLike,
+) -> MixShift:
+    """Take an overall difference apart into effects within segments and a shift of their mix.
+
+    Args:
+        control: Values per segment in control, shape (segments,).
+        treatment: Values in treatment.
+        control_weights: What the segments weigh in control's overall value: units for a mean,
+            denominators for a ratio, shape (segments,).
+        treatment_weights: The same in treatment.
+        control_units: Units per segment in control, for the test of the mix.
+        treatment_units: Units per segment in treatment.
+
+    Returns:
+        Overall difference, its two parts, and the test of the mix.
+
+    Raises:
+        Refusal: `too_few_units` for a variant without weight; `not_finite`; `not_applicable` for
+            negative weights.
+
+    Source:
+        Kitagawa (1955); Simpson (1951).
+
+    Example:
+        >>> found = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
+        >>> round(found.difference, 6), round(found.within, 6), round(found.mix, 6)
+        (0.1, 0.02, 0.08)
+    """
+    values = np.array([control, treatment], dtype=float)
+    weights = np.array([control_weights, treatment_weights], dtype=float)
+    units = np.array([control_units, treatment_units], dtype=float)
+    if not (np.isfinite(values).all() and np.isfinite(weights).all() and np.isfinite(units).all()):
+        raise Refusal("not_finite", "values, weights and units must be finite")
+    if np.any(weights < 0):
+        raise Refusal("not_applicable", "a segment cannot weigh less than nothing")
+    if np.any(weights.sum(axis=1) == 0):
+        raise Refusal("too_few_units", "a variant without weight")
+    share = weights / weights.sum(axis=1, keepdims=True)
+    within = float(share.mean(axis=0) @ (values[1] - values[0]))
+    mix = float((share[1] - share[0]) @ values.mean(axis=0))
+    difference = float(share[1] @ values[1] - share[0] @ values[0])
+    return MixShift(difference, within, mix, same_shares(units), within * difference < 0)
+
+
+def _breslow_day(table: Floats, odds_ratio: float) -> float:
+    """Breslow-Day test without Tarone's correction; 1 where the odds ratio is degenerate."""
+    rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
+    informative = (columns > 0).all(axis=1)
+    if not 0 < odds_ratio < math.inf or informative.sum() < 2:
+        return 1.0
+    first, success, n = rows[informative, 0], columns[informative, 0], total[informative]
+    # The success count of the first row at which the stratum has the common odds ratio.
+    a = 1 - odds_ratio
+    b = n - first - success + odds_ratio * (first + success)
+    c = -odds_ratio * first * success
+    root = np.sqrt(b**2 - 4 * a * c)
+    fitted = -2 * c / (b + root)
+    cells = [fitted, first - fitted, success - fitted, n - first - success + fitted]
+    variance = 1 / sum(1 / cell for cell in cells)
+    statistic = float(np.sum((table[informative, 0, 0] - fitted) ** 2 / variance))
+    return float(special.chdtrc(int(informative.sum()) - 1, statistic))
+
+
+def same_shares(units: Floats) -> float:
+    """P-value that two variants spread over segments alike.
+
+    Args:
+        units: Counts, shape (2, segments).
+
+    Returns:
+        Pearson's chi-square p-value, without Yates; 1 where only one segment has units.
+
+    Raises:
+        Refusal: `too_few_units` for a variant without units.
+
+    Source:
+        Pearson (1900).
+
+    Example:
+        >>> same_shares(np.array([[50.0, 50.0], [50.0, 50.0]]))
+        1.0
+    """
+    kept = units[:, units.sum(axis=0) > 0]
+    if kept.shape[1] < 2:
+        return 1.0
+    if np.any(kept.sum(axis=1) == 0):
+        raise Refusal("too_few_units", "a variant without units")
+    expected = kept.sum(axis=1, keepdims=True) * kept.sum(axis=0) / kept.sum()
+    statistic = float(np.sum((kept - expected) ** 2 / expected))
+    return float(special.chdtrc(kept.shape[1] - 1, statistic))

@@ -1,0 +1,259 @@
+"""The page: complete without scripts, nothing from outside, nothing that a name can break."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abeval import format as fmt
+from abeval.errors import AbevalError
+from abeval.report import summary_html, write_report
+from abeval.report.page import island, page_html
+from abeval.result import result_from_dict
+from tests.builders import HOSTILE, HOSTILE_VARIANT
+from tests.report.pages import RESULTS, Element, html, page, parse, result, words
+
+EVERY = pytest.mark.parametrize("name", RESULTS)
+
+
+def scorecard_rows(name: str) -> list[Element]:
+    """Rows of the three role tables, header and full-number rows left out."""
+    return [
+        e
+        for e in page(name).all("tr")
+        if any(a.attributes.get("id") == "scorecard" for a in e.inside)
+        and any(a.attributes.get("class", "").startswith("scorecard") for a in e.inside)
+        and not any(a.tag == "thead" for a in e.inside)
+    ]
+
+
+@EVERY
+def test_sections_have_stable_ids_and_links_that_lead_somewhere(name: str) -> None:
+    ids = [e.attributes["id"] for e in page(name).elements if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    assert {"verdict", "trust", "scorecard", "accounting", "methods"} <= set(ids)
+    assert ("daily" in ids, "segments" in ids) == (
+        bool(result(name).daily),
+        bool(result(name).segments),
+    )
+    links = [e.attributes["href"] for e in page(name).all("a")]
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+
+
+@EVERY
+def test_nothing_comes_from_outside(name: str) -> None:
+    assert "://" not in html(name)
+    for element in page(name).elements:
+        for attribute in ("src", "href", "action", "data", "poster", "srcset"):
+            address = element.attributes.get(attribute, "#")
+            assert address.startswith(("#", "data:")), (element.tag, attribute)
+    assert not page(name).all("link")
+    assert "url(" not in html(name)
+    assert "@import" not in html(name)
+
+
+@EVERY
+def test_the_policy_knows_the_scripts_by_hash_and_no_address(name: str) -> None:
+    (meta,) = [e for e in page(name).all("meta") if "http-equiv" in e.attributes]
+    policy = meta.attributes["content"]
+    allowed = "'sha256-" if result(name).daily else "'none';"
+    assert policy.startswith(f"default-src 'none'; script-src {allowed}")
+    for script in page(name).all("script"):
+        kind = script.attributes.get("type")
+        if kind is None:
+            digest = hashlib.sha256(script.text.encode()).digest()
+            assert f"'sha256-{base64.b64encode(digest).decode()}'" in policy
+        if kind == "text/plain":
+            plotly = gzip.decompress(base64.b64decode(script.text))
+            digest = hashlib.sha256(plotly).digest()
+            assert f"'sha256-{base64.b64encode(digest).decode()}'" in policy
+            assert b"plotly.js v" in plotly
+
+
+@EVERY
+def test_plotly_is_there_once_or_not_at_all(name: str) -> None:
+    assert len(page(name).all("script", id="plotly-gz")) == (1 if result(name).daily else 0)
+    assert len(html(name)) < 2_500_000
+
+
+@EVERY
+def test_every_scorecard_row_is_plain_html(name: str) -> None:
+    rows = scorecard_rows(name)
+    assert len(rows) == len(result(name).scorecard)
+    for row in result(name).scorecard:
+        lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+        shown = fmt.typographic(lift.text) if lift else fmt.MISSING
+        assert any(
+            row.metric in words(e) and shown in words(e) and fmt.words(row.status) in words(e)
+            for e in rows
+        )
+
+
+@EVERY
+def test_printed_numbers_agree_with_the_result_to_their_last_digit(name: str) -> None:
+    by_text = {}
+    pattern = re.compile(r"([+\u2212]?[\d.]+)% \[([+\u2212]?[\d.]+)%, ([+\u2212]?[\d.]+)%\]")
+    for element in scorecard_rows(name):
+        if match := pattern.search(words(element)):
+            by_text[words(element)] = [float(g.replace("\u2212", "-")) for g in match.groups()]
+    bounded = [row for row in result(name).scorecard if row.lift_low is not None]
+    assert len(by_text) == len(bounded)
+    for row in bounded:
+        shown = fmt.typographic(fmt.lift(row.lift, row.lift_low, row.lift_high).text)  # type: ignore[union-attr]
+        printed = next(v for k, v in by_text.items() if shown in k and row.metric in k)
+        half = 0.5 * 10.0 ** -len(shown.partition(".")[2].partition("%")[0] if "." in shown else "")
+        for number, raw in zip(printed, (row.lift, row.lift_low, row.lift_high), strict=True):
+            assert raw is not None
+            assert abs(number - 100 * raw) <= half + 1e-9
+
+
+@EVERY
+def test_glyphs_speak(name: str) -> None:
+    glyphs = [e for e in page(name).all("svg") if "glyph" in e.attributes["class"]]
+    drawn = [row for row in result(name).scorecard if row.lift is not None]
+    assert len(glyphs) == len(drawn) + sum(r.lift is not None for r in result(name).segments)
+    for glyph in glyphs:
+        assert glyph.attributes["role"] == "img"
+        assert "95% interval from" in glyph.attributes["aria-label"]
+
+
+@EVERY
+def test_tables_are_tables(name: str) -> None:
+    assert page(name).all("html", lang="en")
+    assert len(page(name).all("h1")) == len(page(name).all("main")) == 1
+    for table in page(name).all("table"):
+        inside = [e for e in page(name).elements if table in e.inside]
+        assert sum(e.tag == "caption" for e in inside) == 1
+        assert all(e.attributes.get("scope") for e in inside if e.tag == "th")
+
+
+def test_a_failed_check_hides_every_effect_behind_closed_details() -> None:
+    hidden = [
+        e
+        for e in page("untrusted").elements
+        if e.tag == "table" and "scorecard" in e.attributes.get("class", "")
+    ] + [e for e in page("untrusted").elements if "data-figure" in e.attributes]
+    assert hidden
+    for element in hidden:
+        gates = [a for a in element.inside if a.attributes.get("class") == "untrusted"]
+        assert len(gates) == 1
+        assert "open" not in gates[0].attributes
+    assert "Show untrusted numbers" in html("untrusted")
+    assert "Show untrusted numbers" not in html("ship")
+
+
+@EVERY
+def test_each_figure_has_its_island_and_the_same_numbers_as_a_table(name: str) -> None:
+    islands = {e.attributes["id"]: e for e in page(name).all("script", type="application/json")}
+    holders = [e for e in page(name).elements if "data-figure" in e.attributes]
+    assert [e.attributes["data-figure"] for e in holders] == list(islands)
+    for row in result(name).daily:
+        lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+        shown = fmt.typographic(lift.text) if lift else fmt.MISSING
+        assert any(
+            words(e).startswith(row.cell) and shown in words(e) for e in page(name).all("tr")
+        )
+    for element in islands.values():
+        assert json.loads(element.text)["data"]
+
+
+def test_accounting_adds_up_in_print() -> None:
+    rows = [words(e) for e in page("ship").all("tr")]
+    assert (
+        "impressions 94\u202f784 92\u202f010 2\u202f774 2\u202f750 duplicate, 24 null unit" in rows
+    )
+
+
+def test_names_stay_names() -> None:
+    text, parsed = html("hostile"), page("hostile")
+    assert "window.pwned=1</script>" not in text
+    assert "<img" not in text
+    assert not parsed.all("img")
+    assert not [k for e in parsed.elements for k in e.attributes if k.startswith("on")]
+    scripts = parsed.all("script")
+    assert [e.attributes.get("type") for e in scripts].count(None) == 1
+    assert not [e for e in scripts if e.text.strip().startswith("window.pwned")]
+    (title,) = parsed.all("h1")
+    assert title.text == HOSTILE
+    assert any(e.text == "a<b>&c" for e in parsed.all("th"))
+
+
+def test_a_figure_shows_names_literally() -> None:
+    (element,) = page("hostile").all("script", type="application/json")
+    traces = json.loads(element.text)["data"]
+    for trace in traces:
+        assert trace["name"] == HOSTILE_VARIANT.replace("&", "&amp;").replace("<", "&lt;").replace(
+            ">", "&gt;"
+        )
+        assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
+        assert "<" not in "".join(trace["customdata"])
+
+
+def test_islands_cannot_end_their_script() -> None:
+    raw = json.dumps(["</script><!--", "&amp;", "\u2028\u2029"], ensure_ascii=False)
+    safe = island(raw)
+    assert not set(safe) & set("<>&\u2028\u2029")
+    assert json.loads(safe) == json.loads(raw)
+
+
+@EVERY
+def test_the_same_page_every_time(name: str) -> None:
+    assert page_html(RESULTS[name]()) == html(name)
+
+
+def test_the_same_page_in_another_process_and_from_json() -> None:
+    code = (
+        "import sys; from tests import builders; from abeval.report.page import page_html;"
+        "sys.stdout.buffer.write(page_html(builders.hostile()).encode())"
+    )
+    other = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert other.stdout.decode() == html("hostile")
+    again = result_from_dict(json.loads(RESULTS["hostile"]().to_json()))
+    assert page_html(again) == html("hostile")
+
+
+def test_downloads_hold_the_result() -> None:
+    links = [e.attributes for e in page("ship").all("a") if "download" in e.attributes]
+    texts = [base64.b64decode(link["href"].partition(",")[2]).decode() for link in links]
+    assert texts == [result("ship").to_csv(), result("ship").to_json()]
+
+
+def test_words_that_promise_too_much_are_absent() -> None:
+    for name in RESULTS:
+        assert not re.search(r"\bwinner\b|\bno effect\b", html(name))
+
+
+@EVERY
+def test_the_summary_has_verdict_and_scorecard_and_no_script(name: str) -> None:
+    parsed = parse(summary_html(result(name)))
+    assert not parsed.all("script")
+    assert not parsed.all("a")
+    assert "id" not in {k for e in parsed.elements for k in e.attributes}
+    for verdict in result(name).verdicts:
+        rest = verdict.sentence.partition(": ")[2]
+        assert any(fmt.typographic(rest) in words(e) for e in parsed.all("p"))
+    cells = [e for e in parsed.all("td") if e.attributes.get("class") == "status"]
+    assert len(cells) == len(result(name).scorecard)
+
+
+def test_the_report_is_written_whole(tmp_path: Path) -> None:
+    path = write_report(result("ship"), tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == html("ship")
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(AbevalError, match="does not exist"):
+        write_report(result("ship"), tmp_path / "no" / "report.html")

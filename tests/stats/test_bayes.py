@@ -1,0 +1,124 @@
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference_vectors import quick, vector
+from scipy import integrate, stats
+
+from abeval.stats import bayes
+from abeval.stats.records import Refusal
+
+
+def test_vector_bayes_normal_normal() -> None:
+    v = vector("bayes_normal_normal")
+    i = v.inputs
+    prior = bayes.Prior(i["prior_mean"], i["prior_sd"])
+    found = bayes.normal_normal(i["lift"], i["se"], prior, i["alpha"])
+    assert found.mean == pytest.approx(v.expected["mean"], abs=v.tol)
+    assert found.sd == pytest.approx(v.expected["sd"], abs=v.tol)
+    assert found.chance_to_beat == pytest.approx(v.expected["chance_to_win"], abs=v.tol)
+    assert (found.low, found.high) == pytest.approx(v.expected["ci"], abs=v.tol)
+    assert found.loss_treatment == pytest.approx(v.expected["risk_choose_treatment"], abs=v.tol)
+    assert found.loss_control == pytest.approx(v.expected["risk_choose_control"], abs=v.tol)
+
+
+def test_vector_bayes_beta_binomial() -> None:
+    v = vector("bayes_beta_binomial")
+    i = v.inputs
+    found = bayes.beta_binomial(i["x_control"], i["n_control"], i["x_treatment"], i["n_treatment"])
+    assert found.chance_to_beat == pytest.approx(v.expected["prob_treatment_better"], abs=v.tol)
+
+
+def test_d7_a_prior_of_the_lift_is_rescaled_for_the_difference() -> None:
+    control, prior = -4.0, bayes.Prior(0.02, 0.3)
+    lift = bayes.normal_normal(0.03, 0.02, prior)
+    scaled = prior.on_absolute_scale(control)
+    difference = bayes.normal_normal(0.03 * 4, 0.02 * 4, scaled)
+    assert scaled == (0.08, 1.2)
+    assert difference.chance_to_beat == pytest.approx(lift.chance_to_beat, abs=1e-12)
+    assert difference.mean == pytest.approx(4 * lift.mean, abs=1e-12)
+    unscaled = bayes.normal_normal(0.03 * 4, 0.02 * 4, prior)
+    assert abs(unscaled.mean - difference.mean) > 1e-4
+
+
+def test_a_flat_prior_gives_back_the_estimate() -> None:
+    found = bayes.normal_normal(0.03, 0.02)
+    assert (found.mean, found.sd) == (0.03, 0.02)
+    assert found.chance_to_beat == pytest.approx(stats.norm.cdf(1.5), abs=1e-12)
+    assert found.low == pytest.approx(0.03 - 1.959963984540054 * 0.02, abs=1e-12)
+
+
+@quick
+@given(st.floats(-3, 3), st.floats(0.05, 3), st.floats(-1, 1), st.floats(0.05, 3))
+def test_swapping_arms_mirrors_everything(d: float, se: float, mean: float, sd: float) -> None:
+    one = bayes.normal_normal(d, se, bayes.Prior(mean, sd))
+    two = bayes.normal_normal(-d, se, bayes.Prior(-mean, sd))
+    assert two.chance_to_beat == pytest.approx(1 - one.chance_to_beat, abs=1e-9)
+    assert two.loss_treatment == pytest.approx(one.loss_control, abs=1e-12)
+    assert one.loss_control - one.loss_treatment == pytest.approx(one.mean, abs=1e-9)
+
+
+@pytest.mark.parametrize("z", [0.0, 3.0, 9.99, 10.01, 25.0, -12.0])
+def test_losses_keep_their_digits_in_the_tail(z: float) -> None:
+    expected, _ = integrate.quad(
+        lambda x: (x - z) * stats.norm.pdf(x), z, max(z, 0) + 12, epsabs=0, epsrel=1e-10
+    )
+    assert bayes.normal_normal(z, 1.0).loss_treatment == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment", "prior"),
+    [
+        ((3, 20), (5, 18), (1.0, 1.0)),
+        ((0, 20), (0, 18), (1.0, 1.0)),
+        ((0, 50), (4, 60), (0.5, 0.5)),
+        ((200, 100_000), (7, 900), (2.0, 30.0)),
+        ((0, 0), (3, 10), (1.0, 1.0)),
+    ],
+)
+def test_beta_binomial_against_adaptive_quadrature(
+    control: tuple[int, int], treatment: tuple[int, int], prior: tuple[float, float]
+) -> None:
+    c = stats.beta(prior[0] + control[0], prior[1] + control[1] - control[0])
+    t = stats.beta(prior[0] + treatment[0], prior[1] + treatment[1] - treatment[0])
+    cut = sorted({0.0, *c.ppf([1e-9, 0.01, 0.5, 0.99]), *t.ppf([1e-9, 0.01, 0.5, 0.99]), 1.0})
+
+    def integral(f: Callable[[float], float]) -> float:
+        return math.fsum(integrate.quad(f, a, b, epsabs=1e-13)[0] for a, b in pairwise(cut))
+
+    found = bayes.beta_binomial(*control, *treatment, prior)
+    assert found.loss_treatment == pytest.approx(integral(lambda p: t.cdf(p) * c.sf(p)), abs=1e-9)
+    assert found.loss_control == pytest.approx(integral(lambda p: c.cdf(p) * t.sf(p)), abs=1e-9)
+    # By parts, so that a density that is infinite at 0 does not matter: P = E F_c(p_t).
+    chance = integrate.quad(lambda u: c.cdf(t.ppf(u)), 0, 1, epsabs=1e-11, limit=400)[0]
+    assert found.chance_to_beat == pytest.approx(chance, abs=1e-8)
+    assert (found.control, found.treatment) == pytest.approx((c.mean(), t.mean()))
+
+
+def test_beta_binomial_with_millions_of_units() -> None:
+    found = bayes.beta_binomial(100_000, 10_000_000, 101_000, 10_000_000)
+    z = (0.0101 - 0.01) / math.sqrt((0.01 * 0.99 + 0.0101 * 0.9899) / 1e7)
+    assert 1 - found.chance_to_beat == pytest.approx(stats.norm.sf(z), abs=1e-6)
+    same = bayes.beta_binomial(500, 1000, 500, 1000)
+    assert same.chance_to_beat == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: bayes.normal_normal(0.1, 0.0), "zero_variance"),
+        (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(0.0, 0.0)), "zero_variance"),
+        (lambda: bayes.normal_normal(np.nan, 0.1), "not_finite"),
+        (lambda: bayes.beta_binomial(5, 4, 1, 4), "not_applicable"),
+        (lambda: bayes.beta_binomial(1, 4, 1, 4, (0.0, 1.0)), "not_applicable"),
+        (lambda: bayes.beta_binomial(1, 4, 1, 4, (np.inf, 1.0)), "not_finite"),
+    ],
+)
+def test_refusals(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == reason

@@ -1,0 +1,122 @@
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference_vectors import quick, vector
+from scipy import stats
+
+from abeval.stats import group_sequential
+from abeval.stats.group_sequential import Spending
+from abeval.stats.records import Refusal
+
+SPENDINGS: tuple[Spending, ...] = ("obrien_fleming", "obrien_fleming_total", "pocock", "power")
+
+
+@pytest.mark.parametrize(
+    ("spending", "key"),
+    list(zip(SPENDINGS, ["obf", "obf_total", "pocock", "power_rho2"], strict=True)),
+)
+def test_vector_group_sequential_bounds(spending: Spending, key: str) -> None:
+    v = vector("group_sequential_bounds")
+    found = group_sequential.bounds(
+        v.inputs["information_fractions"], v.inputs["alpha"], spending, rho=2
+    )
+    # Held tighter than the vector's tolerance, which allows for published three-digit tables.
+    assert found.z == pytest.approx(v.expected[key], abs=1e-9)
+    if key == "obf":
+        assert found.spent == pytest.approx(v.expected["spent_obf"], abs=1e-9)
+
+
+def test_d12_the_second_bound_of_the_power_family_is_exact() -> None:
+    second = group_sequential.bounds([0.2, 0.4, 0.6, 0.8, 1.0], 0.05, "power", 2).z[1]
+    assert second == pytest.approx(2.714111575530905, abs=1e-10)
+    assert abs(second - 2.71408) > 2e-5
+
+
+def test_one_look_is_the_fixed_test() -> None:
+    for spending in SPENDINGS:
+        assert group_sequential.bounds([1.0], 0.05, spending).z[0] == pytest.approx(
+            stats.norm.isf(0.025), abs=1e-9
+        )
+
+
+def test_two_looks_against_the_bivariate_normal() -> None:
+    found = group_sequential.bounds([0.3, 1.0], 0.05, "pocock")
+    law = stats.multivariate_normal(cov=[[1, math.sqrt(0.3)], [math.sqrt(0.3), 1]])
+    a, b = found.z
+    inside = law.cdf([a, b], lower_limit=[-a, -b])
+    assert 1 - inside == pytest.approx(0.05, abs=1e-6)
+    assert found.spent[0] == pytest.approx(2 * stats.norm.sf(a), abs=1e-9)
+
+
+@quick
+@given(
+    st.lists(st.floats(0.02, 1.0), min_size=1, max_size=8, unique_by=lambda t: round(t, 2)),
+    st.sampled_from(SPENDINGS),
+)
+def test_unequal_looks_spend_what_they_should(times: list[float], spending: Spending) -> None:
+    times = sorted(times)
+    found = group_sequential.bounds(times, 0.05, spending)
+    shares = [group_sequential.spent(t, 0.05, spending) for t in times]
+    assert found.spent == pytest.approx(shares, abs=1e-12)
+    # Leaving out later looks does not move earlier bounds.
+    assert group_sequential.bounds(times[:1], 0.05, spending).z[0] == found.z[0]
+    # The bound never exceeds that of a test spending this look's share alone.
+    for z, share in zip(found.z, np.diff(shares, prepend=0.0), strict=True):
+        assert z <= -stats.norm.ppf(share / 2) + 1e-9
+
+
+def test_simulated_walks_cross_as_often_as_planned() -> None:
+    rng = np.random.default_rng(4)
+    times = np.array([0.1, 0.35, 0.5, 0.9, 1.0])
+    walk = np.cumsum(rng.normal(size=(200_000, 5)) * np.sqrt(np.diff(times, prepend=0)), axis=1)
+    z = np.abs(walk / np.sqrt(times))
+    for spending in SPENDINGS:
+        crossed = np.mean(np.any(z >= group_sequential.bounds(times, 0.05, spending).z, axis=1))
+        assert crossed == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / 200_000))
+
+
+def test_many_looks_are_fast_and_an_early_obrien_fleming_bound_is_out_of_reach() -> None:
+    found = group_sequential.bounds(np.arange(1, 201) / 200)
+    assert found.z[0] > 30
+    assert 2.0 < found.z[-1] < 2.4
+    assert np.all(np.diff(found.z) < 0)
+    assert math.isinf(group_sequential.bounds([0.001, 1.0]).z[0])
+
+
+def test_looks_are_judged_in_order() -> None:
+    found = group_sequential.group_sequential(
+        [0.10, 0.08, 0.02], [0.08, 0.025, 0.02], [0.1, 0.6, 1.0]
+    )
+    assert found.crossed_at == 1
+    assert found.intervals[1].low > 0 > found.intervals[0].low
+    quiet = group_sequential.group_sequential([0.0], [0.08], [0.5])
+    assert quiet.crossed_at is None
+    swapped = group_sequential.group_sequential(
+        [-0.10, -0.08, -0.02], [0.08, 0.025, 0.02], [0.1, 0.6, 1.0]
+    )
+    assert swapped.crossed_at == 1
+    assert swapped.intervals[1].high == pytest.approx(-found.intervals[1].low)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: group_sequential.bounds([]), "not_applicable"),
+        (lambda: group_sequential.bounds([0.5, 0.5]), "not_applicable"),
+        (lambda: group_sequential.bounds([0.5, 1.2]), "not_applicable"),
+        (lambda: group_sequential.bounds([0.0, 1.0]), "not_applicable"),
+        (lambda: group_sequential.spent(0.5, 0.05, "nothing"), "not_applicable"),
+        (lambda: group_sequential.spent(0.5, 0.05, "power", rho=0.0), "not_applicable"),
+        (lambda: group_sequential.group_sequential([0.1], [0.0], [0.5]), "zero_variance"),
+        (lambda: group_sequential.group_sequential([math.nan], [0.1], [0.5]), "not_finite"),
+        (lambda: group_sequential.group_sequential([0.1], [0.1], [0.5, 1]), "not_applicable"),
+    ],
+)
+def test_refusals(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == reason

@@ -1,0 +1,143 @@
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from reference_vectors import vector
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from abeval.stats import ratios, replay
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+
+
+def bucket_sums(bucket: NDArray[np.int64], y: Floats, x: Floats, buckets: int) -> Floats:
+    columns = (y, x, y * y, y * x, x * x)
+    return np.stack([np.bincount(bucket, c, minlength=buckets) for c in columns], axis=1)
+
+
+def log(
+    rng: np.random.Generator, units: int, buckets: int
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    shown = 1.0 + rng.geometric(0.1, units)
+    return (
+        rng.integers(0, buckets, units),
+        rng.binomial(shown.astype(int), 0.1).astype(float),
+        shown,
+    )
+
+
+def test_vector_aa_uniformity() -> None:
+    v = vector("aa_uniformity")
+    p = np.arange(1, 201) * 0.6180339887498949 % 1
+    found = replay.aa_summary(p, v.inputs["alpha"])
+    assert found.rejections == v.expected["n_below"]
+    assert found.rate == v.expected["fpr"]
+    assert (found.low, found.high) == pytest.approx(v.expected["cp"], abs=v.tol)
+    assert found.ks_statistic == pytest.approx(v.expected["ks"], abs=v.tol)
+    assert found.ks_p_value == pytest.approx(v.expected["ks_p"], abs=v.tol)
+
+
+@pytest.mark.parametrize("below", [0, 3, 50])
+def test_summary_is_clopper_pearson_to_the_edges(below: int) -> None:
+    p = np.concatenate([np.full(below, 0.01), np.full(50 - below, 0.9)])
+    found = replay.aa_summary(p)
+    assert (found.low, found.high) == pytest.approx(
+        proportion_confint(below, 50, method="beta"), abs=1e-9
+    )
+
+
+def test_a_replay_is_the_delta_method_on_the_units_of_the_re_split() -> None:
+    rng = np.random.default_rng(1)
+    bucket, y, x = log(rng, 600, 16)
+    sums = bucket_sums(bucket, y, x, 16)[:, None, :]
+    found = replay.aa_replay(np.bincount(bucket, minlength=16), sums, resplits=3, seed=9)
+    dealt = np.random.default_rng(9).random((3, 16), dtype=np.float32) < 0.5
+    for row, z in zip(dealt, found.z[:, 0], strict=True):
+        treated = row[bucket]
+        expected = ratios.delta(
+            Moments.of(y[~treated], x[~treated]), Moments.of(y[treated], x[treated])
+        )
+        assert z == pytest.approx(expected.statistic, rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_replays_of_a_log_are_calibrated(share: float) -> None:
+    rng = np.random.default_rng(2)
+    bucket, y, x = log(rng, 40_000, 1024)
+    sums = np.stack(
+        [bucket_sums(bucket, y, x, 1024), bucket_sums(bucket, x, np.ones_like(x), 1024)], axis=1
+    )
+    found = replay.aa_replay(np.bincount(bucket, minlength=1024), sums, share, resplits=2000)
+    for metric in (0, 1):
+        summary = replay.aa_summary(found.p_values[:, metric])
+        assert summary.low <= 0.05 <= summary.high or summary.rate == pytest.approx(0.05, abs=0.015)
+        assert found.z[:, metric].std() == pytest.approx(1, abs=0.06)
+
+
+def test_d5_an_offset_of_a_billion_changes_nothing() -> None:
+    rng = np.random.default_rng(3)
+    bucket, y, _ = log(rng, 4000, 64)
+    one, n = np.ones_like(y), np.bincount(bucket, minlength=64)
+    plain = replay.aa_replay(n, bucket_sums(bucket, y, one, 64)[:, None, :], resplits=50)
+    shifted = replay.aa_replay(n, bucket_sums(bucket, y + 1e6, one, 64)[:, None, :], resplits=50)
+    assert shifted.z == pytest.approx(plain.z, abs=1e-3)
+
+
+def test_a_thousand_replays_of_four_metrics_take_a_fraction_of_a_second() -> None:
+    rng = np.random.default_rng(4)
+    bucket, y, x = log(rng, 100_000, 4096)
+    sums = np.repeat(bucket_sums(bucket, y, x, 4096)[:, None, :], 4, axis=1)
+    started = time.process_time()
+    replay.aa_replay(np.bincount(bucket, minlength=4096), sums, resplits=1000)
+    assert time.process_time() - started < 1.5
+
+
+def test_a_clustered_metric_treated_as_independent_is_caught() -> None:
+    # Users' impressions as units: the impression-level test, which A/A replay is there to expose.
+    rng = np.random.default_rng(5)
+    users, rows = 2000, 20
+    rate = np.repeat(rng.beta(0.5, 4.5, users), rows)
+    bucket = np.repeat(rng.integers(0, 256, users), rows)
+    y, x = (rng.random(len(rate)) < rate).astype(float), np.ones(len(rate))
+    found = replay.aa_replay(
+        np.bincount(bucket, minlength=256), bucket_sums(bucket, y, x, 256)[:, None, :]
+    )
+    assert replay.aa_summary(found.p_values).low > 0.1
+
+
+def test_p_values_are_two_sided_normal() -> None:
+    rng = np.random.default_rng(6)
+    bucket, y, x = log(rng, 600, 16)
+    found = replay.aa_replay(
+        np.bincount(bucket, minlength=16), bucket_sums(bucket, y, x, 16)[:, None, :], resplits=20
+    )
+    assert found.p_values == pytest.approx(2 * stats.norm.sf(np.abs(found.z)), rel=1e-9)
+
+
+N = np.full(16, 5.0)
+SUMS = np.ones((16, 1, 5)) * 5
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: replay.aa_replay(N, SUMS), "zero_variance"),
+        (lambda: replay.aa_replay(N[:4], SUMS[:4]), "too_few_units"),
+        (lambda: replay.aa_replay(N, SUMS * np.nan), "not_finite"),
+        (lambda: replay.aa_replay(N, SUMS[:, 0]), "not_applicable"),
+        (lambda: replay.aa_replay(N, SUMS, share=1.0), "not_applicable"),
+        (lambda: replay.aa_replay(N, SUMS, share=1e-4), "too_few_units"),
+        (lambda: replay.aa_replay(N, SUMS * [1, 0, 1, 0, 0]), "zero_denominator"),
+        (lambda: replay.aa_summary([]), "too_few_units"),
+        (lambda: replay.aa_summary([np.nan]), "not_finite"),
+    ],
+)
+def test_refusals(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == reason

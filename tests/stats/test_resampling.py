@@ -1,0 +1,186 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from reference_vectors import small, vector
+
+from abeval.stats import ratios, resampling
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+
+
+def ctr(sums: Floats) -> Floats:
+    return sums[..., 0] / sums[..., 1]
+
+
+def second(sums: Floats) -> Floats:
+    return sums[..., 1] / sums[..., 0]
+
+
+def per_user(variant: int) -> Floats:
+    kept = small("variant") == variant
+    columns = [small("clicks")[kept], small("impressions")[kept]]
+    return np.stack(columns, axis=1).astype(float)
+
+
+def per_bucket(variant: int) -> Floats:
+    users, bucket = per_user(variant), small("bucket")[small("variant") == variant]
+    return np.stack([np.bincount(bucket, users[:, i], minlength=10) for i in (0, 1)], axis=1)
+
+
+def test_vector_poisson_inverse_cdf_table() -> None:
+    v = vector("poisson_inverse_cdf_table")
+    thresholds = resampling.poisson_thresholds()
+    assert thresholds == pytest.approx(v.expected["thresholds"], abs=v.tol)
+    uniforms = np.concatenate([[0.0], thresholds, np.nextafter(thresholds, 0)])
+    expected = [0, *range(1, 13), *range(12)]
+    assert resampling.poisson_weights(uniforms).tolist() == expected
+
+
+def test_poisson_weights_are_poisson() -> None:
+    weights = resampling.poisson_weights((np.arange(100_000) + 0.5) / 100_000)
+    assert weights.mean() == pytest.approx(1, abs=1e-3)
+    assert weights.var() == pytest.approx(1, abs=1e-3)
+
+
+def test_vector_poisson_bootstrap_weights() -> None:
+    v = vector("poisson_bootstrap_weights")
+    weights = np.array(v.inputs["weights"])
+    variant = small("variant")
+    control, treatment = (
+        resampling.replicates(per_user(arm), weights[:, variant == arm], ctr) for arm in (0, 1)
+    )
+    assert treatment - control == pytest.approx(v.expected["theta_star"], abs=v.tol)
+
+
+def test_vector_poisson_bootstrap_se() -> None:
+    v = vector("poisson_bootstrap_se")
+    found = resampling.bootstrap(per_user(0), per_user(1), ctr, draws=v.inputs["replicates"])
+    assert found.se == pytest.approx(v.expected["se_bootstrap"], rel=v.tol)
+    assert found.se / v.expected["se_delta"] == pytest.approx(v.expected["ratio"], rel=v.tol)
+
+
+def test_bucket_jackknife_leaves_each_bucket_out_of_both_variants() -> None:
+    control, treatment = per_bucket(0), per_bucket(1)
+    left_out = []
+    for bucket in range(10):
+        keep = np.arange(10) != bucket
+        left_out.append(ctr(treatment[keep].sum(axis=0)) - ctr(control[keep].sum(axis=0)))
+    se = np.sqrt(9 / 10 * np.sum((np.array(left_out) - np.mean(left_out)) ** 2))
+    found = resampling.jackknife(control, treatment, ctr)
+    assert found.se == pytest.approx(se, abs=1e-12)
+    assert found.df == 9
+    assert found.difference == pytest.approx(47 / 170 - 37 / 148, abs=1e-12)
+
+
+def test_jackknife_of_a_mean_is_the_textbook_standard_error() -> None:
+    rng = np.random.default_rng(1)
+    arms = [np.stack([np.ones(40), rng.exponential(size=40)], axis=1) for _ in range(2)]
+    found = resampling.jackknife(*arms, second)
+    differences = arms[1][:, 1] - arms[0][:, 1]
+    assert found.se == pytest.approx(np.std(differences, ddof=1) / np.sqrt(40), rel=1e-9)
+
+
+def logs(rng: np.random.Generator, share: float, lift: float = 0.0) -> tuple[Floats, Floats]:
+    units, buckets = 4000, 128
+    bucket, treated = rng.integers(0, buckets, units), rng.random(units) < share
+    shown = 1 + rng.geometric(0.05, units)
+    rate = rng.beta(1, 9, units) * (1 + lift * treated)
+    clicked = rng.binomial(shown, np.minimum(rate, 1.0))
+    return tuple(
+        np.stack(
+            [
+                np.bincount(bucket[m], x[m], minlength=buckets)
+                for x in (np.ones(units), shown, clicked)
+            ],
+            axis=1,
+        )
+        for m in (~treated, treated)
+    )
+
+
+def rate_of(sums: Floats) -> Floats:
+    return sums[..., 2] / sums[..., 1]
+
+
+def test_the_three_methods_agree_with_the_delta_method_on_logs() -> None:
+    control, treatment = logs(np.random.default_rng(2), 0.5)
+    rng = np.random.default_rng(2)
+    units, bucket = 4000, rng.integers(0, 128, 4000)
+    treated = rng.random(units) < 0.5
+    shown = 1 + rng.geometric(0.05, units)
+    clicked = rng.binomial(shown, rng.beta(1, 9, units))
+    delta = ratios.delta(
+        Moments.of(clicked[~treated], shown[~treated]), Moments.of(clicked[treated], shown[treated])
+    )
+    assert len(np.unique(bucket)) == 128
+    for found in (
+        resampling.jackknife(control, treatment, rate_of),
+        resampling.bootstrap(control, treatment, rate_of),
+    ):
+        assert found.difference == pytest.approx(delta.difference, abs=1e-12)
+        assert found.se == pytest.approx(delta.se, rel=0.2)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_a_a_rejections_of_permutation_jackknife_and_bootstrap(share: float) -> None:
+    rng, runs = np.random.default_rng(3), 400
+    p = np.array(
+        [
+            [
+                resampling.permutation(*arms, rate_of, permutations=200, seed=i).p_value,
+                resampling.jackknife(*arms, rate_of).p_value,
+                resampling.bootstrap(*arms, rate_of, draws=200, seed=i).p_value,
+            ]
+            for i, arms in enumerate(logs(rng, share) for _ in range(runs))
+        ]
+    )
+    assert np.all(np.mean(p <= 0.05, axis=0) <= 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / runs))
+    assert np.all(np.mean(p <= 0.05, axis=0) > 0.01)
+
+
+def test_a_real_effect_is_found_and_swapping_negates_it() -> None:
+    control, treatment = logs(np.random.default_rng(5), 0.3, lift=0.4)
+    for method in (resampling.permutation, resampling.jackknife, resampling.bootstrap):
+        found, swapped = method(control, treatment, rate_of), method(treatment, control, rate_of)
+        assert found.p_value < 0.01
+        assert swapped.difference == -found.difference
+    assert resampling.permutation(control, treatment, rate_of, permutations=99).p_value == 0.01
+
+
+def test_seeded() -> None:
+    arms = logs(np.random.default_rng(6), 0.5)
+    for method in (resampling.bootstrap, resampling.permutation):
+        assert method(*arms, rate_of, seed=1) == method(*arms, rate_of, seed=1)
+        assert method(*arms, rate_of, seed=1) != method(*arms, rate_of, seed=2)
+
+
+FLAT = np.ones((16, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: resampling.jackknife(FLAT, FLAT, ctr), "zero_variance"),
+        (lambda: resampling.bootstrap(FLAT, FLAT, ctr), "zero_variance"),
+        (lambda: resampling.jackknife(FLAT[:4], FLAT[:4], ctr), "too_few_units"),
+        (lambda: resampling.jackknife(FLAT, FLAT[:9], ctr), "not_applicable"),
+        (lambda: resampling.jackknife(FLAT, FLAT * np.nan, ctr), "not_finite"),
+        (lambda: resampling.jackknife(FLAT, FLAT * [1, 0], ctr), "not_finite"),
+        (
+            lambda: resampling.permutation(
+                np.random.default_rng(0).random((16, 2)) * 100,
+                np.random.default_rng(1).random((16, 2)),
+                second,
+            ),
+            "too_few_units",
+        ),
+    ],
+)
+def test_refusals(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == reason

@@ -1,0 +1,115 @@
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from reference_vectors import quick, vector
+from scipy import stats
+from statsmodels.stats.contingency_tables import StratifiedTable
+
+from abeval.stats import simpson
+from abeval.stats.records import Refusal
+
+cells = st.integers(1, 200)
+strata = st.lists(st.tuples(cells, cells, cells, cells), min_size=2, max_size=6)
+
+
+def test_vector_simpson_cmh() -> None:
+    v = vector("simpson_cmh")
+    found = simpson.mantel_haenszel(v.inputs["strata"])
+    assert found.pooled_difference == pytest.approx(v.expected["pooled_diff_A_minus_B"], abs=v.tol)
+    assert found.differences == pytest.approx(v.expected["stratum_diff"], abs=v.tol)
+    assert found.odds_ratio == pytest.approx(v.expected["mh_odds_ratio"], abs=v.tol)
+    assert found.p_value == pytest.approx(v.expected["cmh_p"], abs=v.tol)
+    assert found.homogeneity_p_value == pytest.approx(v.expected["breslow_day_p"], abs=v.tol)
+    assert found.reversed
+
+
+@quick
+@given(strata)
+def test_mantel_haenszel_is_statsmodels(rows: list[tuple[int, int, int, int]]) -> None:
+    tables = np.array(rows, dtype=float).reshape(-1, 2, 2)
+    theirs = StratifiedTable(list(tables))
+    found = simpson.mantel_haenszel(tables)
+    null = theirs.test_null_odds(correction=False)
+    assert found.statistic == pytest.approx(null.statistic, rel=1e-9, abs=1e-9)
+    assert found.p_value == pytest.approx(null.pvalue, rel=1e-9, abs=1e-12)
+    assert found.odds_ratio == pytest.approx(theirs.oddsratio_pooled, rel=1e-9)
+    assume(abs(found.odds_ratio - 1) > 1e-9)  # where statsmodels divides zero by zero
+    assert found.homogeneity_p_value == pytest.approx(
+        theirs.test_equal_odds().pvalue, rel=1e-6, abs=1e-9
+    )
+
+
+def test_swapping_the_variants() -> None:
+    tables = np.array([[[81, 6], [234, 36]], [[192, 71], [55, 25]]])
+    one, two = simpson.mantel_haenszel(tables), simpson.mantel_haenszel(tables[:, ::-1])
+    assert two.pooled_difference == pytest.approx(-one.pooled_difference)
+    assert two.odds_ratio == pytest.approx(1 / one.odds_ratio)
+    assert two.p_value == pytest.approx(one.p_value)
+    assert two.homogeneity_p_value == pytest.approx(one.homogeneity_p_value)
+
+
+def test_limits_and_empty_strata() -> None:
+    never = simpson.mantel_haenszel([[[5, 5], [0, 10]], [[3, 7], [0, 10]]])
+    assert never.odds_ratio == math.inf
+    assert never.homogeneity_p_value == 1.0
+    plain = simpson.mantel_haenszel([[[5, 5], [2, 8]], [[3, 7], [1, 9]]])
+    with_empty = simpson.mantel_haenszel([[[5, 5], [2, 8]], [[3, 7], [1, 9]], [[4, 4], [0, 0]]])
+    assert with_empty == plain
+    null = simpson.mantel_haenszel([[[5, 5], [5, 5]]])
+    assert (null.odds_ratio, null.p_value, null.reversed) == (1.0, 1.0, False)
+
+
+@quick
+@given(st.lists(st.tuples(*[st.floats(0.1, 50)] * 4), min_size=1, max_size=6))
+def test_within_and_mix_add_up(rows: list[tuple[float, ...]]) -> None:
+    control, treatment, control_units, treatment_units = np.array(rows).T
+    found = simpson.mix_shift(
+        control, treatment, control_units, treatment_units, control_units, treatment_units
+    )
+    assert found.within + found.mix == pytest.approx(found.difference, abs=1e-9)
+    overall = np.average(treatment, weights=treatment_units) - np.average(
+        control, weights=control_units
+    )
+    assert found.difference == pytest.approx(overall, abs=1e-9)
+
+
+def test_a_paradox_is_flagged_and_the_mix_is_tested() -> None:
+    units_c, units_t = [900, 100], [400, 600]
+    found = simpson.mix_shift([0.10, 0.30], [0.09, 0.28], units_c, units_t, units_c, units_t)
+    assert found.difference > 0 > found.within
+    assert found.reversed
+    theirs = stats.chi2_contingency([units_c, units_t], correction=False)
+    assert found.mix_p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+    same = simpson.mix_shift([0.10, 0.30], [0.09, 0.28], units_c, units_c, units_c, units_c)
+    assert same.mix == pytest.approx(0, abs=1e-15)
+    assert (same.mix_p_value, same.reversed) == (1.0, False)
+
+
+def test_one_segment_has_no_mix() -> None:
+    assert simpson.mix_shift([0.1], [0.2], [5], [9], [5], [9]).mix_p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: simpson.mantel_haenszel([[1, 2], [3, 4]]), "not_applicable"),
+        (lambda: simpson.mantel_haenszel([[[1, 2], [0, 0]]]), "too_few_units"),
+        (lambda: simpson.mantel_haenszel([[[5, 0], [5, 0]]]), "zero_variance"),
+        (lambda: simpson.mantel_haenszel([[[5, math.nan], [5, 0]]]), "not_finite"),
+        (lambda: simpson.mix_shift([1], [1], [0], [1], [1], [1]), "too_few_units"),
+        (
+            lambda: simpson.mix_shift([1, 1], [1, 1], [2, -1], [1, 1], [1, 1], [1, 1]),
+            "not_applicable",
+        ),
+        (lambda: simpson.mix_shift([math.nan], [1], [1], [1], [1], [1]), "not_finite"),
+        (lambda: simpson.same_shares(np.array([[1.0, 1.0], [0.0, 0.0]])), "too_few_units"),
+    ],
+)
+def test_refusals(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == reason

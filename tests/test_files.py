@@ -1,0 +1,76 @@
+"""Output files are whole or not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from abeval.errors import AbevalError
+from abeval.files import write_text
+
+
+def test_text_is_written_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    assert write_text(path, "σ\r\n×\n") == path
+    assert path.read_bytes() == "σ\r\n×\n".encode()
+
+
+def test_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", "one")
+    write_text(tmp_path / "a.txt", "two")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "two")]
+
+
+def test_a_failure_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(AbevalError, match="No space left on device"):
+        write_text(path, "new")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AbevalError, match="does not exist") as caught:
+        write_text(tmp_path / "no" / "a.txt", "")
+    assert caught.value.hint == f"run mkdir -p {tmp_path / 'no'}"
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(AbevalError, match="it is a folder"):
+        write_text(tmp_path, "")
+
+
+def test_a_forbidden_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", forbid)
+    with pytest.raises(AbevalError, match="is not writable") as caught:
+        write_text(tmp_path / "a.txt", "")
+    assert caught.value.hint is not None
+
+
+def test_a_device_is_written_directly() -> None:
+    write_text(Path("/dev/null"), "gone")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_lone_surrogate_stays_valid_json(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.json", json.dumps("\ud800", ensure_ascii=False))
+    assert json.loads(path.read_text()) == "\ud800"

@@ -1,0 +1,139 @@
+"""Printed numbers: the same decimals, the right side of zero, arms that differ look different."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from abeval import format as fmt
+
+NUMBERS = st.floats(-50, 50, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)
+WIDTHS = st.floats(1e-6, 20)
+
+
+def places(text: str) -> int:
+    return len(text.rstrip("%").partition(".")[2])
+
+
+def number(text: str) -> float:
+    return float(text.rstrip("%").replace(",", ""))
+
+
+@given(NUMBERS, WIDTHS, WIDTHS)
+def test_an_effect_has_the_same_decimals_in_all_three_numbers(
+    value: float, below: float, above: float
+) -> None:
+    shown = fmt.lift(value, value - below, value + above)
+    assert shown is not None
+    assert len({places(text) for text in shown[:3]}) == 1
+
+
+@given(NUMBERS, WIDTHS, WIDTHS)
+def test_an_effect_reads_back_to_half_its_last_digit(
+    value: float, below: float, above: float
+) -> None:
+    numbers = (value, value - below, value + above)
+    shown = fmt.difference(*numbers)
+    assert shown is not None
+    half = 0.5 * 10.0 ** -places(shown.point)
+    for text, raw in zip(shown[:3], numbers, strict=True):
+        assert abs(number(text) - raw) <= half * (1 + 1e-6)
+
+
+@given(NUMBERS, WIDTHS)
+def test_the_sign_is_the_numbers_own_even_where_its_digits_are_zero(
+    value: float, width: float
+) -> None:
+    shown = fmt.lift(value, value - width, value + width)
+    assert shown is not None
+    assert shown.point[0] == ("+" if value > 0 else "-" if value < 0 else "0")
+
+
+@given(WIDTHS)
+def test_an_interval_shows_two_significant_digits_of_its_half_width(width: float) -> None:
+    shown = round(width, fmt.decimals(width))
+    assert math.isclose(shown, width, rel_tol=0.051)
+    assert fmt.decimals(width) == 0 or shown < 100 * 10.0 ** -fmt.decimals(width)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
+def test_arms_that_differ_print_differently(control: float, treatment: float) -> None:
+    assume(abs(control - treatment) > 1e-9 * max(control, treatment))
+    left, right = fmt.pair(control, treatment)
+    assert left != right
+
+
+@given(st.floats(0, 1))
+def test_a_p_value_is_never_a_bare_zero(p: float) -> None:
+    assert fmt.p_value(p) != "0.000"
+    assert len(fmt.p_value(p).lstrip("<")) == 5
+
+
+@given(st.integers(0, 10**12))
+def test_counts_and_thin_spaces_read_back(n: int) -> None:
+    shown = fmt.typographic(fmt.count(n))
+    assert "," not in shown
+    assert int(shown.replace("\u202f", "")) == n
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((0.021345, 0.00912, 0.03357), "+2.1% [+0.9%, +3.4%]"),
+        ((0.000423, -0.000112, 0.000958), "+0.042% [-0.011%, +0.096%]"),
+        ((0.0, -0.01, 0.01), "0.0% [-1.0%, +1.0%]"),
+        ((12.3, 10.1, 14.5), "+1,230% [+1,010%, +1,450%]"),
+        ((0.12, None, None), "+12% [unbounded]"),
+        ((0.12, -0.03, None), "+12% [-3%, unbounded]"),
+        ((0.05, 0.05, 0.05), "+5.0% [+5.0%, +5.0%]"),
+        ((0.0, 0.0, 0.0), "0.0% [0.0%, 0.0%]"),
+    ],
+)
+def test_lifts(numbers: tuple[float, float | None, float | None], text: str) -> None:
+    shown = fmt.lift(*numbers)
+    assert shown is not None
+    assert shown.text == text
+
+
+def test_a_missing_effect_is_none() -> None:
+    assert fmt.lift(None, None, None) is None
+    assert fmt.difference(None, 0.1, 0.2) is None
+
+
+def test_differences_of_rates_are_points_and_never_per_cent() -> None:
+    shown = fmt.difference(-0.0082, -0.0131, -0.0033, "share")
+    assert shown is not None
+    assert shown.text == "-0.82 pp [-1.31, -0.33]"
+    assert shown.span == "from -1.31 to -0.33 pp"
+
+
+@pytest.mark.parametrize(
+    ("arms", "texts"),
+    [
+        ((0.4467, 0.4378, "share"), ("44.7%", "43.8%")),
+        ((3.2, 3.2, ""), ("3.20", "3.20")),
+        ((0.0, 0.001, ""), ("0", "0.00100")),
+        ((None, 21.93, "s"), ("n/a", "21.9 s")),
+        ((1234567.0, 1234999.0, ""), ("1,234,567", "1,234,999")),
+        ((3e-9, 4e-9, ""), ("3.00e-09", "4.00e-09")),
+    ],
+)
+def test_pairs(arms: tuple[float | None, float | None, str], texts: tuple[str, str]) -> None:
+    assert fmt.pair(*arms) == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[-0.3%, +1.1%]", "[\u22120.3%, +1.1%]"),
+        ("2022-04-24 to 2022-05-01", "2022-04-24 to 2022-05-01"),
+        ("top-5 ranker-2", "top-5 ranker-2"),
+        ("1,234,567 rows, 3 late", "1\u202f234\u202f567 rows, 3 late"),
+        ("[1,2], a,b", "[1,2], a,b"),
+    ],
+)
+def test_typographic_touches_numbers_and_no_words(text: str, shown: str) -> None:
+    assert fmt.typographic(text) == shown

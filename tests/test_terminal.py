@@ -1,0 +1,87 @@
+"""The result as text: complete, plain, within its width."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from abeval.format import lift
+from abeval.result import Result
+from abeval.terminal import as_text, print_result
+from tests import builders
+
+RESULTS = [
+    builders.ship,
+    builders.do_not_ship,
+    builders.untrusted,
+    builders.three_variants,
+    builders.refused,
+    builders.hostile,
+]
+EVERY = pytest.mark.parametrize("result", [make() for make in RESULTS], ids=lambda r: "")
+
+
+@EVERY
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_text_fits_its_width(result: Result, width: int) -> None:
+    assert max(len(line) for line in as_text(result, width).splitlines()) <= width
+
+
+@EVERY
+def test_text_is_the_same_on_every_run(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = as_text(result)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert as_text(result) == before
+    assert "\x1b" not in before
+
+
+@EVERY
+def test_every_row_of_the_scorecard_is_there(result: Result) -> None:
+    text = as_text(result, 200)
+    for row in result.scorecard:
+        shown = lift(row.lift, row.lift_low, row.lift_high)
+        assert row.metric in text
+        assert shown is None or shown.text in text
+
+
+def test_the_verdict_comes_first_and_names_its_variant_among_several() -> None:
+    assert as_text(builders.ship()).startswith("SHIP: ctr +5.9% [+3.1%, +8.7%]")
+    assert as_text(builders.three_variants()).startswith("treatment: SHIP: ctr")
+
+
+def test_only_checks_that_did_not_pass_are_shown_in_full() -> None:
+    text = as_text(builders.ship())
+    assert "Trust: 2 of 4 checks passed" in text
+    assert "2.9% of rows repeat another." in text
+    assert "8 units were seen" not in text
+
+
+def test_untrusted_numbers_say_so() -> None:
+    assert "Scorecard (NOT TO BE TRUSTED)" in as_text(builders.untrusted())
+
+
+def test_refusals_are_words() -> None:
+    text = as_text(builders.refused())
+    assert "too little data   no clicks" in text
+    assert "+30% [unbounded]" in text
+    assert "nan" not in text.lower().replace("unbounded", "")
+
+
+def test_accounting_adds_up_in_print() -> None:
+    text = as_text(builders.ship())
+    assert "94,784 read = 92,010 used + 2,774 set aside (2,750 duplicate, 24 null unit)" in text
+    assert "gauc leaves out units with one class only: 1,203 in control" in text
+
+
+def test_names_cannot_restyle_the_screen() -> None:
+    out = StringIO()
+    print_result(builders.hostile(), Console(file=out, force_terminal=True, width=200))
+    assert "[bold]x[/bold]" in out.getvalue()
+    assert "\x1b[31m" not in out.getvalue()
+
+
+def test_str_is_the_text() -> None:
+    assert str(builders.ship()) == as_text(builders.ship())

@@ -1,0 +1,309 @@
+"""Every built-in metric against the twin, on small logs with everything that goes wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import abeval
+from abeval.result import Result
+from tests.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
+
+EXACT = {"rel": 1e-9, "abs": 1e-9}
+PERIOD = (datetime(2024, 3, 9), datetime(2024, 3, 12))  # noqa: DTZ001 (local time)
+BEFORE = (datetime(2024, 3, 8), datetime(2024, 3, 9))  # noqa: DTZ001
+ZONES = {"UTC": 0, "America/New_York": 5, "Asia/Kathmandu": -5.75}
+CLICK_COLUMNS = ("click", "dwell")
+
+IDS = st.sampled_from([[1, 2, 3, 7, 40, 2**53 + 1], ["ü", "名前", "a b", "it's", "007", "7"]])
+SCORES = st.sampled_from([None, math.inf, -math.inf, -0.5, 0.0, 0.1, 0.1, 0.25, 0.73, 1.0])
+DWELLS = st.sampled_from([None, -1.0, 0.0, 0.25, 12.345, 29.999, 30.0, 30.0, 61.5])
+FEW = settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    # An analysis takes a third of a second: shrinking a failure would take minutes.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+
+
+@st.composite
+def logs(draw: st.DrawFn, zone: str) -> list[Row]:
+    """Impressions of a few units, some of them repeated."""
+    ids = draw(IDS)
+    own = {unit: draw(st.sampled_from("ab")) for unit in ids}
+    start = datetime(2024, 3, 9, tzinfo=UTC) + timedelta(hours=ZONES[zone])
+    base = round(start.timestamp() * 1000)
+    hour = 3_600_000
+    often = st.integers(0, 71 * 6).map(lambda n: base + n * hour // 6)
+    edges = [None, -30 * hour, -hour, -1, 0, hour // 2 + 1, 71 * hour - 1, 71 * hour, 72 * hour]
+    rare = st.sampled_from([None if e is None else base + e for e in edges])
+    rows = draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "unit": st.sampled_from([*ids, *ids, *ids, None]),
+                    "ms": often | often | often | rare,
+                    "variant": st.sampled_from([*["own"] * 12, "a", "other", None]),
+                    "request": st.sampled_from([1, 1, 2, 3, 4, None]),
+                    "item": st.sampled_from([*range(8), None]),
+                    "position": st.integers(1, 30) | st.none(),
+                    "category": st.sampled_from(["x", "y", "ÿ", None]),
+                    "click": st.sampled_from([0, 1, 1, None]),
+                    "dwell": DWELLS,
+                    "score_1": SCORES,
+                    "score_2": SCORES,
+                }
+            ),
+            min_size=1,
+            max_size=50,
+        )
+    )
+    taken: set[tuple[Any, ...]] = set()
+    for row in rows:
+        row["variant"] = own.get(row["unit"]) if row["variant"] == "own" else row["variant"]
+        while row["position"] and (row["unit"], row["request"], row["position"]) in taken:
+            row["position"] += 1
+        taken.add((row["unit"], row["request"], row["position"]))
+    again = draw(st.lists(st.sampled_from(rows), max_size=6))
+    return [*rows, *(dict(row) for row in again)]
+
+
+def frame(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+    """Rows as somebody's frame: whole numbers nullable, times in UTC."""
+    made = pd.DataFrame({c: pd.Series([r[c] for r in rows], dtype=object) for c in columns})
+    for column in made:
+        if column == "ms":
+            made[column] = pd.to_datetime(made[column].astype("Float64").astype("Int64"), unit="ms")
+        elif column in ("dwell", "score_1", "score_2"):
+            made[column] = made[column].astype(float)
+        elif all(isinstance(v, int) for v in made[column] if v is not None):
+            made[column] = made[column].astype("Int64")
+    return made
+
+
+def analyze(plan: Plan, impressions: pd.DataFrame, clicks: pd.DataFrame | None = None, **more: Any) -> Result:
+    """The experiment file that says what the plan says."""
+    named = {"unit_id": "unit", "ts": "ms", "request_id": "request", "item_id": "item"}
+    sources = {"impressions": impressions, **({} if clicks is None else {"clicks": clicks})}
+    entries: dict[str, Any] = {
+        "logs": {
+            name: {"columns": {k: v for k, v in named.items() if v in log and k != "unit_id"}}
+            for name, log in sources.items()
+        }
+    }
+    for log in entries["logs"].values():
+        if "impression" in impressions:
+            log["columns"]["impression_id"] = "impression"
+    for name, span in (("period", plan.period), ("pre_period", plan.before)):
+        if span is not None:
+            entries[name] = {"start": span[0], "end": span[1]}
+    models = {v: f"model_{score}" for v, score in plan.serves.items()}
+    loaded = abeval.define(
+        name="twin",
+        unit="unit",
+        control="a",
+        timezone=plan.zone,
+        variants={v: ({"model": models[v]} if models else {}) for v in plan.variants},
+        models={f"model_{score}": {"score": score} for score in plan.serves.values()},
+        cleaning={"crossover": plan.crossover, "duplicates": plan.duplicates},
+        metrics=[{"name": name} for name in (*MEANS, *RATIOS, "auc")],
+        engine={"threads": 1},
+        **entries,
+        **more,
+    )
+    return loaded.analyze(logs=sources)
+
+
+def check(result: Result, twin: Twin) -> None:
+    check_accounting(result, twin)
+    check_left_out(result, twin)
+    for name in (*MEANS, *RATIOS):
+        arms = [twin.per_unit(name, v) for v in ("a", "b")]
+        row = result[name]
+        if row.reason == "no_clicks":
+            assert twin.clicks == 0
+        elif row.reason == "no_scores":
+            assert not any(x for arm in arms for _, x in arm) or name != "q_ctr"
+        else:
+            check_effect(row, *arms, mean=name in MEANS)
+    check_auc(result, twin)
+    if twin.plan.period is not None:
+        check_days(result, twin)
+
+
+def check_accounting(result: Result, twin: Twin) -> None:
+    found = {
+        account.log: {"used": account.used, **dict(account.set_aside)}
+        for account in result.accounting
+    }
+    expected = {log: {"used": 0, **reasons} for log, reasons in twin.accounts.items()}
+    assert found == expected
+    for account in result.accounting:
+        assert account.read == sum(twin.accounts[account.log].values())
+    units = {v.name: v.units for v in result.experiment.variants}
+    assert units == {v: len(twin.members(v)) for v in twin.plan.variants}
+    crossover = next(c for c in result.trust if c.name == "crossover")
+    assert f"{twin.crossovers} of {twin.candidates} units" in crossover.message
+
+
+def check_left_out(result: Result, twin: Twin) -> None:
+    found = {(r.metric, r.what, r.variant): r.count for r in result.left_out}
+    expected = {
+        (*key, variant): count
+        for variant in twin.plan.variants
+        if twin.members(variant)
+        for key, count in twin.left_out(variant).items()
+    }
+    assert found == expected
+
+
+def check_effect(row: Any, control: list[Pair], treatment: list[Pair], mean: bool) -> None:
+    """Values, units, and the interval that the per-unit values give."""
+    assert (row.units_control, row.units) == (len(control), len(treatment))
+    below = [math.fsum(x for _, x in arm) for arm in (control, treatment)]
+    if 0 in below:
+        assert (row.control, row.treatment, row.difference) == (None, None, None)
+        assert row.reason == ("empty_denominator" if control and treatment else "no_units")
+        return
+    values = [math.fsum(y for y, _ in arm) / x for arm, x in zip((control, treatment), below, strict=True)]
+    assert row.control == pytest.approx(values[0], **EXACT)
+    assert row.treatment == pytest.approx(values[1], **EXACT)
+    if min(len(control), len(treatment)) < 2:
+        assert (row.difference, row.reason) == (None, "too_few_units")
+        return
+    of_arm = welch_variance if mean else delta_variance
+    check_interval(row, values, [of_arm(control), of_arm(treatment)])
+
+
+def welch_variance(pairs: list[Pair]) -> float:
+    y = np.array([y for y, _ in pairs])
+    return float(y.var(ddof=1)) / len(y)
+
+
+def delta_variance(pairs: list[Pair]) -> float:
+    """By residuals: each unit's y - R x over the mean of x."""
+    y, x = np.array(pairs, dtype=float).T
+    rest = (y - y.sum() / x.sum() * x) / x.mean()
+    return float(rest @ rest) / (len(y) - 1) / len(y)
+
+
+def check_interval(row: Any, values: list[float], variances: list[float]) -> None:
+    se = math.sqrt(sum(variances))
+    if row.difference is None:
+        assert row.reason == "zero_variance"
+        assert se < 1e-9
+        return
+    assert row.difference == pytest.approx(values[1] - values[0], **EXACT)
+    if se < 1e-6:
+        # The degrees of freedom of what rounding leaves of no variance have no meaning.
+        assert row.difference_high - row.difference_low < 1e-4
+        return
+    found = (row.difference_high - row.difference_low) / 2
+    df = sum(variances) ** 2 / sum(
+        v**2 / (n - 1) for v, n in zip(variances, (row.units_control, row.units), strict=True)
+    )
+    assert found / stats.t.ppf(0.975, df) == pytest.approx(se, **EXACT)
+    assert row.p_value == pytest.approx(2 * stats.t.sf(abs(values[1] - values[0]) / se, df), rel=1e-6, abs=1e-9)
+
+
+def check_auc(result: Result, twin: Twin) -> None:
+    row = result["auc"]
+    arms = [twin.auc(v) for v in ("a", "b")]
+    if row.reason in ("no_clicks", "no_scores"):
+        assert twin.clicks == 0 or None in arms
+    elif arms[0] is None or arms[1] is None:
+        assert (row.control, row.treatment) == (None, None)
+    else:
+        assert row.control == pytest.approx(arms[0][0], **EXACT)
+        assert row.treatment == pytest.approx(arms[1][0], **EXACT)
+        if row.reason != "too_few_units":
+            check_interval(row, [a for a, _ in arms], [v for _, v in arms])
+
+
+def check_days(result: Result, twin: Twin) -> None:
+    found = {(r.metric, r.cell): r for r in result.daily}
+    shown = {name for name, _ in found}
+    assert {day for _, day in found} <= set(twin.days(*twin.plan.variants))
+    for name in DAILY:
+        for day in twin.days(*twin.plan.variants) if name in shown else ():
+            arms = [twin.per_unit_of_day(name, v, day) for v in ("a", "b")]
+            check_effect(found[name, day], *arms, mean=name in MEANS)
+
+
+@FEW
+@given(st.data())
+def test_clicks_as_a_column(data: st.DataObject) -> None:
+    plan = data.draw(plans())
+    rows = data.draw(logs(plan.zone))
+    result = analyze(plan, frame(rows, list(rows[0])))
+    check(result, Twin(plan, rows))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    return Plan(
+        period=PERIOD,
+        before=draw(st.sampled_from([None, BEFORE])),
+        zone=draw(st.sampled_from(list(ZONES))),
+        crossover=draw(st.sampled_from(["first", "exclude"])),
+        duplicates=draw(st.sampled_from(["drop", "drop", "keep", "unchecked"])),
+        serves=draw(st.sampled_from([{"a": "score_1", "b": "score_2"}, {"a": "score_1", "b": "score_1"}])),
+    )
+
+
+@FEW
+@given(st.data())
+def test_clicks_by_impression_id(data: st.DataObject) -> None:
+    plan = data.draw(plans())
+    rows = [
+        {k: v for k, v in row.items() if k not in CLICK_COLUMNS}
+        for row in data.draw(logs(plan.zone))
+    ]
+    numbers = {key: n for n, key in enumerate(dict.fromkeys(map(repr, rows)))}
+    rows = [{**row, "impression": numbers[repr(row)]} for row in rows]
+    clicks = data.draw(clicks_of(rows, ("impression",)))
+    result = analyze(plan, frame(rows, list(rows[0])), frame(clicks, ["impression", "ms", "dwell"]))
+    check(result, Twin(plan, rows, clicks, ("impression",)))
+
+
+@FEW
+@given(st.data())
+def test_clicks_by_request_item_and_position(data: st.DataObject) -> None:
+    plan = data.draw(plans())
+    rows = [
+        {k: v for k, v in row.items() if k not in CLICK_COLUMNS}
+        for row in data.draw(logs(plan.zone))
+    ]
+    key = ("request", "item", "position")
+    clicks = data.draw(clicks_of(rows, key))
+    result = analyze(plan, frame(rows, list(rows[0])), frame(clicks, [*key, "ms", "dwell"]))
+    check(result, Twin(plan, rows, clicks, key))
+
+
+@st.composite
+def clicks_of(draw: st.DrawFn, rows: Sequence[Row], key: Sequence[str]) -> list[Row]:
+    """Clicks on some impressions, late ones and orphans among them, some repeated."""
+    minute = 60_000
+    delays = [0, minute, minute, 5 * minute, 24 * 60 * minute, 24 * 60 * minute + 1, -minute]
+    made = []
+    for row in draw(st.lists(st.sampled_from(rows), min_size=1, max_size=30)):
+        delay = draw(st.sampled_from(delays))
+        shown = row["ms"] if row["ms"] is not None else 1_710_000_000_000
+        ms = draw(st.sampled_from([shown + delay] * 9 + [None]))
+        made.append({**{k: row[k] for k in key}, "ms": ms, "dwell": draw(DWELLS)})
+    orphans = [
+        {**dict.fromkeys(key, 999), "ms": None, "dwell": 1.0},
+        {**dict.fromkeys(key), "ms": 1_710_000_000_000, "dwell": None},
+    ]
+    made += draw(st.lists(st.sampled_from(orphans), max_size=2))
+    return made + draw(st.lists(st.sampled_from(made), max_size=4))

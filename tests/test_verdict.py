@@ -1,0 +1,163 @@
+"""The decision rule and its sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abeval.result import Check, Row, Status
+from abeval.verdict import HELD, decide
+from tests.builders import DWELL, LATENCY, METRICS, NO_EFFECT, SESSIONS, TRUST, effect, metric, row
+
+PASS = TRUST[:1]
+CTR_OPEN = row(status="unclear", p_adjusted=0.3, **effect(0.004, 0.007))
+CTR_WORSE = row(status="worse", **effect(-0.021, 0.012))
+DWELL_BETTER = replace(DWELL, status="better", **effect(0.03, 0.02, 84.3))
+LATENCY_OPEN = replace(LATENCY, status="unclear", **effect(0.009, 0.02, 182.0))
+
+
+def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
+    return decide(trust, rows, METRICS)[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            (row(), SESSIONS),
+            "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user).",
+        ),
+        ((row(),), "SHIP: ctr +5.9% [+3.1%, +8.7%]; no guardrail was set."),
+        (
+            (row(), DWELL_BETTER, SESSIONS),
+            "SHIP: ctr +5.9% [+3.1%, +8.7%] and dwell_per_user +3.0% [+1.0%, +5.0%], "
+            "guardrails held (sessions_per_user).",
+        ),
+        (
+            (row(), DWELL, SESSIONS),
+            "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
+            "dwell_per_user not shown to be better.",
+        ),
+        (
+            (row(), LATENCY),
+            "DO NOT SHIP: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
+            "+3.8% [+1.0%, +6.6%] breaks its 2% margin.",
+        ),
+        (
+            (CTR_WORSE, SESSIONS),
+            "DO NOT SHIP: ctr -2.1% [-3.3%, -0.9%] is worse.",
+        ),
+        (
+            (CTR_WORSE, LATENCY),
+            "DO NOT SHIP: ctr -2.1% [-3.3%, -0.9%] is worse and guardrail latency_ms "
+            "+3.8% [+1.0%, +6.6%] breaks its 2% margin.",
+        ),
+        (
+            (row(), replace(LATENCY, **effect(0.015, 0.01, 182.0))),
+            "DO NOT SHIP: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
+            "+1.5% [+0.5%, +2.5%] is worse.",
+        ),
+        (
+            (CTR_OPEN, SESSIONS),
+            "KEEP RUNNING: ctr could be anywhere from -0.30% to +1.10%.",
+        ),
+        (
+            (CTR_OPEN, DWELL, SESSIONS),
+            "KEEP RUNNING: ctr could be anywhere from -0.30% to +1.10%, "
+            "dwell_per_user from -0.30% to +1.10%.",
+        ),
+        (
+            (row(status="unclear", p_adjusted=0.061, **effect(0.012, 0.011)),),
+            "KEEP RUNNING: ctr could be anywhere from +0.1% to +2.3% (p 0.061 after Holm).",
+        ),
+        (
+            (row(), LATENCY_OPEN),
+            "KEEP RUNNING: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
+            "+0.9% [-1.1%, +2.9%] could still break its 2% margin.",
+        ),
+        (
+            (row(), replace(LATENCY_OPEN, status="too_little_data", reason="too_few_units")),
+            "KEEP RUNNING: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
+            "has too little data (too few units).",
+        ),
+        (
+            (row(status="too_little_data", reason="no_clicks", **NO_EFFECT), DWELL),
+            "KEEP RUNNING: dwell_per_user could be anywhere from -0.30% to +1.10%, "
+            "ctr has too little data (no clicks).",
+        ),
+        (
+            (row(status="equivalent", **effect(0.001, 0.003)),),
+            "KEEP RUNNING: ctr +0.10% [-0.20%, +0.40%] is equivalent.",
+        ),
+        (
+            (SESSIONS,),
+            "KEEP RUNNING: no metric is a goal, so there is nothing to decide on.",
+        ),
+        (
+            (row(lift=None, lift_low=None, lift_high=None), SESSIONS),
+            "SHIP: ctr +0.61 pp [+0.32, +0.90], guardrails held (sessions_per_user).",
+        ),
+    ],
+)
+def test_sentences(rows: tuple[Row, ...], expected: str) -> None:
+    assert sentence(*rows) == expected
+
+
+def test_a_failed_check_comes_before_every_number() -> None:
+    srm = Check("srm", "fail", 1e-7, 0.001, "52.0% of units, 50% planned. Look at redirects.")
+    assert (
+        sentence(row(), SESSIONS, trust=(*PASS, srm))
+        == "DO NOT TRUST: srm: 52.0% of units, 50% planned."
+    )
+
+
+def test_all_failed_checks_are_named() -> None:
+    checks = tuple(Check(name, "fail", None, None, f"{name} is off.") for name in ("a", "b", "c"))
+    assert sentence(row(), trust=checks) == "DO NOT TRUST: a: a is off; b and c also failed."
+
+
+def test_a_warning_does_not_decide_and_is_named() -> None:
+    assert sentence(row(), SESSIONS, trust=TRUST) == (
+        "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
+        "mind the warning on duplicates."
+    )
+
+
+def test_a_guardrail_without_margin_cannot_pass_by_being_unclear() -> None:
+    unclear = replace(LATENCY_OPEN, metric="errors")
+    metrics = (*METRICS, metric("errors", role="guardrail", direction="decrease", unit=""))
+    (verdict,) = decide(PASS, (row(), unclear), metrics)
+    assert verdict.decision == "keep_running"
+    assert "guardrail errors +0.9% [-1.1%, +2.9%] has no margin to be held to" in verdict.sentence
+
+
+def test_each_variant_has_its_own_verdict() -> None:
+    rows = (row(), row(variant="b", status="worse", **effect(-0.02, 0.01)))
+    verdicts = decide(PASS, rows, METRICS)
+    assert [(v.variant, v.decision) for v in verdicts] == [
+        ("treatment", "ship"),
+        ("b", "do_not_ship"),
+    ]
+
+
+STATUSES = st.sampled_from([status for status in get_args(Status) if status != "untrusted"])
+
+
+@given(st.lists(STATUSES, max_size=4), st.lists(STATUSES, max_size=4), st.sampled_from(TRUST))
+def test_ship_only_on_proof(goals: list[Status], guards: list[Status], check: Check) -> None:
+    rows = [row(f"goal_{i}", status=status) for i, status in enumerate(goals)]
+    rows += [
+        replace(SESSIONS, metric=f"guard_{i}", status=status) for i, status in enumerate(guards)
+    ]
+    for verdict in decide([check], rows, METRICS):
+        proven = "better" in goals and "worse" not in goals and set(guards) <= HELD
+        assert (verdict.decision == "ship") == proven
+        assert (verdict.decision == "do_not_ship") == ("worse" in goals + guards)
+        assert verdict.sentence.endswith(".")
+        assert "\n" not in verdict.sentence
+        assert "winner" not in verdict.sentence
+        assert "no effect" not in verdict.sentence
