@@ -45,8 +45,8 @@ class Aggregates:
         catalogue_size: Items that could have been shown, None without catalogue metrics.
         units: `variant, units, crossovers`.
         accounts: Rows of each log by what became of them: `log, reason, rows`; reason `used`.
-        days: `day, units, impressions, first_ms, last_ms` of each local day of the period that
-            has an impression.
+        days: `day, units, new_units, impressions, first_ms, last_ms` of each local day of the
+            period that has an impression.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → the caps of numerator and denominator, in counted units.

@@ -1,17 +1,23 @@
 """The Python API: load an experiment, analyse it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import suggestion
 
 if TYPE_CHECKING:
     import duckdb
 
+    from abeval.aggregates import Aggregates
     from abeval.engines.protocol import Engine
+    from abeval.metrics import Metric
+    from abeval.pairwise import Pairwise
+    from abeval.planning import Plans
     from abeval.result import Result
 
 Step = Callable[[str], None]
@@ -65,6 +71,99 @@ class LoadedExperiment:
         engine = DuckDBEngine(experiment.engine, experiment.folder, connection)
         try:
             return analyze_on(experiment, engine, logs or {}, step or _silent)
+        finally:
+            engine.close()
+
+    def compare(
+        self,
+        metric: str,
+        *,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        step: Step | None = None,
+    ) -> "Pairwise":
+        """Compare every two variants on one metric, p-values adjusted over all pairs.
+
+        Args:
+            metric: One of the experiment's metrics, or a built-in one.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric.
+        """
+        from abeval.pairwise import pairwise
+
+        metrics = self._only([metric])
+        aggregates = self._aggregate(metrics, logs, connection, step)
+        return pairwise(self.experiment, metrics, metrics[0], aggregates)
+
+    def power(
+        self,
+        *,
+        mde: float | None = None,
+        days: float | None = None,
+        power: float = 0.8,
+        metrics: Sequence[str] | None = None,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        step: Step | None = None,
+    ) -> "Plans":
+        """What the experiment can see, or how long it needs, from its own logs.
+
+        Args:
+            mde: Relative effect to find, such as 0.01; days and units follow.
+            days: Length of the experiment; the smallest effect follows.
+            power: Wanted probability of finding it.
+            metrics: Some of the metrics; without, goals and guardrails.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or a number makes no sense.
+        """
+        from abeval.planning import plan
+
+        if mde is not None and days is not None:
+            raise ExperimentError("give mde or days, not both: each follows from the other")
+        if not self.experiment.alpha < power < 1:
+            raise ExperimentError(f"power {power} must lie between alpha and 1")
+        if (mde is not None and mde <= 0) or (days is not None and days <= 0):
+            raise ExperimentError("mde and days must be positive")
+        chosen = self._only(list(metrics) if metrics else None)
+        aggregates = self._aggregate(chosen, logs, connection, step)
+        return plan(self.experiment, chosen, aggregates, mde, days, power)
+
+    def _only(self, names: list[str] | None) -> "list[Metric]":
+        """The named metrics; without names, goals and guardrails."""
+        from abeval.builtin import builtin_metrics
+        from abeval.metrics import chosen_metrics
+
+        builtin = builtin_metrics(self.experiment)
+        known = builtin | {m.name: m for m in chosen_metrics(self.experiment, builtin)}
+        if names is None:
+            chosen = chosen_metrics(self.experiment, builtin)
+            return [m for m in chosen if m.role != "diagnostic"]
+        for name in names:
+            if name not in known:
+                raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
+        return [known[name] for name in names]
+
+    def _aggregate(
+        self,
+        metrics: "Sequence[Metric]",
+        logs: Mapping[str, object] | None,
+        connection: "duckdb.DuckDBPyConnection | None",
+        step: Step | None,
+    ) -> "Aggregates":
+        from abeval.collect import collect
+        from abeval.engines.duckdb import DuckDBEngine
+
+        engine = DuckDBEngine(self.experiment.engine, self.experiment.folder, connection)
+        try:
+            return collect(self.experiment, metrics, engine, logs or {}, step or _silent)
         finally:
             engine.close()
 

@@ -76,7 +76,69 @@ def _show(result: "Result") -> None:
 
     from abeval.terminal import print_result
 
-    print_result(result, Console())
+    # A pipe has no width of its own; the table needs about this much.
+    console = Console()
+    print_result(result, console if console.is_terminal else Console(width=112))
+
+
+@app.command()
+def compare(
+    experiment: ExperimentFile,
+    metric: Annotated[str, typer.Option(help="The metric to compare variants on.")],
+    json_file: JsonFile = None,
+) -> None:
+    """Compare every two variants: the matrix of adjusted p-values, and each pair."""
+    from abeval.api import load
+    from abeval.files import write_text
+    from abeval.progress import steps
+
+    loaded = load(experiment)
+    with steps() as step:
+        found = loaded.compare(metric, step=step)
+    if json_file is not None:
+        write_text(json_file, found.to_json())
+    family = "unadjusted" if found.family == "none" else f"adjusted by {found.family}"
+    typer.echo(f"{metric}: p-values, {family} over {len(found.pairs)} pairs\n")
+    typer.echo(found.matrix().to_string(float_format=lambda p: f"{p:.4g}", na_rep="-"))
+    typer.echo("\n" + found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    for check in found.trust:
+        if check.status == "fail":
+            typer.echo(f"not to be trusted: {check.message}", err=True)
+
+
+@app.command()
+def power(
+    experiment: ExperimentFile,
+    mde: Annotated[
+        str | None, typer.Option(help="Relative effect to find, such as 1% or 0.01.")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="Length of the experiment.")] = None,
+    power: Annotated[float, typer.Option(help="Wanted probability of finding it.")] = 0.8,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric; again for more. Goals and guardrails.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """What the experiment can see, or how long it needs, from its own logs."""
+    from abeval.api import load
+    from abeval.files import write_text
+    from abeval.progress import steps
+
+    loaded = load(experiment)
+    effect = None if mde is None else _fraction(mde)
+    with steps() as step:
+        found = loaded.power(mde=effect, days=days, power=power, metrics=metric, step=step)
+    if json_file is not None:
+        write_text(json_file, found.to_json())
+    typer.echo(found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+
+
+def _fraction(text: str) -> float:
+    """`1%` or `0.01`."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ExperimentError(f"--mde: {text!r} is not a number such as 1% or 0.01") from None
 
 
 @app.command()

@@ -127,10 +127,11 @@ def _measured(
 ) -> tuple[Effect, Lift | None, Adjusted | None]:
     if rule.cuped and metric.kind in ("mean", "ratio") and _known_before(control, treatment):
         adjusted = _cuped(metric, control, treatment, rule.alpha)
-        effect, level = _at_looks(adjusted.effect, rule)
+        named = adjusted.effect._replace(method=f"cuped_{_method(metric)}")
+        effect, level = _at_looks(named, rule)
         interval = _RELATIVE_ADJUSTED[rule.relative]
         lift = _or_none(lambda: interval(adjusted, level))
-        return effect._replace(method=f"cuped_{effect.method}"), lift, adjusted
+        return effect, lift, adjusted
     estimate = means.estimate if metric.kind == "mean" else ratios.estimate
     arms = estimate(control), estimate(treatment)
     effect, level = _at_looks(effects.compare(*arms, rule.alpha, _method(metric)), rule)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
+NO_LIFT_INTERVAL = "no_lift_interval"
+"""The reason of a lift whose interval nobody worked out: it is not an unbounded one."""
 RATE_UNITS = frozenset({"share", "rate"})
 """Units of fractions that are read as per cent, and whose differences are percentage points."""
 

@@ -70,11 +70,10 @@ class MetricQueries:
         if source in _DAILY and self.experiment.period is not None and self.shape.has_time:
             self.engine.table("placed_day", query("units/placed_day"))
             rows += [row for metric in metrics for row in self._of_days(metric)]
-        if self.experiment.inference.cap is None:
-            return SourceSums(rows, {})
-        capped = [metric for metric in metrics if metric.kind in ("mean", "ratio")]
-        caps = {metric.name: self._caps(metric) for metric in capped}
-        rows += [row for metric in capped for row in self._of_capped(metric, caps[metric.name])]
+        caps = {metric.name: self._caps(metric) for metric in metrics if metric.cap is not None}
+        for metric in metrics:
+            if metric.name in caps:
+                rows += self._of_capped(metric, caps[metric.name])
         return SourceSums(rows, caps)
 
     def _of_units(self, metric: Metric) -> list[Row]:
@@ -93,9 +92,7 @@ class MetricQueries:
     def _caps(self, metric: Metric) -> tuple[int, int | None]:
         """Caps over the units of all variants together, in counted units."""
         self._view("''", self._terms(metric))
-        self.engine.view(
-            "cap_level", f"select cast({self.experiment.inference.cap} as double) as level"
-        )
+        self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
         ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
 

@@ -101,6 +101,8 @@ class Metric:
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
         margin: Of a guardrail, or of an equivalence.
+        cap: Share of units, over all variants, whose values stay as they are; the largest are
+            brought down to theirs.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Metric:
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
     margin: Margin | None = None
+    cap: float | None = None
 
 
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
@@ -141,6 +144,7 @@ def _chosen(choice: MetricChoice, builtin: dict[str, Metric]) -> Metric:
         direction=_direction(choice, metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
         margin=_margin(choice),
+        cap=choice.cap,
     )
 
 

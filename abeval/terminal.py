@@ -11,8 +11,11 @@ from rich.text import Text
 
 from abeval import format as fmt
 from abeval.result import Check, Decision, LeftOut, Result, Row
+from abeval.verdict import effect
 
 WIDTH = 110
+NARROW = 96
+"""Below this many columns the values of the arms give way to the effect."""
 _RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _ROLES = (("goal", "Goals"), ("guardrail", "Guardrails"), ("diagnostic", "Diagnostics"))
 _DECISION_STYLE: dict[Decision, str] = {
@@ -49,12 +52,18 @@ def as_text(result: Result, width: int | None = None) -> str:
 
 def print_result(result: Result, console: Console) -> None:
     """Print verdicts, trust checks, the scorecard by role, and the accounting."""
-    sections = (_verdicts, _trust, _scorecard, _left_out, _accounting, _notes)
+    sections = (
+        _verdicts(result),
+        _trust(result),
+        _scorecard(result, narrow=console.width < NARROW),
+        _left_out(result),
+        _accounting(result),
+        _notes(result),
+    )
     for i, section in enumerate(sections):
-        blocks = list(section(result))
-        if blocks and i:
-            console.print()
-        for block in blocks:
+        for j, block in enumerate(section):
+            if i and not j:
+                console.print()
             console.print(block)
 
 
@@ -95,24 +104,42 @@ def _check_table(checks: Sequence[Check]) -> Padding:
     return _indented(table)
 
 
-def _scorecard(result: Result) -> Iterator[Text | Padding]:
+def _scorecard(result: Result, narrow: bool) -> Iterator[Text | Padding]:
     level = fmt.level(result.experiment.alpha)
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals after Holm")
+    yield _indented(_score_table(result, _headers(result, narrow)))
+    if any(_in_own_unit(row) for row in result.scorecard):
+        yield Text(
+            "  abs: a difference in the metric's unit, where the lift has no interval", "dim"
+        )
+
+
+def _reason_notes(result: Result) -> Iterator[Text]:
+    """The reasons that have no column."""
+    for row in result.scorecard:
+        if why := _reason(row):
+            yield Text(f"  {_plain(row.metric)}, {_plain(row.variant)}: {_plain(why)}", "dim")
+
+
+def _headers(result: Result, narrow: bool) -> tuple[str, ...]:
     several = len({row.variant for row in result.scorecard}) > 1
-    reasons = any(row.reason for row in result.scorecard)
-    yield _indented(_score_table(result, several, reasons))
+    reasons = not narrow and any(_reason(row) for row in result.scorecard)
+    arms = () if narrow else ("control", "treatment")
+    return (
+        *("metric", *("variant",) * several),
+        *(*arms, "lift", "p", "status"),
+        *("reason",) * reasons,
+    )
 
 
-def _score_table(result: Result, several: bool, reasons: bool) -> Table:
-    variant, reason = ("variant",) * several, ("reason",) * reasons
-    headers = ("metric", *variant, "control", "treatment", "lift", "p", "status", *reason)
+def _score_table(result: Result, headers: Sequence[str]) -> Table:
     table = _table(*headers)
-    table.columns[0].min_width = 14
-    for column in table.columns[1 + several : 5 + several]:
-        column.no_wrap = True
-    for column in table.columns[1 + several : 3 + several]:
-        column.justify = "right"
+    longest = max((len(row.metric) for row in result.scorecard), default=0)
+    table.columns[0].min_width = min(longest, 22 if "control" in headers else 20)
+    for header, column in zip(headers, table.columns, strict=True):
+        column.no_wrap = header not in ("metric", "variant", "reason")
+        column.justify = "right" if header in ("control", "treatment") else "left"
     units = {metric.name: metric.unit for metric in result.metrics}
     for role, title in _ROLES:
         rows = [row for row in result.scorecard if row.role == role]
@@ -132,29 +159,38 @@ def _add_role(table: Table, title: str, rows: Sequence[Sequence[Text]]) -> None:
 
 def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
     """Every cell a row may have, under its header."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
+    shown = effect(row, unit)
+    lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
     p = row.p_adjusted if row.role == "goal" else row.p_value
     control, treatment = fmt.pair(row.control, row.treatment, unit)
-    # Where there is no lift the difference says what there is to say.
-    shown = lift.text if lift else f"{absolute.text} (difference)" if absolute else fmt.MISSING
     return (
         ("metric", _cell(row.metric)),
         ("variant", _cell(row.variant)),
         ("control", _cell(control)),
         ("treatment", _cell(treatment)),
-        ("lift", _cell(shown)),
+        ("lift", _cell(lift)),
         ("p", Text(fmt.p_value(p))),
         ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", _cell(fmt.words(row.reason) if row.reason else "")),
+        ("reason", _cell(_reason(row))),
     )
+
+
+def _in_own_unit(row: Row) -> bool:
+    """Whether the effect shown is the difference, for want of a lift with an interval."""
+    return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
+
+
+def _reason(row: Row) -> str:
+    """In words; that a lift has no interval is seen from the difference in its place."""
+    return "" if row.reason in (None, fmt.NO_LIFT_INTERVAL) else fmt.words(row.reason)
 
 
 def _left_out(result: Result) -> Iterator[Text]:
     """Footnotes: what each metric's definition leaves out, by variant."""
     for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
-        yield Text(f"{_plain(metric)} leaves out {_plain(what)}: {_counts(same)}", style="dim")
+        if any(item.count for item in same):
+            yield Text(f"{_plain(metric)} leaves out {_plain(what)}: {_counts(same)}", "dim")
 
 
 def _counts(items: Sequence[LeftOut]) -> str:

@@ -58,7 +58,8 @@ def effect(row: Row, unit: str) -> fmt.Shown | None:
     lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
     if lift is not None and None not in (row.lift_low, row.lift_high):
         return lift
-    return fmt.difference(row.difference, row.difference_low, row.difference_high, unit) or lift
+    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
+    return absolute or lift
 
 
 def _case(

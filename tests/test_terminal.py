@@ -7,9 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from abeval.format import lift
 from abeval.result import Result
 from abeval.terminal import as_text, print_result
+from abeval.verdict import effect
 from tests import builders
 
 RESULTS = [
@@ -42,7 +42,7 @@ def test_text_is_the_same_on_every_run(result: Result, monkeypatch: pytest.Monke
 def test_every_row_of_the_scorecard_is_there(result: Result) -> None:
     text = as_text(result, 200)
     for row in result.scorecard:
-        shown = lift(row.lift, row.lift_low, row.lift_high)
+        shown = effect(row, next(m.unit for m in result.metrics if m.name == row.metric))
         assert row.metric in text
         assert shown is None or shown.text in text
 
@@ -66,8 +66,8 @@ def test_untrusted_numbers_say_so() -> None:
 def test_refusals_are_words() -> None:
     text = as_text(builders.refused())
     assert "too little data   no clicks" in text
-    assert "+30% [unbounded]" in text
-    assert "nan" not in text.lower().replace("unbounded", "")
+    assert "+1.2 s [-0.7, +3.1] abs" in text
+    assert "nan" not in text.lower()
 
 
 def test_accounting_adds_up_in_print() -> None:
@@ -85,3 +85,16 @@ def test_names_cannot_restyle_the_screen() -> None:
 
 def test_str_is_the_text() -> None:
     assert str(builders.ship()) == as_text(builders.ship())
+
+
+def test_a_narrow_terminal_loses_columns_and_no_reason() -> None:
+    text = as_text(builders.refused(), 80)
+    assert "treatment: no clicks" in text
+    assert "gauc, treatment: no scores" in text
+
+
+def test_a_lift_without_interval_gives_way_to_the_difference() -> None:
+    row = builders.row(lift_low=None, lift_high=None, reason="no_lift_interval")
+    text = as_text(builders.result(scorecard=(row,)))
+    assert "+0.61 pp [+0.32, +0.90] abs" in text
+    assert "unbounded" not in text

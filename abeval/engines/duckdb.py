@@ -1,37 +1,33 @@
 """DuckDB, embedded: the default engine."""
 
-import glob
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 
+from abeval.engines import sources
 from abeval.engines.protocol import Cell
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import EngineOptions, LogSource
+from abeval.experiment.problems import suggestion
 from abeval.sql import literal, quoted
 
-_READERS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".csv.gz": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
+_RUNS = count(1)
+"""Numbers what is attached, so that two runs on one connection do not meet."""
 
 
 class DuckDBEngine:
     """One in-memory DuckDB for one run; what does not fit spills to the temporary folder.
 
     Args:
-        options: Memory, threads and temporary folder.
+        options: Memory, threads and temporary folder; a caller's connection keeps its own.
         folder: Where relative paths of logs start.
-        connection: The caller's own connection, whose tables logs may name; it is not closed.
+        connection: The caller's own connection, whose committed tables logs may name. Everything
+            the run makes lies in an attached database of its own: names do not clash, settings
+            stay, and `close` leaves the connection as it was.
     """
 
     def __init__(
@@ -41,44 +37,39 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._folder = folder
-        self._owned = connection is None
-        self._schema = "abeval_run"
-        try:
-            self._connection = connection or duckdb.connect(config=_config(options))
-        except duckdb.Error as error:
-            raise QueryError(
-                f"DuckDB does not take these [engine] options: {_first_line(error)}"
-            ) from error
-        for statement in (
-            "set timezone = 'UTC'",
-            f"create or replace temp macro abeval_h60(salt, unit) as {_H60}",
-        ):
-            self._connection.execute(statement)
+        self._caller = connection
+        self._attached: list[str] = []
+        if connection is None:
+            self._connection = _connect(options)
+        else:
+            self._connection = _beside(connection)
+            self._attach(":memory:", "")
+            self._run(f"use {quoted(self._attached[0])}")
+        self._run("set timezone = 'UTC'")
+        self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
 
     def add_log(self, name: str, source: LogSource) -> None:
         """Make files or a table readable as the relation `name`."""
-        relation = self._relation(name, source)
-        kind = "table" if "read_csv" in relation or "read_json" in relation else "view"
-        try:
-            self._connection.execute(
-                f"create or replace temp {kind} {quoted(name)} as select * from {relation}"
-            )
-            self._connection.execute(f"select * from {quoted(name)} limit 1").fetchall()
-        except duckdb.Error as error:
-            where = ", ".join(source.paths) or source.table
-            hint = "is the file whole, and of the kind its name says? `format` can name the kind"
-            raise LogError(
-                f"{_plain(name)} cannot be read from {where}: {_first_line(error)}", hint
-            ) from error
+        log = _plain(name)
+        if source.table is not None:
+            self._add_table(name, source.table, source.database)
+            return
+        files = sources.files_of(log, source, self._folder)
+        kind = sources.kind_of(log, files, source)
+        hint = "is the file whole, and of the kind its name says? `format` can name the kind"
+        with _reading(f"{log} cannot be read from {', '.join(source.paths)}", hint):
+            self._read(name, kind, files)
+        if kind == "csv":
+            sources.check_split(log, list(self.columns(name)), files)
 
     def add_frame(self, name: str, frame: object) -> None:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
         source = frame if isinstance(frame, pd.DataFrame) else _ArrowStream(frame, _plain(name))
-        self._connection.register("abeval_frame", source)
-        self._connection.execute(
-            f"create or replace temp table {quoted(name)} as select * from abeval_frame"
-        )
-        self._connection.unregister("abeval_frame")
+        hint = "each column must have one type, and each column a name of its own"
+        with _reading(f"{_plain(name)}: the frame cannot be read", hint):
+            self._connection.register("abeval_frame", source)
+            self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
+            self._connection.unregister("abeval_frame")
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in its order."""
@@ -87,19 +78,23 @@ class DuckDBEngine:
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
-        self._execute(f"create or replace temp view {quoted(name)} as {sql}")
+        with _asking():
+            self._run(f"create or replace view {quoted(name)} as {sql}")
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
-        self._execute(f"create or replace temp table {quoted(name)} as {sql}")
+        with _asking():
+            self._run(f"create or replace table {quoted(name)} as {sql}")
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
-        return self._execute(sql).fetchall()
+        with _asking():
+            return self._connection.execute(sql).fetchall()
 
     def frame(self, sql: str) -> pd.DataFrame:
         """Run a query and fetch its rows as a frame."""
-        return self._execute(sql).df()
+        with _asking():
+            return self._connection.execute(sql).df()
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: milliseconds since 1970 of a UTC timestamp expression."""
@@ -117,72 +112,106 @@ class DuckDBEngine:
         return f"abeval_h60({literal(salt)}, {unit})"
 
     def close(self) -> None:
-        """Close the connection, unless it is the caller's."""
-        if self._owned:
+        """Give back memory and files, and what was attached to the caller's connection."""
+        with suppress(duckdb.Error):
+            if self._caller is not None:
+                self._run("use system")
+                for alias in reversed(self._attached):
+                    self._run(f"detach {quoted(alias)}")
             self._connection.close()
 
-    def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
-        try:
-            return self._connection.execute(sql)
-        except duckdb.Error as error:
-            raise QueryError(f"DuckDB could not run a query: {_message(error)}") from error
-        except RuntimeError as error:
-            # DuckDB hands Ctrl-C on in this shape.
-            if "interrupted" in str(error):
-                raise KeyboardInterrupt from error
-            raise
+    def _run(self, sql: str) -> None:
+        # DuckDB may leave the work, and its errors, to whoever fetches the result.
+        self._connection.execute(sql).fetchall()
 
-    def _relation(self, name: str, source: LogSource) -> str:
-        if source.table is not None:
-            return self._table(source.table, source.database)
-        files = self._files(name, source)
-        kind = source.format if source.format != "auto" else _kind(files, name)
-        listed = "[" + ", ".join(literal(f) for f in files) + "]"
-        match kind:
-            case "parquet":
-                return f"read_parquet({listed}, union_by_name = true, hive_partitioning = {_hive(files)})"
-            case "csv":
-                return f"read_csv({listed}, union_by_name = true)"
-            case _:
-                return f"read_json({listed}, union_by_name = true)"
+    def _read(self, name: str, kind: str, files: Sequence[str]) -> None:
+        """Parquet is read where it lies; text is parsed once."""
+        listed = "[" + ", ".join(literal(f) for f in files) + "], union_by_name = true"
+        if kind == "parquet":
+            hive = "true" if sources.has_partitions(files) else "false"
+            made = f"view {quoted(name)} as from read_parquet({listed}, hive_partitioning = {hive})"
+        else:
+            made = f"table {quoted(name)} as from read_{kind}({listed})"
+        self._run(f"create or replace {made}")
+        self._run(f"from {quoted(name)} limit 1")
 
-    def _table(self, table: str, database: str | None) -> str:
-        parts = ".".join(quoted(part) for part in table.split("."))
-        if database is None:
-            return parts
+    def _add_table(self, name: str, table: str, database: str | None) -> None:
+        if database is not None:
+            known, full = self._in_database(database, table)
+        elif self._caller is not None:
+            with _reading("the connection cannot be asked for its tables", "is it in use?"):
+                known, full = self._of_caller(self._caller, table)
+        else:
+            raise LogError(
+                f"logs.{_plain(name)}.table names {table!r}, but nothing says where it is",
+                f"give logs.{_plain(name)}.database, or pass connection = ... from Python",
+            )
+        if full is not None:
+            self.view(name, f"select * from {full}")
+        elif self._caller is not None and self._is_temporary(self._caller, table):
+            # Another connection cannot see a temporary table or a registered frame.
+            self.add_frame(name, self._caller.table(quoted(table)))
+        else:
+            hint = f"tables and views: {', '.join(known) or 'none'}"
+            what = f"logs.{_plain(name)}: there is no table {table!r}{suggestion(table, known)}"
+            raise LogError(what, hint if len(known) > 12 else None)
+
+    def _in_database(self, database: str, table: str) -> tuple[list[str], str | None]:
+        """The tables of a DuckDB file, and the full name of the one that is wanted."""
         file = self._folder / database
-        if not file.exists():
+        if not file.is_file():
             raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
-        alias = quoted(f"abeval_{file.stem}")
-        self._connection.execute(
-            f"attach if not exists {literal(str(file))} as {alias} (read_only)"
+        with _reading(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+            alias = self._alias_of(file)
+        return self._find_table(table, alias, "main")
+
+    def _of_caller(
+        self, caller: duckdb.DuckDBPyConnection, table: str
+    ) -> tuple[list[str], str | None]:
+        if self._is_temporary(caller, table):
+            return [], None
+        ((database, schema),) = caller.execute(
+            "select current_database(), current_schema()"
+        ).fetchall()
+        return self._find_table(table, database, schema)
+
+    def _find_table(self, table: str, database: str, schema: str) -> tuple[list[str], str | None]:
+        found = self.rows(
+            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
+            "union select database_name, schema_name, view_name from duckdb_views() "
+            "where not internal order by all"
         )
-        return f"{alias}.{parts}"
+        known = [tuple(map(str, row)) for row in found if row[0] not in self._attached[:1]]
+        parts = tuple(table.split("."))
+        for wanted in ((database, schema, *parts), (database, *parts), parts):
+            if wanted in known:
+                return [], ".".join(quoted(part) for part in wanted)
+        return [name for place, _, name in known if place == database], None
 
-    def _files(self, name: str, source: LogSource) -> list[str]:
-        if not source.paths:
-            raise LogError(
-                f"nothing says where {_plain(name)} are",
-                f"give logs.{_plain(name)}.path or .table, or pass a frame from Python",
-            )
-        return [file for path in source.paths for file in self._matching(name, path)]
+    @staticmethod
+    def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
+        sql = (
+            "select 1 from duckdb_tables() where temporary and table_name = $1 "
+            "union all select 1 from duckdb_views() where temporary and view_name = $1"
+        )
+        return bool(caller.execute(sql, [table]).fetchall())
 
-    def _matching(self, name: str, path: str) -> list[str]:
-        if "://" in path:
-            return [path]
-        full = os.path.join(self._folder, path)  # noqa: PTH118 (globs are not paths)
-        if Path(full).is_dir():
-            full = os.path.join(full, "**", "*.*")  # noqa: PTH118
-        found = sorted(f for f in glob.glob(full, recursive=True) if Path(f).is_file())  # noqa: PTH207
-        if not found:
-            raise LogError(
-                f"no file of {_plain(name)} matches {full}",
-                f"check logs.{_plain(name)}.path; relative paths start at the experiment file",
-            )
-        return found
+    def _alias_of(self, file: Path) -> str:
+        """The name of a database file, which the caller may have opened already."""
+        for name, path in self.rows("select database_name, path from duckdb_databases()"):
+            if path is not None and Path(str(path)).resolve() == file.resolve():
+                return str(name)
+        return self._attach(str(file), "(read_only)")
+
+    def _attach(self, path: str, options: str) -> str:
+        alias = f"abeval_{next(_RUNS)}"
+        self._run(f"attach {literal(path)} as {quoted(alias)} {options}")
+        self._attached.append(alias)
+        return alias
 
 
 _H60 = "cast('0x' || substr(md5(salt || ':' || unit), 1, 15) as bigint)"
+_MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with space"
 
 
 class _ArrowStream:
@@ -197,43 +226,76 @@ class _ArrowStream:
         self._frame = frame
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)  # type: ignore[attr-defined]  # checked above
+        return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _config(options: EngineOptions | None) -> dict[str, str | bool | int | float | list[str]]:
+def _connect(options: EngineOptions | None) -> duckdb.DuckDBPyConnection:
     given = options or EngineOptions()
     named: dict[str, str | int | None] = {
         "memory_limit": given.memory_limit,
         "threads": given.threads,
         "temp_directory": given.temp_directory,
     }
-    return {key: value for key, value in named.items() if value is not None}
-
-
-def _kind(files: list[str], name: str) -> str:
-    kinds = {
-        _READERS.get("".join(Path(f).suffixes[-2:]), _READERS.get(Path(f).suffix)) for f in files
+    config: dict[str, str | bool | int | float | list[str]] = {
+        key: value for key, value in named.items() if value is not None
     }
-    if len(kinds) != 1 or None in kinds:
-        suffixes = sorted({Path(f).suffix or f for f in files})
-        raise LogError(
-            f"{_plain(name)} are files of unknown or mixed kinds: {', '.join(suffixes)}",
-            f"set logs.{_plain(name)}.format to parquet, csv or json, or narrow the path",
-        )
-    return str(kinds.pop())
+    try:
+        return duckdb.connect(config=config)
+    except duckdb.Error as error:
+        what = f"DuckDB does not take these [engine] options: {_message(error)}"
+        raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
 
 
-def _hive(files: list[str]) -> str:
-    return "true" if any("=" in part for f in files for part in Path(f).parts[:-1]) else "false"
+def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A connection to the caller's database with names and settings of its own."""
+    try:
+        return connection.cursor()
+    except duckdb.Error as error:
+        what = f"the connection cannot be used: {_message(error)}"
+        raise QueryError(what, "give an open one") from error
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C, which DuckDB hands on as an error of its own."""
+    try:
+        yield
+    except (RuntimeError, duckdb.InterruptException) as error:
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Whatever goes wrong here is a fault of a query, or of the machine."""
+    try:
+        with _stoppable():
+            yield
+    except duckdb.OutOfMemoryException as error:
+        raise QueryError(f"DuckDB ran out of memory: {_message(error)}", _MEMORY) from error
+    except duckdb.Error as error:
+        raise QueryError(f"DuckDB could not run a query: {_message(error)}") from error
+
+
+@contextmanager
+def _reading(what: str, hint: str) -> Iterator[None]:
+    """Whatever goes wrong here is a fault of a log."""
+    try:
+        with _stoppable():
+            yield
+    except duckdb.OutOfMemoryException as error:
+        raise QueryError(f"{what}: {_message(error)}", _MEMORY) from error
+    except (duckdb.Error, RuntimeError, ValueError, TypeError) as error:
+        raise LogError(f"{what}: {_message(error)}", hint) from error
 
 
 def _plain(relation: str) -> str:
     return relation.removeprefix("raw_")
 
 
-def _message(error: duckdb.Error) -> str:
-    return str(error).split("\n\nLINE")[0].strip()
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0]
+def _message(error: Exception) -> str:
+    """What DuckDB says, without its listings and advice on its own options."""
+    lines = str(error).split("\n\n")[0].splitlines()
+    said = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
+    return " ".join(said[:2])

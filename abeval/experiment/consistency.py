@@ -29,6 +29,9 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 """The names that abeval gives the columns of each log."""
 
 
+_UNCAPPED = ("auc", "coverage", "gini", "entropy")
+
+
 def inconsistencies(experiment: Experiment) -> list[Problem]:
     """Every contradiction between entries, each with its path."""
     return [
@@ -130,6 +133,8 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(("metrics", i, "name"), f"{choice.name!r} is listed twice")
         seen.add(choice.name)
         yield from _definition(i, choice, list(builtin))
+        if choice.cap is not None and choice.name in _UNCAPPED:
+            yield Problem(("metrics", i, "cap"), f"{choice.name} has no totals per unit to cap")
         role = choice.role or (builtin[choice.name].role if choice.name in builtin else "goal")
         if role == "guardrail" and choice.margin is None:
             message = "a guardrail needs the worst harm it may do: 0.02 is 2 % of control"

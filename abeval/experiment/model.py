@@ -197,6 +197,7 @@ class MetricChoice(Section):
     denominator: str | None = None
     unit: str | None = None
     resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
+    cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -209,7 +210,6 @@ class Inference(Section):
 
     relative: Literal["fieller", "delta", "log_delta"] = "fieller"
     cuped: bool = False
-    cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     looks: Literal["fixed", "always_valid"] = "fixed"
     planned_units: Annotated[int, Field(gt=0)] | None = None
     family: Literal["none", "bonferroni", "holm", "hochberg", "hommel", "bh", "by"] = "holm"

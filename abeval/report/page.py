@@ -4,7 +4,7 @@ import base64
 import gzip
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,8 @@ def page_html(result: Result) -> str:
         daily=daily,
         segments=segments,
         sections=_sections(bool(daily), bool(segments)),
-        checks=sorted(result.trust, key=lambda check: _SEVERITY.index(check.status)),
+        open_checks=_by_severity(check for check in result.trust if check.status != "pass"),
+        passed=[check for check in result.trust if check.status == "pass"],
         tally=_tally(result.trust),
         units=sum(variant.units for variant in result.experiment.variants),
         weight=sum(variant.weight for variant in result.experiment.variants),
@@ -171,6 +172,10 @@ def _sections(daily: bool, segments: bool) -> tuple[tuple[str, str], ...]:
         ("accounting", "Rows"),
         ("methods", "Methods"),
     )
+
+
+def _by_severity(checks: Iterable[Check]) -> list[Check]:
+    return sorted(checks, key=lambda check: _SEVERITY.index(check.status))
 
 
 def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:

@@ -175,13 +175,7 @@ def confidence_sequence(
         raise Refusal("zero_variance", "a look needs a positive standard error")
     if fraction <= 0:
         raise Refusal("too_few_units", "a look without information")
-    clock = tuning(alpha, 1.0) ** 2 * fraction
-    half_log = 0.5 * math.log1p(clock)
-    width = se * math.sqrt(2 * (clock + 1) / clock * (half_log - math.log(alpha)))
-    log_p = min(0.0, half_log - clock / (clock + 1) * (difference / se) ** 2 / 2)
-    return AlwaysValid(
-        difference - width, difference + width, math.exp(log_p), log_p / math.log(10)
-    )
+    return _looks(np.array([difference]), np.array([se]), np.array([fraction]), alpha)[0]
 
 
 def always_valid(
@@ -224,10 +218,11 @@ def always_valid(
     if effects.shape != errors.shape or len(effects) == 0:
         raise Refusal("not_applicable", "a path needs one standard error per look")
     clock = np.maximum.accumulate(information(errors, scale)) / planned_information
-    looks = tuple(
-        confidence_sequence(float(d), float(s), float(t), alpha)
-        for d, s, t in zip(effects, errors, clock, strict=True)
-    )
+    if not np.isfinite(effects).all():
+        raise Refusal("not_finite", "a look needs finite numbers")
+    if not planned_information > 0:
+        raise Refusal("too_few_units", "the planned information must be positive")
+    looks = _looks(effects, errors, clock, alpha)
     running = Interval(max(x.low for x in looks), min(x.high for x in looks))
     drifted = running.low > running.high
     if drifted:
@@ -348,3 +343,17 @@ def statsig_tau(
         raise Refusal("too_few_units", "a mixing variance needs units")
     spread = (control_variance + treatment_variance) / (control_units + treatment_units)
     return two_sided_quantile(alpha) ** 2 * spread
+
+
+def _looks(
+    effects: Floats, ses: Floats, fractions: Floats, alpha: float
+) -> tuple[AlwaysValid, ...]:
+    clock = tuning(alpha, 1.0) ** 2 * fractions
+    half_log = 0.5 * np.log1p(clock)
+    width = ses * np.sqrt(2 * (clock + 1) / clock * (half_log - math.log(alpha)))
+    log_p = np.minimum(0.0, half_log - clock / (clock + 1) * (effects / ses) ** 2 / 2)
+    # Underflow to zero is the right limit; the logarithm keeps what is lost.
+    with np.errstate(under="ignore"):
+        p_values = np.exp(log_p)
+    columns = (effects - width, effects + width, p_values, log_p / math.log(10))
+    return tuple(AlwaysValid(*row) for row in zip(*(c.tolist() for c in columns), strict=True))

@@ -18,7 +18,8 @@ from abeval import format as fmt
 from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
 from abeval.report.page import island, page_html
-from abeval.result import result_from_dict
+from abeval.result import Check, result_from_dict
+from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
 from tests.report.pages import RESULTS, Element, html, page, parse, result, words
 
@@ -257,3 +258,17 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(AbevalError, match="does not exist"):
         write_report(result("ship"), tmp_path / "no" / "report.html")
+
+
+def test_a_lift_without_interval_is_neither_drawn_nor_called_unbounded() -> None:
+    row = builders.row(lift_low=None, lift_high=None, reason="no_lift_interval")
+    text = page_html(builders.result(scorecard=(row,), daily=(), segments=()))
+    assert 'class="glyph' not in text
+    assert "unbounded" not in text
+    assert "+0.61 pp [+0.32, +0.90]" in text
+
+
+def test_passed_checks_fold_away_where_they_are_many() -> None:
+    many = tuple(Check(f"check_{i}", "pass", 0.1, 0.2, "fine") for i in range(7))
+    assert '<details class="data" open>' in html("ship")
+    assert '<details class="data" open>' not in page_html(builders.result(trust=many))

@@ -1,0 +1,104 @@
+"""Which files a log is made of, and what kind they are."""
+
+import csv
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from abeval.errors import LogError
+from abeval.experiment.model import LogSource
+
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_DELIMITERS = ",;\t|"
+
+
+def files_of(log: str, source: LogSource, folder: Path) -> list[str]:
+    """The files and URLs of a log, those of each path in the order of their names.
+
+    Raises:
+        LogError: No file is there, or none has anything in it.
+    """
+    if not source.paths:
+        raise LogError(
+            f"nothing says where {log} are",
+            f"give logs.{log}.path or .table, or pass a frame from Python",
+        )
+    return [file for path in source.paths for file in _matching(log, path, folder)]
+
+
+def _matching(log: str, path: str, folder: Path) -> list[str]:
+    if "://" in path:
+        return [path]
+    full = os.path.join(folder, path)  # noqa: PTH118 (globs are not paths)
+    where, hint = full, f"check logs.{log}.path; relative paths start at the experiment file"
+    if Path(full).is_dir():
+        full = os.path.join(full, "**", "[!_.]*.*")  # noqa: PTH118
+    found = sorted(f for f in glob.glob(full, recursive=True) if Path(f).is_file())  # noqa: PTH207
+    if not found:
+        raise LogError(f"no file of {log} matches {where}", hint)
+    filled = [file for file in found if Path(file).stat().st_size]
+    if not filled:
+        raise LogError(f"{log}: {found[0]} is empty", "was it written to the end? write it again")
+    return filled
+
+
+def kind_of(log: str, files: Sequence[str], source: LogSource) -> str:
+    """`parquet`, `csv` or `json`: as the file says, else as the names of the files do."""
+    if source.format != "auto":
+        return source.format
+    kinds = {_kind(Path(file)) for file in files}
+    if len(kinds) != 1 or None in kinds:
+        suffixes = sorted({Path(f).suffix or f for f in files})
+        raise LogError(
+            f"{log} are files of unknown or mixed kinds: {', '.join(suffixes)}",
+            f"set logs.{log}.format to parquet, csv or json, or narrow the path",
+        )
+    return str(kinds.pop())
+
+
+def _kind(file: Path) -> str | None:
+    return _KINDS.get("".join(file.suffixes[-2:]), _KINDS.get(file.suffix))
+
+
+def has_partitions(files: Sequence[str]) -> bool:
+    """Whether folders such as `day=2026-09-14` hold a column."""
+    return any("=" in part for file in files for part in Path(file).parts[:-1])
+
+
+def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
+    """A CSV file with ragged lines is read as one column, which is nobody's intent.
+
+    Raises:
+        LogError: The only column is a whole header line.
+    """
+    delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
+    if delimiter is None:
+        return
+    ragged = (found for file in files if (found := _ragged_line(file, delimiter)))
+    raise LogError(
+        f"{log}: {next(ragged, files[0])}, so the lines do not fall into columns",
+        "mend the line, or quote fields that hold the delimiter",
+    )
+
+
+def _ragged_line(file: str, delimiter: str) -> str | None:
+    try:
+        with Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
+            rows = csv.reader(lines, delimiter=delimiter)
+            width = len(next(rows))
+            for row in rows:
+                if row and len(row) != width:
+                    return f"{file}, line {rows.line_num}: {len(row)} fields, the header {width}"
+    except (OSError, csv.Error):
+        return None
+    return None

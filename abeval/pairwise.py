@@ -1,0 +1,139 @@
+"""Any two variants against each other, with p-values adjusted over all pairs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from abeval.aggregates import Aggregates
+from abeval.comparison import Comparison
+from abeval.experiment.model import Experiment
+from abeval.metrics import Metric
+from abeval.result import Check
+from abeval.scorecard import compare
+from abeval.stats import multiplicity
+from abeval.trust import trust_checks
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One variant against another, on one metric; raw sign, `variant - base`.
+
+    Attributes:
+        base: The variant compared with.
+        variant: The variant compared.
+        units_base: Units behind the base's value.
+        units: Units behind the variant's.
+        difference: In the metric's unit.
+        difference_low: Lower end of its unadjusted interval.
+        difference_high: Upper end.
+        lift: `difference / abs(base)`.
+        p_value: Two-sided.
+        p_adjusted: Over all pairs.
+        reason: Why a number is missing, else None.
+    """
+
+    base: str
+    variant: str
+    units_base: int
+    units: int
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """All pairs of variants on one metric.
+
+    Attributes:
+        metric: Its id.
+        values: Variant → its value, None where it has none.
+        family: How p-values are adjusted.
+        alpha: The level.
+        pairs: Every pair once, in the order of the file.
+        trust: The checks of whether the numbers can be read.
+    """
+
+    metric: str
+    values: tuple[tuple[str, float | None], ...]
+    family: str
+    alpha: float
+    pairs: tuple[Pair, ...]
+    trust: tuple[Check, ...]
+
+    def matrix(self) -> pd.DataFrame:
+        """Adjusted p-values, variants × variants, empty on the diagonal."""
+        names = [name for name, _ in self.values]
+        table = pd.DataFrame(np.nan, index=names, columns=names)
+        for pair in self.pairs:
+            if pair.p_adjusted is not None:
+                table.loc[pair.base, pair.variant] = pair.p_adjusted
+                table.loc[pair.variant, pair.base] = pair.p_adjusted
+        return table
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per pair."""
+        return pd.DataFrame([asdict(pair) for pair in self.pairs])
+
+    def to_json(self) -> str:
+        """The same as JSON text."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def pairwise(
+    experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
+) -> Pairwise:
+    """Compare every two variants on a metric."""
+    found = {
+        (base, variant): compare(experiment, metric, variant, aggregates, control=base)
+        for base, variant in combinations(experiment.variants, 2)
+    }
+    tested = {key: f.effect.p_value for key, f in found.items() if f.effect is not None}
+    family = experiment.inference.family
+    adjusted = dict(tested)
+    if tested and family != "none":
+        values = multiplicity.adjust(list(tested.values()), family)
+        adjusted = dict(zip(tested, (float(p) for p in values), strict=True))
+    return Pairwise(
+        metric=metric.name,
+        values=_values(experiment, found),
+        family=family,
+        alpha=experiment.alpha,
+        pairs=tuple(_pair(key, f, adjusted.get(key)) for key, f in found.items()),
+        trust=trust_checks(experiment, metrics, aggregates),
+    )
+
+
+def _values(
+    experiment: Experiment, found: dict[tuple[str, str], Comparison]
+) -> tuple[tuple[str, float | None], ...]:
+    known: dict[str, float | None] = dict.fromkeys(experiment.variants)
+    for (base, variant), comparison in found.items():
+        known[base] = comparison.control if known[base] is None else known[base]
+        known[variant] = comparison.treatment if known[variant] is None else known[variant]
+    return tuple(known.items())
+
+
+def _pair(key: tuple[str, str], found: Comparison, p_adjusted: float | None) -> Pair:
+    effect, lift = found.effect, found.lift
+    return Pair(
+        base=key[0],
+        variant=key[1],
+        units_base=found.units_control,
+        units=found.units,
+        difference=None if effect is None else effect.difference,
+        difference_low=None if effect is None else effect.low,
+        difference_high=None if effect is None else effect.high,
+        lift=None if lift is None else lift.value,
+        p_value=None if effect is None else effect.p_value,
+        p_adjusted=p_adjusted,
+        reason=found.reason,
+    )
