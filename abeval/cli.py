@@ -1,13 +1,14 @@
 """The command line: a thin twin of the Python API.
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval; 2 something to
-mend in the input; 130 stopped; and with `--gate` 3 not to be trusted, 4 do not ship, 5 keep running.
+mend in the input; 130 stopped; with `--gate` 3 not to be trusted, 4 do not ship, 5 keep running.
 """
 
 import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,8 +30,20 @@ app = typer.Typer(
 _GATE: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
+
+
+def _writable(file: Path | None) -> Path | None:
+    """Say before long work that its result could not be written."""
+    from abeval.files import check_writable
+
+    if file is not None:
+        check_writable(file)
+    return file
+
+
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", help="Write the result as JSON.", metavar="FILE")
+    Path | None,
+    typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=_writable),
 ]
 
 
@@ -39,10 +52,11 @@ def analyze(
     experiment: ExperimentFile,
     json_file: JsonFile = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write the HTML report.", metavar="FILE")
+        Path | None, typer.Option(help="Write the HTML report.", metavar="FILE", callback=_writable)
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Write the scorecard as CSV.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Write the scorecard as CSV.", metavar="FILE", callback=_writable),
     ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit 3, 4 or 5 where the verdict is not to ship.")
@@ -163,7 +177,8 @@ def assign(
         found = rule.explain(explain)
         typer.echo(str(found))
         if json_file is not None:
-            write_text(json_file, json.dumps(asdict(found), indent=2) + "\n")
+            fields = {**asdict(found), "range": [found.range.start, found.range.stop]}
+            write_text(json_file, json.dumps(fields, indent=2) + "\n")
         return
     if ids is None:
         raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")
@@ -180,13 +195,15 @@ def _weights(text: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, _, weight = part.partition("=")
+        hint = "write them like control=0.5,treatment=0.5"
+        if not name.strip() or name.strip() in weights:
+            what = "names a variant twice" if name.strip() else "names no variant"
+            raise ExperimentError(f"--variants: {part.strip()!r} {what}", hint)
         try:
             weights[name.strip()] = float(weight)
         except ValueError:
-            raise ExperimentError(
-                f"--variants: {part.strip()!r} is not NAME=WEIGHT",
-                "write them like control=0.5,treatment=0.5",
-            ) from None
+            what = f"--variants: {part.strip()!r} is not NAME=WEIGHT"
+            raise ExperimentError(what, hint) from None
     return weights
 
 
@@ -199,19 +216,22 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
 
     try:
         with file.open(newline="", encoding="utf-8-sig") as lines:
-            rows = [row for row in csv.reader(lines) if row]
-    except (OSError, UnicodeDecodeError) as error:
-        raise LogError(f"{file} cannot be read: {error}", "give a CSV file in UTF-8") from error
+            reader = csv.reader(lines)
+            rows = [(reader.line_num, row) for row in reader if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LogError(f"{file} cannot be read: {reason}", "give a CSV file in UTF-8") from error
     if not rows:
         raise LogError(f"{file} is empty", "give a CSV file with a header line and an id a line")
-    name = column or rows[0][0]
-    if name not in rows[0]:
-        raise LogError(f"{file} has no column {name!r}{suggestion(name, rows[0])}")
-    place = rows[0].index(name)
-    short = next((i for i, row in enumerate(rows, 1) if len(row) <= place or not row[place]), None)
+    header = rows[0][1]
+    name = column or header[0]
+    if name not in header:
+        raise LogError(f"{file} has no column {name!r}{suggestion(name, header)}")
+    place = header.index(name)
+    short = next((line for line, row in rows if len(row) <= place or not row[place]), None)
     if short is not None:
         raise LogError(f"{file}, line {short}: no id", "leave rows without an id out")
-    return [row[place] for row in rows[1:]], name
+    return [row[place] for _, row in rows[1:]], name
 
 
 @app.command()
@@ -270,11 +290,21 @@ def sql(
 
 def main() -> None:
     """Run the command line; every mistake of the input is one message and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that knows no Σ still shows the rest.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except AbevalError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_printable(str(error))}", err=True)
         sys.exit(2)
+
+
+def _printable(text: str) -> str:
+    """A name in a message must not steer the terminal."""
+    kept = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(kept)
 
 
 if __name__ == "__main__":

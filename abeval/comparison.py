@@ -1,6 +1,5 @@
 """One metric in one variant against control: aggregates in, an effect or a reason out."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, cast
@@ -26,7 +25,6 @@ Reason = Literal[
     "zero_variance",
     "control_near_zero",
     "lift_unbounded",
-    "no_lift_interval",
     "not_finite",
     "failed_trust_check",
 ]
@@ -215,13 +213,14 @@ def compare_catalogue(
     except Refusal as refusal:
         return refused(units_control, units, _FROM_STATS.get(refusal.reason, "not_finite"))
     effect = found.effect
-    if effect.control == 0:
-        lift = None
-    else:
-        value = effect.difference / abs(effect.control)
-        lift = Lift(value, -math.inf, math.inf, False, "none")
     return Comparison(
-        units_control, units, effect.control, effect.treatment, effect, lift, "no_lift_interval"
+        units_control=units_control,
+        units=units,
+        control=effect.control,
+        treatment=effect.treatment,
+        effect=effect,
+        lift=found.lift,
+        reason=_limit(found.lift),
     )
 
 

@@ -38,6 +38,17 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
+def check_writable(path: Path) -> None:
+    """Raise now what `write_text` would raise after long work.
+
+    Raises:
+        AbevalError: The folder is missing or not writable.
+    """
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise AbevalError(*_explain(path, PermissionError("not writable")))
+
+
 def _write(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(data)

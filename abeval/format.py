@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
-NO_LIFT_INTERVAL = "no_lift_interval"
-"""The reason of a lift whose interval nobody worked out: it is not an unbounded one."""
 RATE_UNITS = frozenset({"share", "rate"})
 """Units of fractions that are read as per cent, and whose differences are percentage points."""
 
@@ -233,7 +231,9 @@ def _shown(
     scaled = value * scale, _scaled(low, scale), _scaled(high, scale)
     places = _places(*scaled)
     point, below, above = (_signed(number, places, sign) for number in scaled)
-    return Shown(point, below, above, unit)
+    # An end says which side of zero it is on even where its digits are zero; an estimate need not.
+    zero = f"{0:.{places}f}{sign}"
+    return Shown(zero if point[1:] == zero else point, below, above, unit)
 
 
 def _places(value: float, low: float | None, high: float | None) -> int:
@@ -251,7 +251,6 @@ def _scaled(value: float | None, scale: float) -> float | None:
 
 
 def _signed(value: float | None, places: int, sign: str) -> str:
-    """The sign is the number's own even where its digits round to zero: it says which side."""
     if value is None:
         return UNBOUNDED
     return f"{value:+,.{places}f}{sign}" if value else f"{0:.{places}f}{sign}"

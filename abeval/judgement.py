@@ -75,12 +75,18 @@ def _gain_inside(metric: Metric, comparison: Comparison) -> bool:
 
 
 def _ends(metric: Metric, comparison: Comparison) -> tuple[float | None, float | None]:
-    """The interval on the margin's scale, turned so that up is good."""
+    """How much better the variant is at worst and at best, on the margin's scale."""
     low, high = _interval(metric.margin, comparison)
     if low is None or high is None or comparison.effect is None:
         return None, None
-    sign = _sign(metric.direction, comparison.effect.control)
-    return (low, high) if sign > 0 else (-high, -low)
+    target, control = metric.direction.toward, comparison.effect.control
+    if target is None:
+        return (low, high) if metric.direction.sign > 0 else (-high, -low)
+    relative = metric.margin is not None and metric.margin.relative
+    away = (control - target) / (abs(control) if relative else 1.0)
+    gains = [abs(away) - abs(away + end) for end in (low, high)]
+    reached = low <= -away <= high
+    return min(gains), abs(away) if reached else max(gains)
 
 
 def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float | None, float | None]:
@@ -90,9 +96,3 @@ def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float | No
         return comparison.effect.low, comparison.effect.high
     lift = comparison.lift
     return (lift.low, lift.high) if lift is not None and lift.bounded else (None, None)
-
-
-def _sign(direction: Direction, control: float) -> int:
-    if direction.toward is None:
-        return direction.sign
-    return 1 if control < direction.toward else -1

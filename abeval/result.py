@@ -91,7 +91,7 @@ class Row:
         p_adjusted: After Holm over goals × variants; None outside that family.
         method: Id of the test.
         status: What is concluded; goals follow `p_adjusted`.
-        reason: A code from `docs/reasons.md` where a number is missing or limited, else None.
+        reason: A code from `docs/results.md` where a number is missing or limited, else None.
     """
 
     metric: str

@@ -110,9 +110,9 @@ def _scorecard(result: Result, narrow: bool) -> Iterator[Text | Padding]:
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals after Holm")
     yield _indented(_score_table(result, _headers(result, narrow)))
     if any(_in_own_unit(row) for row in result.scorecard):
-        yield Text(
-            "  abs: a difference in the metric's unit, where the lift has no interval", "dim"
-        )
+        yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
+    if narrow:
+        yield from _reason_notes(result)
 
 
 def _reason_notes(result: Result) -> Iterator[Text]:
@@ -182,7 +182,7 @@ def _in_own_unit(row: Row) -> bool:
 
 def _reason(row: Row) -> str:
     """In words; that a lift has no interval is seen from the difference in its place."""
-    return "" if row.reason in (None, fmt.NO_LIFT_INTERVAL) else fmt.words(row.reason)
+    return "" if row.reason is None else fmt.words(row.reason)
 
 
 def _left_out(result: Result) -> Iterator[Text]:

@@ -44,12 +44,18 @@ def test_an_effect_reads_back_to_half_its_last_digit(
 
 
 @given(NUMBERS, WIDTHS)
-def test_the_sign_is_the_numbers_own_even_where_its_digits_are_zero(
-    value: float, width: float
-) -> None:
-    shown = fmt.lift(value, value - width, value + width)
+def test_an_end_says_which_side_of_zero_it_is_on(value: float, width: float) -> None:
+    low, high = value - width, value + width
+    shown = fmt.lift(value, low, high)
     assert shown is not None
-    assert shown.point[0] == ("+" if value > 0 else "-" if value < 0 else "0")
+    for text, raw in ((shown.low, low), (shown.high, high)):
+        assert text[0] == ("+" if raw > 0 else "-" if raw < 0 else "0")
+
+
+def test_an_estimate_of_zero_has_no_sign() -> None:
+    shown = fmt.lift(-0.0004, -0.114, 0.116)
+    assert shown is not None
+    assert shown.text == "0% [-11%, +12%]"
 
 
 @given(WIDTHS)

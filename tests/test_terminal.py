@@ -93,8 +93,8 @@ def test_a_narrow_terminal_loses_columns_and_no_reason() -> None:
     assert "gauc, treatment: no scores" in text
 
 
-def test_a_lift_without_interval_gives_way_to_the_difference() -> None:
-    row = builders.row(lift_low=None, lift_high=None, reason="no_lift_interval")
+def test_where_there_is_no_lift_the_difference_stands() -> None:
+    row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
     text = as_text(builders.result(scorecard=(row,)))
     assert "+0.61 pp [+0.32, +0.90] abs" in text
     assert "unbounded" not in text

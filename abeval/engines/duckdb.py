@@ -43,6 +43,7 @@ class DuckDBEngine:
             self._connection = _connect(options)
         else:
             self._connection = _beside(connection)
+            ((self._home,),) = self._connection.execute("select current_database()").fetchall()
             self._attach(":memory:", "")
             self._run(f"use {quoted(self._attached[0])}")
         self._run("set timezone = 'UTC'")
@@ -115,7 +116,7 @@ class DuckDBEngine:
         """Give back memory and files, and what was attached to the caller's connection."""
         with suppress(duckdb.Error):
             if self._caller is not None:
-                self._run("use system")
+                self._run(f"use {quoted(self._home)}")
                 for alias in reversed(self._attached):
                     self._run(f"detach {quoted(alias)}")
             self._connection.close()

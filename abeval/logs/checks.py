@@ -14,11 +14,16 @@ from abeval.metrics import Metric, row_terms
 from abeval.sql import quoted
 
 
-def check_frames(frames: Mapping[str, object]) -> None:
-    """Frames must be given under the names that logs have."""
+def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
+    """Frames must be given under the names of the experiment's logs."""
     for name in frames:
         if name not in CANONICAL_COLUMNS:
             raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
+        if getattr(experiment.logs, name) is None:
+            raise LogError(
+                f"a frame is given for {name}, but the experiment has no logs.{name}",
+                f"add an empty logs.{name}; it may also say how columns map",
+            )
 
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
@@ -85,7 +90,7 @@ def check_some_left(
 
 def _way_out(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
     match reason:
-        case "outside_period" | "used_before_the_period":
+        case "outside_period" | "used_before_the_period" | "not_in_experiment":
             ((first, last),) = engine.rows("select min(ts), max(ts) from seen")
             times = f"the log's times run from {first} to {last} ({timezone})"
             return f"{times}; check [period], timezone, and time_unit where the time is a number"
@@ -93,7 +98,7 @@ def _way_out(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"
-        case "not_exposed" | "not_in_experiment":
+        case "not_exposed":
             return "no unit of the exposures is in the impressions: are ids written alike in both?"
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
@@ -110,11 +115,16 @@ def faulty_expression(
 ) -> AbevalError:
     """The error of a sum, with the metric or segment whose expression brings it about."""
     # An error with a hint, such as want of memory, already says what to do.
-    if error.hint is not None or _fails("1", engine):
+    if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
+    what = error.what.removeprefix("DuckDB could not run a query: ")
+    if _fails("select count(*) from impressions", engine):
+        # A constant that cannot be computed stops every query, so that none can be blamed.
+        texts = [choice.value or choice.numerator for choice in experiment.metrics if choice.is_own]
+        listed = ", ".join(map(repr, [*texts, *experiment.segments.values()]))
+        return ExperimentError(f"one of the expressions cannot be computed: {what}", listed)
     for where, text, column in _summed(experiment, metrics, shape):
-        if _fails(column, engine):
-            what = error.what.removeprefix("DuckDB could not run a query: ")
+        if _fails(_SUMS.format(column=column), engine):
             return ExperimentError(f"{where}: {text!r} cannot be computed: {what}", _advice(what))
     return error
 
@@ -132,10 +142,16 @@ def _summed(
         yield f"segments.{name}", text, f"length({quoted(f's_{name}')})"
 
 
-def _fails(column: str, engine: Engine) -> bool:
-    sums = f"select cast(sum({column}) as bigint) as v from impressions group by unit_id, in_period"
+_SUMS = """
+select max(v) from (
+  select cast(sum({column}) as bigint) as v from impressions group by unit_id, in_period, day
+) as sums
+"""
+
+
+def _fails(sql: str, engine: Engine) -> bool:
     try:
-        engine.rows(f"select max(v) from ({sums}) as sums")
+        engine.rows(sql)
     except QueryError:
         return True
     return False
@@ -148,6 +164,8 @@ def _advice(what: str) -> str:
     if "convert string" in text:
         return "try_cast(x as double) makes null of text that is no number"
     if "out of range" in text or "overflow" in text:
-        return "sums must stay below 9.2e18 steps of `resolution` (1e-6 unless told): divide, or "\
-            "give a coarser resolution"
+        return (
+            "sums must stay below 9.2e18 steps of `resolution` (1e-6 unless told): divide, or give "
+            "a coarser resolution"
+        )
     return "check the types of its columns; the value must be a number (text in a segment)"

@@ -83,10 +83,11 @@ def _once(log: LogColumns, identity: Sequence[str]) -> str:
     """One row of each identity: the first in the order of all columns, the same on every run."""
     if len(identity) == len(log.types):
         return "select distinct * from repeated_rows"
+    copy = quoted(log.unused("copy"))
     return (
         f"select {_list(log.types)} from (select *, row_number() over ("
-        f"partition by {_list(identity)} order by {_list(log.types)}) as copy from repeated_rows) "
-        "where copy = 1"
+        f"partition by {_list(identity)} order by {_list(log.types)}) as {copy} "
+        f"from repeated_rows) where {copy} = 1"
     )
 
 

@@ -38,6 +38,13 @@ class LogColumns:
         """The type of a mapped column."""
         return self.types[self.mapped[canonical]]
 
+    def unused(self, name: str) -> str:
+        """A name for a computed column that no column of the log has."""
+        taken = {column.lower() for column in self.types}
+        while name in taken:
+            name += "_"
+        return name
+
     def is_text(self, canonical: str) -> bool:
         """Whether a mapped column holds text."""
         return _TEXT.match(self.type_of(canonical)) is not None

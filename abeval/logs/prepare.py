@@ -42,7 +42,7 @@ def open_logs(
     experiment: Experiment, engine: Engine, frames: Mapping[str, object]
 ) -> dict[str, LogColumns]:
     """Make every log readable as `raw_NAME`, and find its columns."""
-    checks.check_frames(frames)
+    checks.check_frames(experiment, frames)
     logs = experiment.logs
     sources: dict[str, LogSource | None] = {
         "impressions": logs.impressions,
@@ -52,15 +52,14 @@ def open_logs(
     }
     opened: dict[str, LogColumns] = {}
     for name, source in sources.items():
-        given = source if source is not None or name not in frames else LogSource()
-        if given is None:
+        if source is None:
             continue
         if name in frames:
             engine.add_frame(f"raw_{name}", frames[name])
         else:
-            engine.add_log(f"raw_{name}", given)
+            engine.add_log(f"raw_{name}", source)
         opened[name] = map_columns(
-            name, given, engine.columns(f"raw_{name}"), _unit(experiment, name)
+            name, source, engine.columns(f"raw_{name}"), _unit(experiment, name)
         )
     return opened
 

@@ -75,9 +75,14 @@ class LogShape:
                 has.add("dwell")
         if self.score_of:
             has.add("score")
-        if "category" in log or (self.items is not None and "item_id" in log):
+        if "category" in log or self.has_item_categories:
             has.add("category")
         return frozenset(has)
+
+    @property
+    def has_item_categories(self) -> bool:
+        """Whether categories come from the item log."""
+        return self.items is not None and "category" in self.items and "item_id" in self.impressions
 
     @property
     def clicks_component(self) -> str:
@@ -208,13 +213,15 @@ def own_name(column: str) -> str:
 
 def _in_view_names(text: str, score: str | None) -> str:
     """An expression over the views' columns: canonical names stay, the log's own are prefixed."""
-    tree = parse_expression(text)
-    for column in list(tree.find_all(exp.Column)):
-        if column.name == "score":
-            column.set("this", exp.to_identifier(score or "score"))
-        elif column.name not in EXPRESSION_COLUMNS:
-            column.set("this", exp.to_identifier(own_name(column.name)))
-    return tree.sql(dialect="duckdb", identify=True)
+
+    def renamed(node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Column) or node.name.lower() in EXPRESSION_COLUMNS:
+            return node
+        if node.name.lower() != "score":
+            return exp.column(own_name(node.name))
+        return exp.null() if score is None else exp.column(score)
+
+    return parse_expression(text).transform(renamed).sql(dialect="duckdb", identify=True)
 
 
 def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ...]:
@@ -230,5 +237,5 @@ def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ..
                 f"{near_miss(missing[0], impressions.types)}",
                 f"the log has: {', '.join(impressions.types)}",
             )
-        own |= dict.fromkeys(c for c in columns_of(tree) if c not in canonical)
+        own |= dict.fromkeys(c for c in columns_of(tree) if c.lower() not in canonical)
     return tuple(own)

@@ -82,10 +82,11 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
 def clicks_view(source: ClickLog, clicks: LogColumns, engine: Engine, join: list[str]) -> str:
     """Clicks under canonical names, exact duplicates once with how often they stand."""
     every = ", ".join(quoted(column) for column in clicks.types)
+    copies = quoted(clicks.unused("copies"))
     return f"""
-    with once as (select {every}, count(*) as copies from raw_clicks group by {every})
+    with once as (select {every}, count(*) as {copies} from raw_clicks group by {every})
     select
-      copies, {_time_ms(clicks, source, engine)} as time_ms,
+      {copies} as copies, {_time_ms(clicks, source, engine)} as time_ms,
       {_dwell_ms(clicks, source)} as dwell_ms, {", ".join(click_keys(clicks, join))}
     from once
     """
@@ -203,7 +204,8 @@ def _set_aside(experiment: Experiment, shape: LogShape) -> str:
 def _clicked(shape: LogShape) -> str:
     if shape.clicks is None:
         return "own_click as click, own_dwell_ms as dwell_seen"
-    return "case when a.clicks is null then 0 else 1 end as click, a.dwell_ms as dwell_seen"
+    dwell = "a.dwell_ms" if "dwell" in shape.clicks else "own_dwell_ms"
+    return f"case when a.clicks is null then 0 else 1 end as click, {dwell} as dwell_seen"
 
 
 def _click_join(shape: LogShape) -> str:
@@ -212,19 +214,12 @@ def _click_join(shape: LogShape) -> str:
     return "left join attributed a on " + " and ".join(f"i.{k} = a.{k}" for k in CLICK_KEYS)
 
 
-def has_item_categories(shape: LogShape) -> bool:
-    """Whether categories come from the item log."""
-    return shape.items is not None and "category" in shape.items and "item_id" in shape.impressions
-
-
 def _category(shape: LogShape) -> str:
-    return (
-        "coalesce(i.own_category, t.category)" if has_item_categories(shape) else "i.own_category"
-    )
+    return "coalesce(i.own_category, t.category)" if shape.has_item_categories else "i.own_category"
 
 
 def _item_join(shape: LogShape) -> str:
-    return "left join items t on i.item_id = t.item_id" if has_item_categories(shape) else ""
+    return "left join items t on i.item_id = t.item_id" if shape.has_item_categories else ""
 
 
 def _exposure_join(shape: LogShape) -> str:
@@ -234,4 +229,5 @@ def _exposure_join(shape: LogShape) -> str:
 def _after_exposure(shape: LogShape) -> str:
     if shape.exposures is None:
         return ""
-    return "and (not i.in_period or e.first_ms is null or i.time_ms >= e.first_ms)"
+    since = "coalesce(i.time_ms >= e.first_ms, true)"
+    return f"and (not i.in_period or {since})"

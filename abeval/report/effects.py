@@ -82,7 +82,7 @@ def effect_view(
     shown = lift or absolute
     return EffectView(
         estimate=shown.estimate if shown else fmt.MISSING,
-        interval=shown.interval if shown and row.reason != fmt.NO_LIFT_INTERVAL else "",
+        interval=shown.interval if shown else "",
         absolute=absolute.text if absolute and lift else "",
         exact=f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]",
         glyph=glyph.draw(mark, axis) if mark and axis else Markup(),
@@ -91,7 +91,7 @@ def effect_view(
 
 def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
     """How a row of the scorecard is drawn; None without a lift."""
-    if row.lift is None or row.reason == fmt.NO_LIFT_INTERVAL:
+    if row.lift is None:
         return None
     status = fmt.words(row.status)
     return glyph.Mark(
@@ -107,7 +107,7 @@ def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
 
 def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
     """Segments and days are looked at, not decided on: no colour, solid bars."""
-    if row.lift is None or row.reason == fmt.NO_LIFT_INTERVAL:
+    if row.lift is None:
         return None
     label = _spoken(result, row, f"{row.metric}, {row.cell}, {row.variant}", "exploratory")
     return glyph.Mark(row.lift, row.lift_low, row.lift_high, "plain", True, label)

@@ -49,9 +49,14 @@ class SliceView:
 
 @dataclass(frozen=True)
 class SegmentView:
-    """One segment dimension: each metric's effect in each of its values, on one axis."""
+    """One segment dimension: each metric's effect in each of its values, on one axis.
+
+    Attributes:
+        main: Whether these are the goals and guardrails; otherwise the diagnostics.
+    """
 
     name: str
+    main: bool
     scale: Markup
     slices: tuple[SliceView, ...]
 
@@ -62,13 +67,24 @@ def daily_views(result: Result) -> tuple[SliceView, ...]:
 
 
 def segment_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every segment dimension, in the result's order."""
+    """Every segment dimension in the result's order, its diagnostics apart."""
     views = []
+    metrics = definitions(result, result.segments)
     for name in dict.fromkeys(row.slice for row in result.segments):
-        rows = [row for row in result.segments if row.slice == name]
-        axis = glyph.shared_axis([mark for row in rows if (mark := slice_mark(result, row))])
-        views.append(SegmentView(name, glyph.scale(axis), _slices(result, rows, axis)))
+        for main in (True, False):
+            rows = [
+                row
+                for row in result.segments
+                if row.slice == name and (metrics[row.metric].role != "diagnostic") is main
+            ]
+            if rows:
+                views.append(_segment(result, name, main, rows))
     return tuple(views)
+
+
+def _segment(result: Result, name: str, main: bool, rows: Sequence[SliceRow]) -> SegmentView:
+    axis = glyph.shared_axis([mark for row in rows if (mark := slice_mark(result, row))])
+    return SegmentView(name, main, glyph.scale(axis), _slices(result, rows, axis))
 
 
 def _slices(

@@ -22,7 +22,7 @@ from abeval.stats.equal_traffic import (
     left_out,
     redeals,
 )
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Lift, Refusal
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -56,12 +56,14 @@ class CatalogueComparison(NamedTuple):
     Attributes:
         effect: Values at equal traffic. Interval by delete-a-group jackknife (t with groups - 1
             degrees of freedom), p-value by permutation: near alpha the two may disagree.
+        lift: Relative effect with a jackknife interval of its own; None where control is zero.
         at: Units both variants are compared at: those of the smaller one.
         groups: Hash groups.
         permutations: Re-deals behind the p-value.
     """
 
     effect: Effect
+    lift: Lift | None
     at: int
     groups: int
     permutations: int
@@ -217,8 +219,7 @@ def compare(
     values = at_equal_traffic(*pair, order, functional, size)
     difference = values[1] - values[0]
     without = left_out(*pair, order, functional, size)
-    spread = float(np.sum((without - without.mean()) ** 2))
-    se = float(np.sqrt((groups - 1) / groups * spread))
+    se = _jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(values[0]) + abs(values[1])):
         raise Refusal("zero_variance", f"{functional} is the same whichever group is left out")
     deals = redeals(*pair, functional, size, permutations, rng)
@@ -227,7 +228,23 @@ def compare(
     effect = effects.from_difference(
         *values, difference, se, groups - 1, alpha, f"{functional}_permutation"
     )._replace(p_value=p_value, log10_p_value=float(np.log10(p_value)))
-    return CatalogueComparison(effect, at, groups, len(deals))
+    lift = _lift(*values, without, alpha)
+    return CatalogueComparison(effect, lift, at, groups, len(deals))
+
+
+def _jackknife_se(without: Floats) -> float:
+    groups = len(without)
+    return float(np.sqrt((groups - 1) / groups * np.sum((without - without.mean()) ** 2)))
+
+
+def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
+    """The ratio's own jackknife: control and treatment share no unit, but share groups."""
+    if control == 0 or np.any(without[0] == 0):
+        return None
+    value = treatment / control - 1
+    se = _jackknife_se(without[1] / without[0])
+    low, high = effects.interval(value, se, without.shape[1] - 1, alpha)
+    return Lift(value, low, high, True, "jackknife")
 
 
 def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from abeval.stats.distributions import check_alpha, two_sided_quantile
@@ -253,8 +252,7 @@ def _reach(critical: float, power: float) -> float:
     def lacking(shift: float) -> float:
         return float(ndtr(shift - critical) + ndtr(-shift - critical)) - power
 
-    top = max(critical + float(ndtri(power)), 0.0) + 1.0
-    return float(brentq(lacking, 0.0, top, xtol=1e-15, rtol=1e-15))
+    return _increasing_root(lacking, 0.0, max(critical + float(ndtri(power)), 0.0) + 1.0)
 
 
 def _se(sd: float, control: float, treatment: float) -> float:
@@ -275,6 +273,8 @@ def _check(sd: float, effect: float, ratio: float) -> None:
 
 
 def _increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import brentq
+
     while function(high) < 0:
         high *= 2
-    return float(brentq(function, low, high, xtol=1e-9, rtol=1e-13))
+    return float(brentq(function, low, high, xtol=1e-14, rtol=1e-14))

@@ -2,7 +2,6 @@
 
 import math
 
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from abeval.stats.design import Size, critical_value, power_quantile, sample_size
@@ -109,6 +108,8 @@ def mde_proportion(
     def lacking(rate: float) -> float:
         units = control_units, treatment_units
         return power_of_proportion(control, rate, *units, alpha, critical) - power
+
+    from scipy.optimize import brentq
 
     top = 1 - 1e-9
     _check_rates(control, top)

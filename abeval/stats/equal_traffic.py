@@ -161,13 +161,11 @@ def at_equal_traffic(
 def left_out(
     control: Arm, treatment: Arm, order: Integers, functional: Functional, size: int
 ) -> Floats:
-    """The difference without each group in turn, shape (groups,)."""
+    """Both variants' values without each group in turn, shape (2, groups)."""
     orders = [order[order != group] for group in range(len(order))]
     units = [arm.units.sum() - arm.units for arm in (control, treatment)]
     at = np.minimum(*units)
-    return _values(treatment, at, orders, functional, size) - _values(
-        control, at, orders, functional, size
-    )
+    return np.stack([_values(arm, at, orders, functional, size) for arm in (control, treatment)])
 
 
 def redeals(

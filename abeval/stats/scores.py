@@ -3,8 +3,6 @@
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
-
 from abeval.stats.records import Interval
 
 # Nearer to a value where the restricted variance vanishes a root would be that value itself.
@@ -70,6 +68,8 @@ def ratio_interval(x_c: int, n_c: int, x_t: int, n_t: int, q: float) -> Interval
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import brentq
+
     if function(low) * function(high) > 0:
         # Only rounding at the edge of the parameter space: the edge is the root.
         return low if abs(function(low)) < abs(function(high)) else high

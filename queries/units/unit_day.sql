@@ -7,7 +7,7 @@ select
   max(time_ms) as last_ms,
   min(variant) as variant_low,
   max(variant) as variant_high,
-  1 as c_days,
+  case when day is null then 0 else 1 end as c_days,
   cast(sum(columns('^c_[0-9]')) as bigint)
 from impressions
 group by unit_id, in_period, day

@@ -260,8 +260,8 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
         write_report(result("ship"), tmp_path / "no" / "report.html")
 
 
-def test_a_lift_without_interval_is_neither_drawn_nor_called_unbounded() -> None:
-    row = builders.row(lift_low=None, lift_high=None, reason="no_lift_interval")
+def test_where_there_is_no_lift_the_difference_stands() -> None:
+    row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
     text = page_html(builders.result(scorecard=(row,), daily=(), segments=()))
     assert 'class="glyph' not in text
     assert "unbounded" not in text

@@ -1,0 +1,116 @@
+"""Calibration of families of tests, of segments, of interleaving and of credible intervals."""
+
+import numpy as np
+
+from abeval.stats import bayes, heterogeneity, interleaving, means, multiplicity, srm
+from abeval.stats.calibration.logs import STRATA, Split, arms, pool
+from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
+
+
+def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
+    """Segments that share one effect (none), and two experiments that do not interact."""
+    users = pool(1)
+    rng = np.random.default_rng([seed, 16])
+    rejected = np.zeros((3, runs), dtype=bool)
+    drawn = [arms(rng, users, n, runs) for n in (*split, *split)]
+    for run, (control, treatment, other_c, other_t) in enumerate(zip(*drawn, strict=True)):
+        c, t = ([m.pick(0) for m in arm.strata] for arm in (control, treatment))
+        found = [means.welch(c[k], t[k]) for k in range(STRATA)]
+        q = heterogeneity.cochran([e.difference for e in found], [e.se for e in found])
+        rest = heterogeneity.segments_against_rest(c, t, means.estimate)[2]
+        tt, tc, ct, cc = (
+            means.estimate(arm.whole) for arm in (treatment, other_t, control, other_c)
+        )
+        both = heterogeneity.interaction(tt, tc, ct, cc)
+        rejected[:, run] = np.array([q.p_value, rest.p_value, both.effect.p_value]) <= ALPHA
+    names = (
+        "heterogeneity.cochran",
+        "heterogeneity.segments_against_rest",
+        "heterogeneity.interaction",
+    )
+    return [
+        Outcome(name, f"{split}, 3 activity strata", "nominal", rate(rejected[i]), None)
+        for i, name in enumerate(names)
+    ]
+
+
+def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
+    """Family-wise error of correlated z tests, and false coverage of the selected."""
+    rng = np.random.default_rng([seed, 17])
+    methods: tuple[multiplicity.Method, ...] = ("bonferroni", "holm", "hommel", "bh")
+    z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
+    p_values = np.array(
+        [[2 * bayes.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
+    )
+    outcomes: list[Outcome] = []
+    for method in methods:
+        flags = np.array([multiplicity.adjust(p, method).min() <= ALPHA for p in p_values])
+        outcomes.append(
+            Outcome(
+                f"multiplicity.adjust, {method}",
+                f"{tests} correlated metrics, none moves",
+                "at_most",
+                rate(flags),
+                None,
+            )
+        )
+    truth = np.where(np.arange(tests) < tests // 2, 0.0, 2.5)
+    shares = []
+    for row in rng.normal(truth, 1.0, size=(runs, tests)):
+        found = multiplicity.fcr(row, np.ones(tests))
+        chosen = [(i, x) for i, x in zip(found.intervals, truth, strict=True) if i is not None]
+        missed = sum(not i.low <= x <= i.high for i, x in chosen)
+        shares.append(missed / max(1, len(chosen)))
+    coverage = rate(np.zeros(runs, dtype=bool))._replace(value=1 - float(np.mean(shares)))
+    data = f"{tests} metrics, half move"
+    return [*outcomes, Outcome("multiplicity.fcr", data, "at_most", None, coverage)]
+
+
+def small_segments(seed: int, runs: int) -> list[Outcome]:
+    """Split by segment, most of them tiny: any segment flagged after Holm."""
+    rng = np.random.default_rng([seed, 18])
+    weights, names = (0.9, 0.1), [str(i) for i in range(12)]
+    flags = np.zeros((2, runs), dtype=bool)
+    for run in range(runs):
+        units = rng.poisson(np.geomspace(5000, 2, 12))
+        treated = rng.binomial(units, weights[1])
+        found = srm.by_segment(names, np.stack([units - treated, treated], axis=1), weights)
+        flags[0, run] = min(row.p_adjusted for row in found.segments) <= ALPHA
+        flags[1, run] = found.homogeneity.p_value <= ALPHA
+    data = "90/10, 12 segments of 5,000 down to 2 units"
+    names_promises: tuple[tuple[str, Promise], ...] = (
+        ("srm.by_segment, Holm", "at_most"),
+        ("srm.by_segment, homogeneity", "nominal"),
+    )
+    return [
+        Outcome(name, data, promise, rate(flags[i]), None)
+        for i, (name, promise) in enumerate(names_promises)
+    ]
+
+
+def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:
+    """Users who prefer neither ranking, and users who prefer one."""
+    rng = np.random.default_rng([seed, 19])
+    rejected, covered = (np.zeros(runs, dtype=bool) for _ in range(2))
+    for run in range(runs):
+        a, b, ties = rng.multinomial(users, [0.3, 0.3, 0.4])
+        rejected[run] = interleaving.team_draft(int(a), int(b), int(ties)).p_value <= ALPHA
+        a, b, ties = rng.multinomial(users, [0.25, 0.35, 0.4])
+        found = interleaving.team_draft(int(a), int(b), int(ties))
+        # Given the ties, the truth is that of the users who decide.
+        covered[run] = found.low <= (0.35 / 0.6 - 0.5) * (a + b) / users <= found.high
+    data = f"{users} users, 40 % ties"
+    return [Outcome("interleaving.team_draft", data, "at_most", rate(rejected), rate(covered))]
+
+
+def credible(seed: int, runs: int) -> list[Outcome]:
+    """Credible intervals where the prior is what effects are drawn from."""
+    rng = np.random.default_rng([seed, 20])
+    prior, se = bayes.Prior(0.01, 0.03), 0.02
+    effects = rng.normal(prior.mean, prior.sd, runs)
+    covered = np.zeros(runs, dtype=bool)
+    for run, (effect, noise) in enumerate(zip(effects, rng.normal(0, se, runs), strict=True)):
+        found = bayes.normal_normal(float(effect + noise), se, prior)
+        covered[run] = found.low <= effect <= found.high
+    data = "effects drawn from the prior"
+    return [Outcome("bayes.normal_normal", data, "nominal", None, rate(covered))]

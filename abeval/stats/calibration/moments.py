@@ -1,0 +1,209 @@
+"""Calibration of the tests that need nothing but moments."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.stats import (
+    cuped,
+    decisions,
+    means,
+    ratios,
+    regression,
+    relative,
+    stratification,
+)
+from abeval.stats.calibration.logs import Arm, Pool, Split, arms, pool
+from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
+from abeval.stats.records import Effect, Estimate, Lift
+
+LIFT = 0.2
+"""True lift of the click rate in A/B repetitions."""
+
+
+class Truth(NamedTuple):
+    """What holds in the population.
+
+    Attributes:
+        mean: Difference of clicks per user.
+        ratio: Difference of click rates.
+        mean_lift: Lift of clicks per user.
+        ratio_lift: Lift of the click rate.
+    """
+
+    mean: float
+    ratio: float
+    mean_lift: float
+    ratio_lift: float
+
+
+class Answer(NamedTuple):
+    """Whether a test rejected and whether its interval held the truth."""
+
+    rejected: bool
+    covered: bool
+
+
+class Study(NamedTuple):
+    """A test to be calibrated."""
+
+    name: str
+    ask: Callable[[Arm, Arm, Truth], Answer]
+    promise: Promise = "nominal"
+
+
+def truth(control: Pool, treatment: Pool) -> Truth:
+    """The effects between two populations.
+
+    Example:
+        >>> same = pool(1, users=1000)
+        >>> truth(same, same)
+        Truth(mean=0.0, ratio=0.0, mean_lift=0.0, ratio_lift=0.0)
+    """
+    c, t = control.values.mean(axis=0), treatment.values.mean(axis=0)
+    rate_c, rate_t = c[0] / c[1], t[0] / t[1]
+    effects = (t[0] - c[0], rate_t - rate_c, t[0] / c[0] - 1, rate_t / rate_c - 1)
+    return Truth(*map(float, effects))
+
+
+def _difference(effect: Effect, true: float) -> Answer:
+    return Answer(effect.p_value <= ALPHA, effect.low <= true <= effect.high)
+
+
+def _lift(lift: Lift, true: float) -> Answer:
+    return Answer(not lift.low <= 0 <= lift.high, lift.low <= true <= lift.high)
+
+
+def _mean_cuped(c: Arm, t: Arm, true: Truth) -> Answer:
+    found = cuped.mean(c.whole.pick(0, 2), t.whole.pick(0, 2))
+    return _difference(found.effect, true.mean)
+
+
+def _mean_cuped_lift(c: Arm, t: Arm, true: Truth) -> Answer:
+    found = cuped.mean(c.whole.pick(0, 2, 3), t.whole.pick(0, 2, 3))
+    return _lift(relative.fieller_adjusted(found), true.mean_lift)
+
+
+def _ratio_cuped(c: Arm, t: Arm, true: Truth) -> Answer:
+    return _difference(cuped.ratio(c.whole, t.whole).effect, true.ratio)
+
+
+def _ratio_cuped_lift(c: Arm, t: Arm, true: Truth) -> Answer:
+    return _lift(relative.fieller_adjusted(cuped.ratio(c.whole, t.whole)), true.ratio_lift)
+
+
+def _lin_moments(c: Arm, t: Arm, true: Truth) -> Answer:
+    found = regression.lin_moments(c.whole.pick(0, 2), t.whole.pick(0, 2))
+    return _difference(found.effect, true.mean)
+
+
+def _stratified(c: Arm, t: Arm, true: Truth) -> Answer:
+    control, treatment = ([m.pick(0) for m in arm.strata] for arm in (c, t))
+    return _difference(stratification.mean(control, treatment).adjusted.effect, true.mean)
+
+
+def _stratified_ratio(c: Arm, t: Arm, true: Truth) -> Answer:
+    control, treatment = ([m.pick(0, 1) for m in arm.strata] for arm in (c, t))
+    return _difference(stratification.ratio(control, treatment).adjusted.effect, true.ratio)
+
+
+def _ratio_lift(method: Callable[..., Lift]) -> Callable[[Arm, Arm, Truth], Answer]:
+    def ask(c: Arm, t: Arm, true: Truth) -> Answer:
+        pair = ratios.estimate(c.whole), ratios.estimate(t.whole)
+        return _lift(method(*pair), true.ratio_lift)
+
+    return ask
+
+
+def _mean_fieller(c: Arm, t: Arm, true: Truth) -> Answer:
+    lift = relative.fieller(means.estimate(c.whole), means.estimate(t.whole))
+    return _lift(lift, true.mean_lift)
+
+
+STUDIES: Sequence[Study] = (
+    Study("means.welch", lambda c, t, x: _difference(means.welch(c.whole, t.whole), x.mean)),
+    Study("means.z", lambda c, t, x: _difference(means.z(c.whole, t.whole), x.mean)),
+    Study("ratios.delta", lambda c, t, x: _difference(ratios.delta(c.whole, t.whole), x.ratio)),
+    Study("relative.fieller, mean", _mean_fieller),
+    Study("relative.fieller, ratio", _ratio_lift(relative.fieller)),
+    Study("relative.log_delta, ratio", _ratio_lift(relative.log_delta)),
+    Study("relative.delta, ratio", _ratio_lift(relative.delta)),
+    Study("cuped.mean", _mean_cuped),
+    Study("cuped.ratio", _ratio_cuped),
+    Study("relative.fieller_adjusted, CUPED mean", _mean_cuped_lift),
+    Study("relative.fieller_adjusted, CUPED ratio", _ratio_cuped_lift),
+    Study("regression.lin_moments", _lin_moments),
+    Study("stratification.mean", _stratified),
+    Study("stratification.ratio", _stratified_ratio),
+)
+
+
+def effects(seed: int, runs: int, split: Split) -> list[Outcome]:
+    """False positives from A/A and coverage from A/B repetitions of `STUDIES`."""
+    same, better = pool(1), pool(2, LIFT)
+    null = _answers(np.random.default_rng([seed, 1]), same, same, runs, split)
+    effect = _answers(np.random.default_rng([seed, 2]), same, better, runs, split)
+    return [
+        Outcome(study.name, f"{split}", study.promise, rate(null[i, 0]), rate(effect[i, 1]))
+        for i, study in enumerate(STUDIES)
+    ]
+
+
+def _answers(
+    rng: np.random.Generator, control: Pool, treatment: Pool, runs: int, split: Split
+) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
+    """Flags of shape (studies, 2, runs)."""
+    true = truth(control, treatment)
+    flags = np.zeros((len(STUDIES), 2, runs), dtype=bool)
+    pairs = zip(
+        arms(rng, control, split.control, runs),
+        arms(rng, treatment, split.treatment, runs),
+        strict=True,
+    )
+    for run, (c, t) in enumerate(pairs):
+        for i, study in enumerate(STUDIES):
+            flags[i, :, run] = study.ask(c, t, true)
+    return flags
+
+
+def margins(seed: int, runs: int, split: Split) -> list[Outcome]:
+    """Claims at the very edge of their margin, where passing is an error."""
+    same, better = pool(1), pool(2, LIFT)
+    true = truth(same, better)
+    rng = np.random.default_rng([seed, 3])
+    passed = np.zeros((len(CLAIMS), runs), dtype=bool)
+    drawn = zip(
+        arms(rng, same, split.control, runs),
+        arms(rng, same, split.treatment, runs),
+        arms(rng, better, split.treatment, runs),
+        strict=True,
+    )
+    for run, trio in enumerate(drawn):
+        control, null, higher = (ratios.estimate(arm.whole) for arm in trio)
+        passed[:, run] = _claims(control, null, higher, true)
+    return [
+        Outcome(name, f"{split}, truth at the margin", promise, rate(passed[i]), None)
+        for i, (name, promise) in enumerate(CLAIMS)
+    ]
+
+
+CLAIMS: Sequence[tuple[str, Promise]] = (
+    ("decisions.superiority", "nominal"),
+    ("decisions.non_inferiority", "nominal"),
+    ("decisions.non_inferiority_relative", "nominal"),
+    ("decisions.equivalence", "at_most"),
+    ("decisions.equivalence_relative", "at_most"),
+)
+
+
+def _claims(control: Estimate, same: Estimate, higher: Estimate, true: Truth) -> list[bool]:
+    # More clicks are the harm in all but the first: the truth sits on the margin.
+    ratio, lift = true.ratio, true.ratio_lift
+    return [
+        decisions.superiority(control, same, alpha=ALPHA).passed,
+        decisions.non_inferiority(control, higher, ratio, direction="decrease").passed,
+        decisions.non_inferiority_relative(control, higher, lift, direction="decrease").passed,
+        decisions.equivalence(control, higher, -ratio, ratio).passed,
+        decisions.equivalence_relative(control, higher, -lift, lift).passed,
+    ]
