@@ -31,6 +31,8 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
             VariantInfo(name, variant.weight, variant.model, int(units.get(name, 0)))
             for name, variant in experiment.variants.items()
         ),
+        family=experiment.inference.family,
+        looks=experiment.inference.looks,
     )
 
 
@@ -84,6 +86,18 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     return tuple(accounts)
 
 
+_LOOKS = {
+    "fixed": "Intervals and p-values hold for one look, at the end that was planned.",
+    "always_valid": "Intervals and p-values hold at every look, however often one looks.",
+}
+
+
+def _family_words(family: str) -> str:
+    if family == "none":
+        return "as it is, adjusted for nothing"
+    return f"after {family.capitalize()} over goals × variants"
+
+
 def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
     """What a reader of the numbers must know and no number says."""
     exposed = experiment.logs.exposures is not None
@@ -91,7 +105,8 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
     said = [
         f"Metrics per unit divide by {units}.",
         "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
-        "p-value after Holm over goals × variants.",
+        f"p-value {_family_words(experiment.inference.family)}.",
+        _LOOKS[experiment.inference.looks],
     ]
     if experiment.unit == ROW_UNIT:
         said.append(

@@ -34,7 +34,7 @@ class VariantInfo:
 
 @dataclass(frozen=True)
 class ExperimentInfo:
-    """What was analysed."""
+    """What was analysed, and how: `family` adjusts goals, `looks` is `fixed` or `always_valid`."""
 
     name: str
     unit: str
@@ -46,6 +46,8 @@ class ExperimentInfo:
     pre_end: str | None
     alpha: float
     variants: tuple[VariantInfo, ...]
+    family: str = "holm"
+    looks: str = "fixed"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Row:
         lift_low: Lower end of its interval; None where it has no bound.
         lift_high: Upper end.
         p_value: Two-sided, of no difference.
-        p_adjusted: After Holm over goals × variants; None outside that family.
+        p_adjusted: Over goals × variants, by the experiment's family (Holm); None outside it.
         method: Id of the test.
         status: What is concluded; goals follow `p_adjusted`.
         reason: A code from `docs/results.md` where a number is missing or limited, else None.

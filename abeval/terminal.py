@@ -104,10 +104,15 @@ def _check_table(checks: Sequence[Check]) -> Padding:
     return _indented(table)
 
 
+def _family(result: Result) -> str:
+    family = result.experiment.family
+    return "unadjusted" if family == "none" else f"after {family.capitalize()}"
+
+
 def _scorecard(result: Result, narrow: bool) -> Iterator[Text | Padding]:
     level = fmt.level(result.experiment.alpha)
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
-    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals after Holm")
+    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals {_family(result)}")
     yield _indented(_score_table(result, _headers(result, narrow)))
     if any(_in_own_unit(row) for row in result.scorecard):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")

@@ -190,7 +190,7 @@ def _span(case: _Case, row: Row) -> tuple[str, str] | None:
     shown = case.effect(row)
     if shown is None or row.status != "unclear":
         return None
-    return row.metric, f"{shown.span}{_after_holm(row)}"
+    return row.metric, f"{shown.span}{_adjusted_words(row)}"
 
 
 def _settled(case: _Case, row: Row) -> str:
@@ -199,12 +199,12 @@ def _settled(case: _Case, row: Row) -> str:
     return _no_number(case, row)
 
 
-def _after_holm(row: Row) -> str:
+def _adjusted_words(row: Row) -> str:
     """An unadjusted interval may exclude zero where the adjusted p does not: say so."""
     low, high = row.difference_low, row.difference_high
     if low is None or high is None or low <= 0 <= high or row.p_adjusted is None:
         return ""
-    return f" (p {fmt.p_value(row.p_adjusted)} after Holm)"
+    return f" (p {fmt.p_value(row.p_adjusted)} adjusted)"
 
 
 def _no_number(case: _Case, row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,12 +17,15 @@ from scipy import stats
 
 import abeval
 from abeval.errors import LogError
-from abeval.result import Result
+from abeval.result import Result, SliceRow
+from abeval.result import Row as ScoreRow
 from tests.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
 
+EffectRow = ScoreRow | SliceRow
+
 EXACT = {"rel": 1e-9, "abs": 1e-9}
-PERIOD = (datetime(2024, 3, 9), datetime(2024, 3, 12))  # noqa: DTZ001 (local time)
-BEFORE = (datetime(2024, 3, 8), datetime(2024, 3, 9))  # noqa: DTZ001
+PERIOD = (datetime(2024, 3, 9), datetime(2024, 3, 12))
+BEFORE = (datetime(2024, 3, 8), datetime(2024, 3, 9))
 ZONES = {"UTC": 0, "America/New_York": 5, "Asia/Kathmandu": -5.75}
 CLICK_COLUMNS = ("click", "dwell")
 
@@ -29,7 +33,7 @@ IDS = st.sampled_from([[1, 2, 3, 7, 40, 2**53 + 1], ["ü", "名前", "a b", "it'
 SCORES = st.sampled_from([None, math.inf, -math.inf, -0.5, 0.0, 0.1, 0.1, 0.25, 0.73, 1.0])
 DWELLS = st.sampled_from([None, -1.0, 0.0, 0.25, 12.345, 29.999, 30.0, 30.0, 61.5])
 FEW = settings(
-    max_examples=100,
+    max_examples=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     # An analysis takes a third of a second: shrinking a failure would take minutes.
@@ -92,19 +96,20 @@ def frame(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
     return made
 
 
-def analyze(plan: Plan, impressions: pd.DataFrame, clicks: pd.DataFrame | None = None, **more: Any) -> Result:
+def analyze(plan: Plan, sources: dict[str, pd.DataFrame]) -> Result:
     """The experiment file that says what the plan says."""
-    named = {"unit_id": "unit", "ts": "ms", "request_id": "request", "item_id": "item"}
-    sources = {"impressions": impressions, **({} if clicks is None else {"clicks": clicks})}
+    named = {
+        "ts": "ms",
+        "request_id": "request",
+        "item_id": "item",
+        "impression_id": "impression",
+    }
     entries: dict[str, Any] = {
         "logs": {
-            name: {"columns": {k: v for k, v in named.items() if v in log and k != "unit_id"}}
+            name: {"columns": {k: v for k, v in named.items() if v in log}}
             for name, log in sources.items()
         }
     }
-    for log in entries["logs"].values():
-        if "impression" in impressions:
-            log["columns"]["impression_id"] = "impression"
     for name, span in (("period", plan.period), ("pre_period", plan.before)):
         if span is not None:
             entries[name] = {"start": span[0], "end": span[1]}
@@ -120,17 +125,17 @@ def analyze(plan: Plan, impressions: pd.DataFrame, clicks: pd.DataFrame | None =
         metrics=[{"name": name} for name in (*MEANS, *RATIOS, "auc")],
         engine={"threads": 1},
         **entries,
-        **more,
     )
     return loaded.analyze(logs=sources)
 
 
-def compare(twin: Twin, impressions: pd.DataFrame, clicks: pd.DataFrame | None = None) -> None:
+def compare(twin: Twin, impressions: pd.DataFrame, **others: pd.DataFrame) -> None:
+    sources = {"impressions": impressions, **others}
     if not any(row["in_period"] for row in twin.rows):
         with pytest.raises(LogError, match="nothing is left to analyse"):
-            analyze(twin.plan, impressions, clicks)
+            analyze(twin.plan, sources)
         return
-    check(analyze(twin.plan, impressions, clicks), twin)
+    check(analyze(twin.plan, sources), twin)
 
 
 def check(result: Result, twin: Twin) -> None:
@@ -176,7 +181,7 @@ def check_left_out(result: Result, twin: Twin) -> None:
     assert found == expected
 
 
-def check_effect(row: Any, control: list[Pair], treatment: list[Pair], mean: bool) -> None:
+def check_effect(row: EffectRow, control: list[Pair], treatment: list[Pair], mean: bool) -> None:
     """Values, units, and the interval that the per-unit values give."""
     assert (row.units_control, row.units) == (len(control), len(treatment))
     below = [math.fsum(x for _, x in arm) for arm in (control, treatment)]
@@ -184,7 +189,9 @@ def check_effect(row: Any, control: list[Pair], treatment: list[Pair], mean: boo
         assert (row.control, row.treatment, row.difference) == (None, None, None)
         assert row.reason == ("empty_denominator" if control and treatment else "no_units")
         return
-    values = [math.fsum(y for y, _ in arm) / x for arm, x in zip((control, treatment), below, strict=True)]
+    values = [
+        math.fsum(y for y, _ in arm) / x for arm, x in zip((control, treatment), below, strict=True)
+    ]
     assert row.control == pytest.approx(values[0], **EXACT)
     assert row.treatment == pytest.approx(values[1], **EXACT)
     if min(len(control), len(treatment)) < 2:
@@ -206,7 +213,7 @@ def delta_variance(pairs: list[Pair]) -> float:
     return float(rest @ rest) / (len(y) - 1) / len(y)
 
 
-def check_interval(row: Any, values: list[float], variances: list[float]) -> None:
+def check_interval(row: EffectRow, values: list[float], variances: list[float]) -> None:
     se = math.sqrt(sum(variances))
     if row.difference is None:
         assert row.reason == "zero_variance"
@@ -222,7 +229,9 @@ def check_interval(row: Any, values: list[float], variances: list[float]) -> Non
         v**2 / (n - 1) for v, n in zip(variances, (row.units_control, row.units), strict=True)
     )
     assert found / stats.t.ppf(0.975, df) == pytest.approx(se, **EXACT)
-    assert row.p_value == pytest.approx(2 * stats.t.sf(abs(values[1] - values[0]) / se, df), rel=1e-6, abs=1e-9)
+    assert row.p_value == pytest.approx(
+        2 * stats.t.sf(abs(values[1] - values[0]) / se, df), rel=1e-6, abs=1e-9
+    )
 
 
 def check_auc(result: Result, twin: Twin) -> None:
@@ -265,7 +274,9 @@ def plans(draw: st.DrawFn) -> Plan:
         zone=draw(st.sampled_from(list(ZONES))),
         crossover=draw(st.sampled_from(["first", "exclude"])),
         duplicates=draw(st.sampled_from(["drop", "drop", "keep", "unchecked"])),
-        serves=draw(st.sampled_from([{"a": "score_1", "b": "score_2"}, {"a": "score_1", "b": "score_1"}])),
+        serves=draw(
+            st.sampled_from([{"a": "score_1", "b": "score_2"}, {"a": "score_1", "b": "score_1"}])
+        ),
     )
 
 
@@ -281,7 +292,7 @@ def test_clicks_by_impression_id(data: st.DataObject) -> None:
     rows = [{**row, "impression": numbers[repr(row)]} for row in rows]
     clicks = data.draw(clicks_of(rows, ("impression",)))
     twin = Twin(plan, rows, clicks, ("impression",))
-    compare(twin, frame(rows, list(rows[0])), frame(clicks, ["impression", "ms", "dwell"]))
+    compare(twin, frame(rows, list(rows[0])), clicks=frame(clicks, ["impression", "ms", "dwell"]))
 
 
 @FEW
@@ -295,7 +306,7 @@ def test_clicks_by_request_item_and_position(data: st.DataObject) -> None:
     key = ("request", "item", "position")
     clicks = data.draw(clicks_of(rows, key))
     twin = Twin(plan, rows, clicks, key)
-    compare(twin, frame(rows, list(rows[0])), frame(clicks, [*key, "ms", "dwell"]))
+    compare(twin, frame(rows, list(rows[0])), clicks=frame(clicks, [*key, "ms", "dwell"]))
 
 
 @st.composite
@@ -315,3 +326,86 @@ def clicks_of(draw: st.DrawFn, rows: Sequence[Row], key: Sequence[str]) -> list[
     ]
     made += draw(st.lists(st.sampled_from(orphans), max_size=2))
     return made + draw(st.lists(st.sampled_from(made), max_size=4))
+
+
+@FEW
+@given(st.data())
+def test_exposures_and_categories_of_items(data: st.DataObject) -> None:
+    plan = replace(data.draw(plans()), zone="UTC")
+    rows = data.draw(logs("UTC"))
+    start = round(datetime(2024, 3, 9, tzinfo=UTC).timestamp() * 1000)
+    units = list(dict.fromkeys(r["unit"] for r in rows if r["unit"] is not None))
+    stranger = "nobody" if units and isinstance(units[0], str) else 10**6
+    exposures = data.draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "unit": st.sampled_from([*units, *units, stranger, None]),
+                    "ms": st.integers(-6, 66).map(lambda hours: start + hours * 3_600_000),
+                    "variant": st.sampled_from(["a", "b", "a", "b", "other"]),
+                }
+            ),
+            min_size=1,
+            max_size=14,
+        )
+    )
+    categories = data.draw(
+        st.dictionaries(st.integers(0, 9), st.sampled_from(["x", "z"]), min_size=1)
+    )
+    twin = Twin(plan, rows, exposures=exposures, categories=categories)
+    listed = [{"item": item, "category": c} for item, c in categories.items()]
+    compare(
+        twin,
+        frame(rows, list(rows[0])),
+        exposures=frame(exposures, ["unit", "ms", "variant"]),
+        items=frame(listed, ["item", "category"]),
+    )
+
+
+def test_coverage_and_traffic() -> None:
+    """Coverage by counting the sets of units, on a log whose arms differ in size."""
+    random = np.random.default_rng(5)
+    rows = [
+        {
+            **dict.fromkeys(("variant", "request", "position", "category", "click", "dwell")),
+            "unit": unit,
+            "ms": 1_710_000_000_000 + n,
+            "variant": "a" if unit % 4 else "b",
+            "item": int(random.zipf(1.4) % 60),
+            "score": None,
+        }
+        for unit in range(400)
+        for n in range(int(random.integers(1, 6)))
+    ]
+    twin = Twin(Plan(), rows)
+    result = abeval.define(
+        name="twin",
+        unit="unit",
+        control="a",
+        variants={"a": {"weight": 3}, "b": {}},
+        logs={
+            "impressions": {"columns": {"item_id": "item", "ts": "ms"}, "time_unit": "ms"},
+            "items": {"columns": {"item_id": "item"}},
+        },
+        metrics=[{"name": name} for name in ("coverage", "gini", "entropy")],
+    ).analyze(
+        logs={
+            "impressions": frame(rows, ["unit", "item", "variant"]).assign(
+                ms=[r["ms"] for r in rows]
+            ),
+            "items": pd.DataFrame({"item": range(80)}),
+        }
+    )
+    row = result["coverage"]
+    assert (row.units_control, row.units) == (300, 100)
+    assert row.control == pytest.approx(twin.coverage("a", 100, 80), **EXACT)
+    assert row.treatment == pytest.approx(twin.coverage("b", 100, 80), **EXACT)
+    # Of the smaller arm all units are compared, so its values are those of the whole arm.
+    shown = np.zeros(80)
+    for item, by_unit in twin.shown("b").items():
+        shown[item] = sum(by_unit.values())
+    share = np.sort(shown / shown.sum())
+    gini = float(np.abs(share[:, None] - share[None, :]).sum()) / (2 * 80)
+    entropy = -math.fsum(p * math.log(p) for p in share if p > 0)
+    assert result["gini"].treatment == pytest.approx(gini, **EXACT)
+    assert result["entropy"].treatment == pytest.approx(entropy, **EXACT)

@@ -72,7 +72,7 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
         ),
         (
             (row(status="unclear", p_adjusted=0.061, **effect(0.012, 0.011)),),
-            "KEEP RUNNING: ctr could be anywhere from +0.1% to +2.3% (p 0.061 after Holm).",
+            "KEEP RUNNING: ctr could be anywhere from +0.1% to +2.3% (p 0.061 adjusted).",
         ),
         (
             (row(), LATENCY_OPEN),

@@ -146,9 +146,7 @@ class Twin:
             row["click"] = int(bool(given[index]))
             row["dwell"] = (math.fsum(dwells) if dwells else None) if given[index] else 0.0
 
-    def _fate(
-        self, click: Row, kept: Sequence[Row], key: Sequence[str]
-    ) -> tuple[str, int | None]:
+    def _fate(self, click: Row, kept: Sequence[Row], key: Sequence[str]) -> tuple[str, int | None]:
         """Why a click does not count, or the impression it belongs to."""
         if any(click[k] is None for k in key):
             return "null_key", None
@@ -186,9 +184,7 @@ class Twin:
             for row in exposures:
                 if row["unit"] is not None:
                     seen[row["unit"]].append(row)
-        self.clicks = sum(
-            r["click"] for r in kept if r["reason"] is None and r["in_period"]
-        )
+        self.clicks = sum(r["click"] for r in kept if r["reason"] is None and r["in_period"])
         self.candidates = len(seen)
         self.crossovers = sum(len({r["variant"] for r in rows}) > 1 for rows in seen.values())
         self.units: dict[Any, str] = {}
@@ -259,9 +255,7 @@ class Twin:
         """AUC over all pairs of a variant, and its variance clustered by unit."""
         score = self.plan.serves.get(variant, "score")
         own = set(self.members(variant))
-        rows = [
-            r for r in self.rows if r["in_period"] and r["unit"] in own and usable(r[score])
-        ]
+        rows = [r for r in self.rows if r["in_period"] and r["unit"] in own and usable(r[score])]
         positives = [r for r in rows if r["click"]]
         negatives = [r for r in rows if not r["click"]]
         if not positives or not negatives:
@@ -281,11 +275,7 @@ class Twin:
         """Item → unit → impressions."""
         reach: dict[Any, Counter[Any]] = defaultdict(Counter)
         for row in self.rows:
-            if (
-                row["in_period"]
-                and row["item"] is not None
-                and self.units[row["unit"]] == variant
-            ):
+            if row["in_period"] and row["item"] is not None and self.units[row["unit"]] == variant:
                 reach[row["item"]][row["unit"]] += 1
         return reach
 
@@ -361,13 +351,7 @@ def _diversity(rows: Sequence[Row]) -> float | None:
 
 
 def _unit_auc(rows: Sequence[Row], score: str) -> float:
-    won = [
-        _wins(p[score], n[score])
-        for p in rows
-        if p["click"]
-        for n in rows
-        if not n["click"]
-    ]
+    won = [_wins(p[score], n[score]) for p in rows if p["click"] for n in rows if not n["click"]]
     return sum(won) / len(won)
 
 

@@ -44,8 +44,7 @@ class DuckDBEngine:
         else:
             self._connection = _beside(connection)
             ((self._home,),) = self._connection.execute("select current_database()").fetchall()
-            self._attach(":memory:", "")
-            self._run(f"use {quoted(self._attached[0])}")
+            self._run(f"use {quoted(self._attach(':memory:', ''))}")
         self._run("set timezone = 'UTC'")
         self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
 
@@ -182,12 +181,12 @@ class DuckDBEngine:
             "union select database_name, schema_name, view_name from duckdb_views() "
             "where not internal order by all"
         )
-        known = [tuple(map(str, row)) for row in found if row[0] not in self._attached[:1]]
-        parts = tuple(table.split("."))
-        for wanted in ((database, schema, *parts), (database, *parts), parts):
-            if wanted in known:
+        known = {tuple(str(part).lower() for part in row) for row in found}
+        parts = table.split(".")
+        for wanted in ([database, schema, *parts], [database, *parts], parts):
+            if tuple(part.lower() for part in wanted) in known:
                 return [], ".".join(quoted(part) for part in wanted)
-        return [name for place, _, name in known if place == database], None
+        return [str(name) for place, _, name in found if place == database], None
 
     @staticmethod
     def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:

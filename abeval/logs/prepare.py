@@ -89,10 +89,10 @@ def prepare(
     checks.check_positions(metrics, shape, engine)
     try:
         engine.table("unit_day", query("units/unit_day"))
+        step("assignment")
+        _write_units(experiment, shape, engine)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
-    step("assignment")
-    _write_units(experiment, shape, engine)
     return Prepared(
         shape=shape,
         rows_read={name: _count(engine, f"raw_{name}") for name in logs},

@@ -57,7 +57,7 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
     for role, title, hint in ROLES:
         rows = [row for row in result.scorecard if row.role == role]
         if rows:
-            p_header = "p (Holm)" if role == "goal" else "p"
+            p_header = "p (adjusted)" if role == "goal" else "p"
             scale, views_of_rows = _rows(result, rows)
             views.append(RoleView(title, hint, p_header, scale, views_of_rows))
     return tuple(views)
@@ -90,7 +90,7 @@ def _row(
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
         p=fmt.p_value(p),
-        p_exact=f"p {full(row.p_value)}, after Holm {full(row.p_adjusted)}",
+        p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=fmt.words(row.status),
         tone=TONES.get(row.status, "plain"),
         reason=fmt.words(row.reason) if row.reason else "",
