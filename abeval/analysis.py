@@ -8,6 +8,7 @@ from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
 from abeval.result import SCHEMA_VERSION, Result
 from abeval.scorecard import adjustments, compare, scorecard, slice_rows
+from abeval.segments import segment_tests
 from abeval.trust import trust_checks
 from abeval.verdict import decide
 
@@ -47,6 +48,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         accounting=background.accounting(aggregates),
         notes=background.notes(experiment, aggregates),
         adjustments=adjustments(experiment, metrics, aggregates, found),
+        segment_tests=segment_tests(experiment, metrics, aggregates),
     )
 
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from abeval.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.metrics import Metric
-from abeval.result import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
+from abeval.records import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@
 
 from abeval.comparison import MIN_UNITS, Comparison
 from abeval.metrics import Direction, Margin, Metric
-from abeval.result import Status
+from abeval.records import Status
 from abeval.stats import effects
 from abeval.stats.records import Effect
 

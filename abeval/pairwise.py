@@ -12,7 +12,7 @@ from abeval.aggregates import Aggregates
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
-from abeval.result import Check
+from abeval.records import Check
 from abeval.scorecard import compare
 from abeval.stats import multiplicity
 from abeval.trust import trust_checks

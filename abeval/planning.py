@@ -99,8 +99,6 @@ def _plan_of(
     empty = Plan(metric.name, None, None, mde, None, None, days, None)
     try:
         baseline, sd = _spread(experiment, metric, aggregates)
-        if baseline == 0:
-            raise Refusal("control_near_zero", "no relative effect of zero")
         critical = None
         if experiment.inference.looks == "always_valid":
             critical = design.always_valid_critical(experiment.alpha)
@@ -144,6 +142,8 @@ def _spread(experiment: Experiment, metric: Metric, aggregates: Aggregates) -> t
         raise Refusal("too_few_units", "control has no units")
     estimate = means.estimate if metric.kind == "mean" else ratios.estimate
     found = estimate(arms[experiment.control])
+    if found.value == 0:
+        raise Refusal("control_near_zero", "no relative effect of zero")
     sd = design.sd_of(found)
     adjusted = compare(experiment, metric, experiment.treatments[0], aggregates).adjusted
     return found.value, sd if adjusted is None else design.with_cuped(sd, adjusted.variance_removed)

@@ -18,7 +18,7 @@ from abeval.comparison import (
 from abeval.experiment.model import Experiment
 from abeval.judgement import goodness_p_value, status_of
 from abeval.metrics import Metric
-from abeval.result import Adjustment, Row, SliceRow
+from abeval.records import Adjustment, Row, SliceRow
 from abeval.stats import multiplicity
 
 Key = tuple[str, str]

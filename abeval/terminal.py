@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from abeval import format as fmt
-from abeval.result import Check, Decision, LeftOut, Result, Row
+from abeval.records import Check, Decision, LeftOut, Row
+from abeval.result import Result
 from abeval.verdict import effect
 
 WIDTH = 110

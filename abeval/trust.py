@@ -7,7 +7,8 @@ from abeval.aggregates import WHOLE, Aggregates
 from abeval.comparison import Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
-from abeval.result import Check, CheckStatus
+from abeval.records import Check, CheckStatus
+from abeval.segments import segment_srm
 from abeval.stats import srm
 from abeval.stats.records import Refusal
 
@@ -23,6 +24,7 @@ def trust_checks(
     """Every check, in the order of how much it can spoil."""
     return (
         _srm(experiment, aggregates),
+        *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
         *_balance(experiment, metrics, aggregates),
         _missing_days(experiment, aggregates),
@@ -57,6 +59,25 @@ def _srm(experiment: Experiment, aggregates: Aggregates) -> Check:
         "units lost after assignment, redirects, bots, or a filter that acts on one variant"
     )
     return Check("srm", status, found.p_value, SRM_FAIL, message)
+
+
+def _segment_srm(experiment: Experiment, aggregates: Aggregates, name: str) -> Check:
+    """The split of the worst cell, Holm over the cells: where a mismatch comes from."""
+    check = f"srm:{name}"
+    found = segment_srm(experiment, aggregates, name)
+    if found is None:
+        return Check(check, "skipped", None, SRM_FAIL, f"no units by {name}")
+    worst = found.segments[0]
+    if worst.p_adjusted >= SRM_WARN:
+        message = f"units as the weights expect in each of {len(found.segments)} cells of {name}"
+        return Check(check, "pass", worst.p_adjusted, SRM_FAIL, message)
+    message = (
+        f"{name} = {worst.segment!r} does not follow the weights (p = {worst.p_adjusted:.2g} after "
+        f"Holm; without it, all other units together p = {worst.p_value_without:.2g})"
+    )
+    return Check(
+        check, _graded(-worst.p_adjusted, -SRM_WARN, -SRM_FAIL), worst.p_adjusted, SRM_FAIL, message
+    )
 
 
 def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:

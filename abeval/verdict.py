@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from abeval import format as fmt
-from abeval.result import Check, Decision, MetricInfo, Row, Verdict
+from abeval.records import Check, Decision, MetricInfo, Row, Verdict
 
 # Equivalence within a margin implies non-inferiority at that margin.
 HELD = frozenset({"better", "non_inferior", "equivalent"})

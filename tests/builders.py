@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from abeval.result import (
-    SCHEMA_VERSION,
+from abeval.records import (
     Account,
     Check,
     ExperimentInfo,
     LeftOut,
     MetricInfo,
-    Result,
     Row,
     SliceRow,
     VariantInfo,
 )
+from abeval.result import SCHEMA_VERSION, Result
 from abeval.verdict import decide
 
 HOSTILE = "</script><script>window.pwned=1</script>"

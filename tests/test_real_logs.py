@@ -9,11 +9,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 from abeval.assignment import Assignment
-from abeval.result import Account
+from abeval.records import Account
 from abeval.stats import ratios
 from abeval.stats.moments import Moments
 from tests.real_logs import cookie_cats, kuairand, need, open_bandit
-
 
 
 def whole(result, metric):

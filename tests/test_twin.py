@@ -17,8 +17,9 @@ from scipy import stats
 
 import abeval
 from abeval.errors import LogError
-from abeval.result import Result, SliceRow
-from abeval.result import Row as ScoreRow
+from abeval.records import Row as ScoreRow
+from abeval.records import SliceRow
+from abeval.result import Result
 from tests.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
 
 EffectRow = ScoreRow | SliceRow

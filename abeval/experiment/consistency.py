@@ -21,6 +21,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "click",
         "dwell",
         "category",
+        "propensity",
     ),
     "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category"),

@@ -75,13 +75,17 @@ def prepare(
     engine: Engine,
     frames: Mapping[str, object],
     step: Step,
+    extra: Sequence[str] = (),
 ) -> Prepared:
-    """Open the logs and write the canonical views, up to the table `unit_day` and `units`."""
+    """Open the logs and write the canonical views, up to the table `unit_day` and `units`.
+
+    `extra` are columns of the impressions that the views keep, as `own_name` calls them.
+    """
     step("reading the logs")
     logs = open_logs(experiment, engine, frames)
     _check_variant_known(experiment, logs)
     checks.check_opened(experiment, logs)
-    shape = shape_of(experiment, metrics, logs)
+    shape = shape_of(experiment, metrics, logs, extra)
     step("duplicates")
     duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
     _write_views(experiment, shape, engine, step)

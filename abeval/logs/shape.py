@@ -123,8 +123,15 @@ def shape_of(
     experiment: Experiment,
     metrics: Sequence[Metric],
     logs: Mapping[str, LogColumns],
+    extra: Sequence[str] = (),
 ) -> LogShape:
     """Work out what the views hold for these logs and metrics.
+
+    Args:
+        experiment: Its segments and models read columns.
+        metrics: What their terms read.
+        logs: The columns of each log.
+        extra: Columns of the impressions that are wanted beside, under `own_name`.
 
     Raises:
         LogError: A model's score column is missing.
@@ -146,7 +153,7 @@ def shape_of(
     has = shape.needs_met(experiment.unit)
     terms = [t for metric in metrics if metric.needs <= has for t in row_terms(metric)]
     texts = [t.expression for t in terms] + list(experiment.segments.values())
-    own = _own_columns(texts, impressions)
+    own = tuple(dict.fromkeys((*_own_columns(texts, impressions), *extra)))
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
     sums = [component_sql(term, score) for term in terms for score in served]
     known = [component_sql(CLICKED, None)]

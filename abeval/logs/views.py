@@ -43,6 +43,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: lis
         f"{_text(log, 'category')} as own_category",
         f"{_click(log)} as own_click",
         f"{_dwell_ms(log, source)} as own_dwell_ms",
+        f"{_propensity(log)} as propensity",
         *(f"{_score(column)} as score_{i}" for i, column in enumerate(shape.scores, start=1)),
         *(f"{quoted(column)} as {quoted(own_name(column))}" for column in shape.own_columns),
         *click_keys(log, join),
@@ -64,6 +65,7 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     sums = [f"{sql} as {component_name(i)}" for i, sql in enumerate(shape.components)]
     segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
     scores = [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+    own = [quoted(own_name(column)) for column in shape.own_columns]
     return f"""
     with joined as (
       select i.*, {_category(shape)} as category, {_clicked(shape)}
@@ -74,7 +76,7 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     dwelt as (select *, dwell_ms / 1000.0e0 as dwell from clicked)
     select
       unit_id, in_period, day, ts, time_ms, variant, request_id, item_id, position, category,
-      click, dwell_ms, {", ".join([*scores, *segments, *sums])}
+      click, dwell_ms, propensity, {", ".join([*scores, *own, *segments, *sums])}
     from dwelt
     """
 
@@ -167,6 +169,12 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
     factor = 1000 if source.dwell_unit == "s" else 1
     value = f"cast({quoted(log.mapped['dwell'])} as double) * {factor}"
     return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
+
+
+def _propensity(log: LogColumns) -> str:
+    """As logged: what is no probability is refused where it is read, never mended."""
+    column = quoted(log.mapped["propensity"]) if "propensity" in log else "null"
+    return f"cast({column} as double)"
 
 
 def _score(column: str) -> str:

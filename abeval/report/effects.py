@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from abeval import format as fmt
+from abeval.records import MetricInfo, Row, SliceRow
 from abeval.report import glyph
-from abeval.result import MetricInfo, Result, Row, SliceRow
+from abeval.result import Result
 
 ROLES = (
     ("goal", "Goals", "what the experiment is meant to move"),

@@ -13,11 +13,12 @@ import jinja2
 from markupsafe import Markup
 
 from abeval import format as fmt
+from abeval.records import Check, MetricInfo, Row
 from abeval.report import figures
 from abeval.report.effects import anchors
 from abeval.report.scorecard import role_views
 from abeval.report.slices import SliceView, daily_views, segment_views
-from abeval.result import Check, MetricInfo, Result, Row
+from abeval.result import Result
 
 _HERE = Path(__file__).parent
 _SEVERITY = ("fail", "warn", "pass", "skipped")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from abeval import format as fmt
+from abeval.records import MetricInfo, Row
 from abeval.report import glyph
 from abeval.report.effects import (
     ROLES,
@@ -18,7 +19,7 @@ from abeval.report.effects import (
     metric_note,
     row_mark,
 )
-from abeval.result import MetricInfo, Result, Row
+from abeval.result import Result
 
 
 @dataclass(frozen=True)

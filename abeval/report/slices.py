@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from abeval import format as fmt
+from abeval.records import MetricInfo, SliceRow
 from abeval.report import glyph
 from abeval.report.effects import (
     ROLES,
@@ -16,7 +17,7 @@ from abeval.report.effects import (
     metric_note,
     slice_mark,
 )
-from abeval.result import MetricInfo, Result, SliceRow
+from abeval.result import Result
 
 
 @dataclass(frozen=True)

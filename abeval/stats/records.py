@@ -10,6 +10,11 @@ RefusalReason = Literal[
     "zero_denominator",
     "inconsistent",
     "not_applicable",
+    "invalid_propensity",
+    "unsupported_by_logging",
+    "weights_not_one",
+    "too_few_rewards",
+    "model_error_unknown",
 ]
 
 

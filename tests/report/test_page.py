@@ -16,9 +16,10 @@ import pytest
 
 from abeval import format as fmt
 from abeval.errors import AbevalError
+from abeval.records import Check
 from abeval.report import summary_html, write_report
 from abeval.report.page import island, page_html
-from abeval.result import Check, result_from_dict
+from abeval.result import result_from_dict
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
 from tests.report.pages import RESULTS, Element, html, page, parse, result, words

@@ -1,0 +1,260 @@
+"""What each offline metric is. An id carries its definition: `map@10[min]`, `gauc[impressions]`."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from abeval.errors import ExperimentError
+from abeval.experiment.problems import suggestion
+
+Family = Literal["list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond"]
+Cut = Literal["required", "optional", "none"]
+Form = Literal["ratio", "root", "total", "entropy", "information"]
+
+UNCUT = 1_000_000_000
+"""The cut-off of a metric over the whole list."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A metric before its cut-off is chosen.
+
+    Attributes:
+        name: Such as `map`.
+        variant: What stands in brackets, empty where the name says it all.
+        family: The query that its values come from.
+        numerator: Column of what is summed over units.
+        denominator: Column of what it is divided by; empty where requests are counted.
+        form: What is made of the two sums: their ratio, its root, the numerator alone, the ratio
+            over the entropy of the rate of clicks, or one minus that.
+        cut: Whether the id has an `@k`.
+        formula: In words, with R the relevant items of a request.
+        same_for_all: Whether every order of one list has the same value once k covers the list.
+    """
+
+    name: str
+    variant: str
+    family: Family
+    numerator: str
+    denominator: str
+    cut: Cut
+    formula: str
+    same_for_all: bool = False
+    form: Form = "ratio"
+
+
+@dataclass(frozen=True)
+class OfflineMetric:
+    """A definition with its cut-off.
+
+    Attributes:
+        definition: What it is.
+        k: The cut-off; None over the whole list.
+
+    Example:
+        >>> metric = parse_metric("map@10[min]")
+        >>> metric.id, metric.k, metric.definition.formula
+        ('map@10[min]', 10, 'mean over requests of Σ precision at each hit / min(R, k)')
+    """
+
+    definition: Definition
+    k: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The name, the cut-off and the definition."""
+        cut = "" if self.k is None else f"@{self.k}"
+        variant = f"[{self.definition.variant}]" if self.definition.variant else ""
+        return f"{self.definition.name}{cut}{variant}"
+
+    @property
+    def cutoff(self) -> int:
+        """The cut-off as a number."""
+        return UNCUT if self.k is None else self.k
+
+
+def _list(
+    name: str, variant: str, column: str, cut: Cut, formula: str, same: bool = False
+) -> Definition:
+    return Definition(
+        name, variant, "list", column, "", cut, f"mean over requests of {formula}", same
+    )
+
+
+_GAINS: Mapping[str, str] = {"bin": "1 if relevant", "lin": "relevance", "exp": "2^relevance − 1"}
+
+_RANKING = (
+    _list("precision", "", "precision", "required", "hits / k", True),
+    _list("recall", "", "recall", "required", "hits / R", True),
+    _list("recall", "cap", "recall_cap", "required", "hits / min(R, k)", True),
+    _list("f1", "", "f1", "required", "2·hits / (k + R)", True),
+    _list("hit", "", "hit", "required", "1 if there is a hit, else 0", True),
+    _list("map", "R", "map_all", "optional", "Σ precision at each hit / R"),
+    _list("map", "min", "map_min", "required", "Σ precision at each hit / min(R, k)"),
+    _list("map", "hits", "map_hits", "optional", "Σ precision at each hit / hits"),
+    _list("map", "k", "map_k", "required", "Σ precision at each hit / k"),
+    _list("mar", "mean", "mar_mean", "required", "the mean of recall at 1 … k"),
+    _list("mar", "R", "mar_all", "optional", "Σ recall at each hit / R"),
+    _list("mar", "min", "mar_min", "required", "Σ recall at each hit / min(R, k)"),
+    _list("mrr", "", "mrr", "optional", "1 / place of the first hit, 0 without one"),
+    _list("arhr", "", "arhr", "optional", "Σ 1 / place over hits"),
+    _list("cg", "", "cg", "required", "Σ relevance over the first k", True),
+    *(
+        _list("dcg", gain, f"dcg_{gain}", "optional", f"Σ ({text}) / log2(1 + place)")
+        for gain, text in _GAINS.items()
+    ),
+    *(
+        _list("ndcg", gain, f"ndcg_{gain}", "optional", f"DCG ({text}) / DCG of all relevant items")
+        for gain, text in _GAINS.items()
+    ),
+    *(
+        _list(
+            *("ndcg", f"{gain},list", f"ndcg_{gain}_list", "optional"),
+            f"DCG ({text}) / DCG of the list in its best order",
+        )
+        for gain, text in _GAINS.items()
+    ),
+    _list("ndcg", "bin,k", "ndcg_bin_k", "required", "DCG (1 if relevant) / DCG of k relevant"),
+    Definition(
+        *("ndcg", "lin,ties", "tied", "ndcg_lin_ties", "", "optional"),
+        "mean over requests of nDCG averaged over the orders of equal scores, ideal over the list",
+    ),
+    Definition(
+        *("rprec", "", "r_precision", "rprec", "", "none"),
+        "mean over requests of hits in the first R / R",
+    ),
+)
+
+
+def _ratio(
+    family: Family, name: str, variant: str, y: str, x: str, formula: str, form: Form = "ratio"
+) -> Definition:
+    return Definition(name, variant, family, y, x, "none", formula, form=form)
+
+
+_AUC = "pairs of a click and a non-click that the score orders right, ties half"
+_SCORES = (
+    _ratio("auc", "auc", "", "auc", "units", f"share of {_AUC}, over all impressions"),
+    _ratio(
+        *("pairs", "gauc", "impressions", "auc_impressions", "impressions"),
+        "Σ impressions·AUC / Σ impressions over units with both classes",
+    ),
+    _ratio(
+        *("pairs", "gauc", "clicks", "auc_clicks", "clicks"),
+        "Σ clicks·AUC / Σ clicks over units with both classes",
+    ),
+    _ratio(
+        *("pairs", "gauc", "units", "auc_units", "units"),
+        "mean AUC of the units with both classes",
+    ),
+    _ratio("pairs", "gauc", "pairs", "won_pairs", "pairs", f"share of {_AUC}, within units"),
+    _ratio(
+        *("pairs", "gauc", "impressions,half", "auc_impressions_half", "all_impressions"),
+        "Σ impressions·AUC / Σ impressions, AUC ½ for units with one class",
+    ),
+    _ratio(
+        *("pairs", "fcp", "", "concordant", "ordered"),
+        "concordant / (concordant + discordant) pairs within units, equal scores left out",
+    ),
+    _ratio(
+        *("pairs", "fcp", "half", "won_graded", "graded"),
+        "(concordant + ½ tied) / all pairs of unlike relevance within units",
+    ),
+    _ratio("point", "log_loss", "", "log_loss", "rows", "−mean ln p of what happened"),
+    _ratio("point", "log_likelihood", "", "log_likelihood", "", "Σ ln p of what happened", "total"),
+    _ratio(
+        *("point", "ne", "", "log_loss", "rows"),
+        "log loss / entropy of the rate of clicks of the same rows",
+        "entropy",
+    ),
+    _ratio("point", "rig", "", "log_loss", "rows", "1 − normalised entropy", "information"),
+    _ratio("point", "q_ctr", "", "predicted", "clicks", "Σ score / Σ clicks"),
+    _ratio("point", "brier", "", "squared_error", "rows", "mean (score − click)²"),
+    _ratio("point", "mae", "", "absolute_residual", "rows", "mean |score − relevance|"),
+    _ratio("point", "rmse", "", "squared_residual", "rows", "√ mean (score − relevance)²", "root"),
+    _ratio(
+        *("point", "precision", "threshold", "true_positive", "predicted_positive"),
+        "clicks at or above the threshold / impressions at or above it",
+    ),
+    _ratio(
+        *("point", "recall", "threshold", "true_positive", "clicks"),
+        "clicks at or above the threshold / clicks",
+    ),
+    _ratio(
+        *("point", "f1", "threshold", "twice_true_positive", "both_positive"),
+        "2·clicks at or above the threshold / (clicks + impressions at or above it)",
+    ),
+    _ratio("bins", "ece", "mass", "", "", "Σ rows·|mean score − CTR| / rows over equal counts"),
+    _ratio("bins", "ece", "width", "", "", "Σ rows·|mean score − CTR| / rows over equal widths"),
+)
+
+DEFINITIONS: Mapping[tuple[str, str], Definition] = {
+    (d.name, d.variant): d for d in (*_RANKING, *_SCORES)
+}
+"""Every definition by name and variant."""
+
+_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z,]+)\])?$")
+
+
+def parse_metric(text: str) -> OfflineMetric:
+    """The metric of an id.
+
+    Raises:
+        ExperimentError: There is no such metric, or the id leaves its definition open.
+
+    Example:
+        >>> parse_metric("ndcg@10")
+        Traceback (most recent call last):
+        abeval.errors.ExperimentError: 'ndcg@10' does not say which definition
+          hint: one of ndcg@10[bin], ndcg@10[lin], ndcg@10[exp], ndcg@10[bin,list], \
+ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
+    """
+    found = _ID.match(text)
+    name, k, variant = found.groups() if found else (text, None, None)
+    known = dict.fromkeys(d.name for d in DEFINITIONS.values())
+    if name not in known:
+        raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
+    cut = None if k is None else int(k)
+    definition = DEFINITIONS.get((name, variant or ""))
+    if definition is None:
+        raise ExperimentError(_which(text, variant), f"one of {', '.join(_ids(name, cut))}")
+    if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
+        wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
+        raise ExperimentError(f"{text!r}: {name} {wanted}")
+    return OfflineMetric(definition, cut)
+
+
+def _which(text: str, variant: str | None) -> str:
+    if variant is None:
+        return f"{text!r} does not say which definition"
+    return f"{text!r}: there is no definition [{variant}]"
+
+
+def _ids(name: str, k: int | None) -> list[str]:
+    return [OfflineMetric(d, k).id for d in DEFINITIONS.values() if d.name == name]
+
+
+def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
+    """The metrics of some ids, each once."""
+    return tuple(dict.fromkeys(parse_metric(text) for text in texts))
+
+
+def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
+    """Every metric with a stated definition at every cut-off, and those of scores.
+
+    Example:
+        >>> [m.id for m in default_metrics([5])][:4]
+        ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
+    """
+    cut = [d for d in _RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
+    at_k = [OfflineMetric(d, k) for k in ks for d in cut]
+    whole = [OfflineMetric(d) for d in _SCORES if d.variant not in _ON_REQUEST]
+    return (*at_k, *whole)
+
+
+_LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
+"""Definitions that only some library's numbers need."""
+
+_ON_REQUEST = ("threshold",)
+"""Definitions that need something said first."""

@@ -1,0 +1,107 @@
+"""Exact duplicates: on all columns, on a key, kept, unchecked, and found by a cheaper path."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from abeval.errors import AbevalError
+from tests.logs.small import analyze, aside, small_log, values
+
+
+def repeated(log: pd.DataFrame, copies: int = 30) -> pd.DataFrame:
+    again = log.sample(copies, random_state=1, replace=True)
+    return pd.concat([log, again]).sample(frac=1, random_state=2).reset_index(drop=True)
+
+
+def test_duplicates_are_set_aside_by_default() -> None:
+    log = small_log()
+    found = analyze(repeated(log))
+    assert aside(found) == {"used": 240, "duplicate": 30}
+    assert values(found) == values(analyze(log))
+
+
+@pytest.mark.parametrize("choice", ["keep", "unchecked"])
+def test_duplicates_that_stay_count(choice: str) -> None:
+    log = repeated(small_log())
+    found = analyze(log, cleaning={"duplicates": choice})
+    assert aside(found) == {"used": 270}
+    assert values(found)["impressions_per_user"][0] == pytest.approx(
+        log[log.variant == "a"].groupby("user_id").size().mean(), rel=1e-12
+    )
+
+
+def test_rows_that_differ_in_any_column_are_not_duplicates() -> None:
+    log = small_log()
+    other = log.head(20).assign(note=None)
+    found = analyze(pd.concat([log.assign(note=None), other.assign(note="seen twice")]))
+    assert aside(found) == {"used": 260}
+
+
+def test_nulls_are_equal_to_nulls() -> None:
+    log = small_log().astype({"dwell": float})
+    log.loc[:9, ["dwell", "category"]] = None
+    assert aside(analyze(pd.concat([log, log.head(10)]))) == {"used": 240, "duplicate": 10}
+
+
+def test_a_key_decides_where_the_user_names_one() -> None:
+    log = small_log()
+    later = log.head(20).assign(click=1, dwell=99.0)
+    found = analyze(pd.concat([log, later]), cleaning={"duplicate_key": ["request_id", "position"]})
+    assert aside(found) == {"used": 240, "duplicate": 20}
+
+
+def test_of_rows_alike_in_the_key_the_same_stays_on_every_run() -> None:
+    log = pd.concat([small_log(), small_log().assign(click=1)])
+    cleaning = {"duplicate_key": ["request_id", "position"]}
+    first = values(analyze(log, cleaning=cleaning))
+    again = values(analyze(log.sample(frac=1, random_state=3), cleaning=cleaning))
+    assert first == again
+
+
+@pytest.mark.parametrize("name", ["copy", "COPY"])
+def test_a_column_may_be_named_like_the_count_of_copies(name: str) -> None:
+    log = small_log().assign(**{name: 11})
+    found = analyze(pd.concat([log, log]), cleaning={"duplicate_key": ["request_id", "position"]})
+    assert aside(found) == {"used": 240, "duplicate": 240}
+
+
+def test_a_key_of_no_column_is_named() -> None:
+    with pytest.raises(AbevalError, match="'request'"):
+        analyze(small_log(), cleaning={"duplicate_key": ["request"]})
+
+
+GENERAL = {
+    "positions too high for a set of bits": lambda log: log.assign(position=log.position + 60),
+    "a position missing": lambda log: log.assign(position=log.position.where(log.index > 0)),
+    "a request missing": lambda log: log.assign(request_id=log.request_id.where(log.index > 0)),
+    "an impression id": lambda log: log.assign(impression_id=log.index),
+    "no request": lambda log: log.drop(columns="request_id"),
+    "no position": lambda log: log.drop(columns="position"),
+    "only a unit": lambda log: log.drop(columns=["request_id", "item_id", "ts"]),
+}
+
+
+@pytest.mark.parametrize("how", GENERAL)
+def test_every_way_to_find_duplicates_finds_the_same(how: str) -> None:
+    log = small_log()
+    if how == "a request missing":
+        log["request_id"] = log["request_id"].astype("Int64")
+    log = GENERAL[how](log)
+    if how == "a position missing":
+        log["position"] = log["position"].astype("Int64")
+    # Without the columns that tell rows apart, some rows are honestly alike.
+    distinct = log.drop_duplicates()
+    found = analyze(repeated(log))
+    assert aside(found) == {"used": len(distinct), "duplicate": 270 - len(distinct)}
+    assert values(found) == values(analyze(distinct))
+
+
+def test_positions_up_to_62_fit_the_set_of_bits() -> None:
+    log = small_log().assign(position=lambda f: f.position.map({1: 0, 2: 61, 3: 62, 4: 1, 5: 31}))
+    assert aside(analyze(repeated(log))) == {"used": 240, "duplicate": 30}
+
+
+def test_a_position_twice_in_a_request_is_no_duplicate_by_itself() -> None:
+    log = small_log().assign(position=1)
+    assert aside(analyze(repeated(log))) == {"used": 240, "duplicate": 30}

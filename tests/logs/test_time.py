@@ -1,0 +1,167 @@
+"""Days of a time zone, and every way a log may write a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pytest
+
+from tests.logs.small import PERIOD, analyze, aside, small_log, values
+
+METRICS = ["active_days_per_user", "sessions_per_user", "session_length", "ctr"]
+
+
+def milliseconds(log: pd.DataFrame) -> pd.Series:
+    return log["ts"].astype("datetime64[ms]").astype("int64")
+
+
+def timed(log: pd.DataFrame, ts: pd.Series, unit: str | None = None) -> Any:  # noqa: ANN401
+    logs = {"impressions": {"time_unit": unit}} if unit else {}
+    found = analyze(log.assign(ts=ts), metrics=METRICS, period=PERIOD, logs=logs)
+    return values(found), [(r.metric, r.cell, r.control, r.treatment) for r in found.daily]
+
+
+def test_every_way_to_write_a_time_is_the_same_time() -> None:
+    log = small_log()
+    ms = milliseconds(log)
+    expected = timed(log, log["ts"])
+    assert timed(log, ms, "ms") == expected
+    assert timed(log, ms // 1000, "s") == expected
+    assert timed(log, (ms // 1000).astype("int32"), "s") == expected
+    assert timed(log, ms * 1000 + 999, "us") == expected
+    assert timed(log, ms * 1_000_000 + 999_999, "ns") == expected
+    assert timed(log, log["ts"].astype("datetime64[s]")) == expected
+    assert timed(log, log["ts"].astype("datetime64[ns]")) == expected
+    assert timed(log, log["ts"].dt.tz_localize("UTC")) == expected
+    assert timed(log, log["ts"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")) == expected
+
+
+def test_days_of_dates() -> None:
+    log = small_log()
+    found = analyze(log.assign(ts=log.ts.dt.date), metrics=METRICS[:1], period=PERIOD)
+    assert {r.cell for r in found.daily} == {"2024-03-01", "2024-03-02", "2024-03-03"}
+    days = log.assign(day=log.ts.dt.date).groupby(["variant", "user_id"]).day.nunique()
+    assert found["active_days_per_user"].control == pytest.approx(days["a"].mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
+def test_days_are_local_over_a_change_of_clocks(zone: str) -> None:
+    """Europe goes to summer time on 31 March 2024, America on 10 March."""
+    day = {"America/New_York": 10}.get(zone, 31)
+    start = dt.datetime(2024, 3, day, tzinfo=ZoneInfo(zone)) - dt.timedelta(hours=30)
+    moments = [start.astimezone(dt.UTC) + dt.timedelta(minutes=7 * n) for n in range(600)]
+    local = [m.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for m in moments]
+    log = pd.DataFrame(
+        {
+            "user_id": [n % 10 for n in range(600)],
+            "variant": ["a", "b"] * 300,
+            "ts": pd.Series([m.replace(tzinfo=None) for m in moments]).astype("datetime64[ms]"),
+            "click": [int(n % 3 == 0) for n in range(600)],
+        }
+    )
+    first, last = dt.datetime(2024, 3, day), dt.datetime(2024, 3, day) + dt.timedelta(days=1)
+    found = analyze(log, timezone=zone, period={"start": first, "end": last})
+    inside = [first <= moment < last for moment in local]
+    # A day of 23 hours has fewer impressions than one of 24.
+    hours = 24 if zone == "Asia/Kathmandu" else 23
+    assert sum(inside) == pytest.approx(hours * 60 / 7, abs=1)
+    assert aside(found) == {"used": sum(inside), "outside_period": 600 - sum(inside)}
+    whole = analyze(
+        log,
+        timezone=zone,
+        period={"start": first - dt.timedelta(days=2), "end": last + dt.timedelta(days=3)},
+    )
+    per_day = {r.cell: r for r in whole.daily if r.metric == "impressions_per_user"}
+    for cell, row in per_day.items():
+        own = [n for n, moment in enumerate(local) if moment.date().isoformat() == cell]
+        assert row.control * row.units_control == pytest.approx(sum(n % 2 == 0 for n in own))
+        assert row.treatment * row.units == pytest.approx(sum(n % 2 for n in own))
+    assert set(per_day) == {moment.date().isoformat() for moment in local}
+
+
+def test_the_start_is_in_and_the_end_is_not() -> None:
+    log = small_log()
+    bounds = {"start": "2024-03-01T06:00:00", "end": "2024-03-02T18:30:00"}
+    edges = [
+        "2024-03-01 05:59:59.999",
+        "2024-03-01 06:00",
+        "2024-03-02 18:29:59.999",
+        "2024-03-02 18:30",
+    ]
+    moments = log["ts"].astype("datetime64[ms]")
+    moments[:4] = pd.to_datetime(edges).astype("datetime64[ms]")
+    inside = (moments >= pd.Timestamp(bounds["start"])) & (moments < pd.Timestamp(bounds["end"]))
+    assert inside[:4].tolist() == [False, True, True, False]
+    found = analyze(log.assign(ts=moments), period=bounds)
+    assert aside(found) == {"used": inside.sum(), "outside_period": (~inside).sum()}
+
+
+def test_a_time_that_is_missing() -> None:
+    log = small_log()
+    log["ts"] = log["ts"].where(log.index % 3 != 0)
+    assert aside(analyze(log, period=PERIOD)) == {"used": 160, "null_time": 80}
+    found = analyze(log, metrics=[*METRICS, "impressions_per_user"])
+    assert aside(found) == {"used": 240}
+    days = log.assign(day=log.ts.dt.date).groupby(["variant", "user_id"]).day.nunique()
+    assert found["active_days_per_user"].control == pytest.approx(days["a"].mean(), rel=1e-12)
+    known = analyze(log.dropna(subset="ts"), metrics=METRICS[1:3])
+    assert values(found)["sessions_per_user"] == values(known)["sessions_per_user"]
+    assert values(found)["session_length"] == values(known)["session_length"]
+
+
+def visits(*minutes: float) -> pd.DataFrame:
+    """One unit a variant, seen at these minutes of a day."""
+    base = pd.Timestamp("2024-03-01 23:00")
+    rows = [
+        {"user_id": u, "variant": "ab"[u], "ts": base + pd.Timedelta(minutes=m), "click": 0}
+        for u in (0, 1)
+        for m in minutes
+    ]
+    return pd.DataFrame(rows).astype({"ts": "datetime64[ms]"})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "sessions", "length"),
+    [
+        ((0,), 1, 0),
+        ((0, 30), 1, 30),
+        ((0, 30.001), 2, 0),
+        ((0, 29, 58, 87, 116), 1, 116),
+        ((5, 40, 45, 90), 3, 5 / 3),
+        ((-1400, -1380, 50, 70), 2, 20),
+    ],
+)
+def test_sessions(minutes: tuple[float, ...], sessions: int, length: float) -> None:
+    found = analyze(visits(*minutes), metrics=["sessions_per_user", "session_length"])
+    assert found["sessions_per_user"].control == sessions
+    assert found["session_length"].control == pytest.approx(length * 60, rel=1e-12)
+
+
+def test_the_gap_is_settable() -> None:
+    found = analyze(visits(0, 10, 21), sessions={"gap_minutes": 10}, metrics=["sessions_per_user"])
+    assert found["sessions_per_user"].control == 2
+
+
+def test_a_session_over_midnight_is_of_the_day_it_began_on() -> None:
+    metrics = ["sessions_per_user", "session_length", "impressions_per_user"]
+    found = analyze(visits(40, 59, 65, 80, 300, 310), metrics=metrics, period=PERIOD)
+    cells = {(r.metric, r.cell): r.control for r in found.daily}
+    assert cells["sessions_per_user", "2024-03-01"] == 1
+    assert cells["sessions_per_user", "2024-03-02"] == 1
+    assert cells["session_length", "2024-03-01"] == 40 * 60
+    assert cells["session_length", "2024-03-02"] == 10 * 60
+
+
+def test_days_divide_by_the_units_that_were_active() -> None:
+    """A unit whose impressions name no request has zero page views, and is still there."""
+    log = small_log().astype({"request_id": "Int64"})
+    log.loc[log.user_id == 0, "request_id"] = None
+    found = analyze(log, metrics=["page_views_per_user", "impressions_per_user"], period=PERIOD)
+    units = {(r.metric, r.cell): (r.units_control, r.units) for r in found.daily}
+    for day in ("2024-03-01", "2024-03-02", "2024-03-03"):
+        own = log[log.ts.dt.date.astype(str) == day].groupby("variant").user_id.nunique()
+        assert units["page_views_per_user", day] == (own["a"], own["b"])
+        assert units["impressions_per_user", day] == (own["a"], own["b"])
