@@ -41,6 +41,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name == "stats":
+        return import_module("abeval.stats")
     if name in _HOME:
         # Importing everything at once would make `abeval --help` slow.
         return getattr(import_module(f"abeval.{_HOME[name]}"), name)

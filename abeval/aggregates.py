@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement
 
 import pandas as pd
 
 from abeval.stats.moments import Moments
+
+Row = Mapping[str, object]
 
 VARIABLES = ("y", "x", "y0", "x0", "z")
 """Numerator, denominator, both before the experiment, and whether a unit is new since."""
@@ -70,8 +73,7 @@ class Aggregates:
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
         """The cells of a slice of a metric, in order."""
-        rows = self._rows(metric, slice_name)
-        return sorted(rows["cell"].unique().tolist())
+        return sorted(self._slices.get((metric, slice_name), {}))
 
     def of(
         self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]
@@ -84,25 +86,30 @@ class Aggregates:
             cell: The cell of the slice, empty for the whole.
             scales: What one counted unit of y and of x is worth.
         """
-        rows = self._rows(metric, slice_name)
-        named = [
-            {str(name): value for name, value in row.items()}
-            for row in rows[rows["cell"] == cell].to_dict("records")
-        ]
-        return {str(row["variant"]): _moments(row, scales) for row in named}
+        variants = self._slices.get((metric, slice_name), {}).get(cell, {})
+        return {variant: _moments(row, scales) for variant, row in variants.items()}
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""
-        rows = self._rows(metric, slice_name)
-        found = zip(rows["cell"], rows["variant"], rows["y"], strict=True)
-        return [(cell, variant, int(y)) for cell, variant, y in found]
+        cells = self._slices.get((metric, slice_name), {})
+        return [
+            (cell, variant, int(str(row["y"])))
+            for cell, variants in cells.items()
+            for variant, row in variants.items()
+        ]
 
-    def _rows(self, metric: str, slice_name: str) -> pd.DataFrame:
-        moments = self.moments
-        return moments[(moments["metric"] == metric) & (moments["slice"] == slice_name)]
+    @cached_property
+    def _slices(self) -> dict[tuple[str, str], dict[str, dict[str, Row]]]:
+        """(metric, slice) → cell → variant → row: looked up hundreds of times, built once."""
+        found: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}
+        for values in self.moments.itertuples(index=False, name=None):
+            row = dict(zip(MOMENT_COLUMNS, values, strict=True))
+            cells = found.setdefault((str(row["metric"]), str(row["slice"])), {})
+            cells.setdefault(str(row["cell"]), {})[str(row["variant"])] = row
+        return found
 
 
-def _moments(row: Mapping[str, object], scales: tuple[float, float]) -> Moments:
+def _moments(row: Row, scales: tuple[float, float]) -> Moments:
     products = {frozenset(pair): int(str(row["_".join(pair)])) for pair in PRODUCTS}
     return Moments.from_sums(
         int(str(row["units"])),

@@ -40,7 +40,9 @@ def log_of(people):
     parts = []
     for day, column in (("2026-01-01", "before"), ("2026-01-08", "during")):
         rows = people.loc[people.index.repeat(people[column])]
-        parts.append(rows.assign(ts=pd.Timestamp(day), variant=rows.variant)[["user_id", "variant", "ts"]])
+        parts.append(
+            rows.assign(ts=pd.Timestamp(day), variant=rows.variant)[["user_id", "variant", "ts"]]
+        )
     frame = pd.concat(parts, ignore_index=True)
     return frame.assign(click=(frame.index % 3 == 0).astype(int))
 

@@ -350,6 +350,8 @@ def test_exposures_and_categories_of_items(data: st.DataObject) -> None:
             max_size=14,
         )
     )
+    # A column of nulls alone has no type.
+    exposures.append({"unit": stranger, "ms": start, "variant": "a"})
     categories = data.draw(
         st.dictionaries(st.integers(0, 9), st.sampled_from(["x", "z"]), min_size=1)
     )

@@ -1,1 +1,30 @@
-"""Statistics."""
+"""The statistics: pure functions of numbers, to be used with or without the rest of abeval.
+
+Effects: `means`, `ratios`, `proportions`, `contingency`, `scores`, `quantiles`, `ranks`, `effects`;
+relative effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers:
+`outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`,
+`catalogue`. Many tests: `multiplicity`. Planning: `design`, `design_proportions`, `duration`,
+`retrodesign`. Conclusions: `decisions`. Segments: `heterogeneity`, `simpson`. Days: `stability`.
+Traffic: `srm`, `crossover`, `dilution`, `interleaving`. All of it stands on `moments` and `records`.
+
+Modules are imported as they are named, so that none pays for the others:
+
+Example:
+    >>> from abeval import stats
+    >>> control = stats.moments.Moments.of([1, 2, 3, 4])
+    >>> effect = stats.means.welch(control, stats.moments.Moments.of([2, 4, 3, 5]))
+    >>> effect.difference, round(effect.p_value, 3)
+    (1.0, 0.315)
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+__all__ = sorted(module.name for module in iter_modules(__path__))
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return import_module(f"abeval.stats.{name}")
+    raise AttributeError(f"module 'abeval.stats' has no attribute {name!r}")

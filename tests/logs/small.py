@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import abeval
 from abeval.result import Result
@@ -37,7 +38,7 @@ def small_log(rows: int = 240, units: int = 24, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def analyze(impressions: object = None, **entries: Any) -> Result:
+def analyze(impressions: object = None, **entries: Any) -> Result:  # noqa: ANN401 (as a file has)
     """An experiment of `a` and `b`; `clicks`, `items`, `exposures` may be frames."""
     frames = {
         name: entries.pop(name) for name in ("clicks", "items", "exposures") if name in entries
@@ -63,6 +64,14 @@ def analyze(impressions: object = None, **entries: Any) -> Result:
 def values(result: Result) -> dict[str, tuple[float | None, float | None]]:
     """Control and treatment of every metric."""
     return {row.metric: (row.control, row.treatment) for row in result.scorecard}
+
+
+def close(found: Result, expected: Result) -> bool:
+    """Whether two results have the same values, to the rounding of sums in another order."""
+    ours, theirs = values(found), values(expected)
+    return ours.keys() == theirs.keys() and all(
+        ours[name] == pytest.approx(theirs[name], rel=1e-12, abs=1e-9) for name in ours
+    )
 
 
 def aside(result: Result, log: str = "impressions") -> dict[str, int]:

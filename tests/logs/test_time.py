@@ -92,7 +92,7 @@ def test_the_start_is_in_and_the_end_is_not() -> None:
         "2024-03-02 18:30",
     ]
     moments = log["ts"].astype("datetime64[ms]")
-    moments[:4] = pd.to_datetime(edges).astype("datetime64[ms]")
+    moments[:4] = pd.to_datetime(edges, format="ISO8601").astype("datetime64[ms]")
     inside = (moments >= pd.Timestamp(bounds["start"])) & (moments < pd.Timestamp(bounds["end"]))
     assert inside[:4].tolist() == [False, True, True, False]
     found = analyze(log.assign(ts=moments), period=bounds)

@@ -1,0 +1,161 @@
+"""Every file of `queries/`: one SELECT, portable, that reads what its header names and runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import takewhile
+
+import duckdb
+import pandas as pd
+import pytest
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from abeval.builtin import builtin_metrics
+from abeval.collect import collect
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.errors import QueryError
+from abeval.experiment.load import parse_experiment
+from abeval.metrics import chosen_metrics
+from abeval.queries import query, query_names
+from abeval.sql import quoted
+from tests.logs.small import PERIOD, small_log
+
+Types = Mapping[str, str]
+
+
+ANALYSIS = [
+    name for name in query_names() if name.split("/")[0] in ("catalogue", "log", "metric", "units")
+]
+"""The queries of an analysis; those of other folders have relations of their own."""
+
+
+class Recorder(DuckDBEngine):
+    """An engine that remembers the columns of every relation that was ever made on it."""
+
+    def __init__(self, relations: dict[str, Types]) -> None:
+        super().__init__()
+        self.relations = relations
+
+    def view(self, name: str, sql: str) -> None:
+        super().view(name, sql)
+        self.relations[name] = self.columns(name)
+
+    def table(self, name: str, sql: str) -> None:
+        super().table(name, sql)
+        self.relations[name] = self.columns(name)
+
+
+@pytest.fixture(scope="module")
+def relations() -> dict[str, Types]:
+    """Columns and types of every relation that queries read, from analyses that use them all."""
+    log = small_log()
+    shown = log.drop(columns=["click", "dwell"])
+    frames: dict[str, object] = {
+        "impressions": pd.concat([shown, shown.head(3)]),
+        "clicks": log[log.click == 1][["request_id", "item_id", "position", "ts", "dwell"]],
+        "items": pd.DataFrame({"item_id": range(12), "category": "x"}),
+        "exposures": pd.DataFrame({"user_id": range(24), "ts": log.ts.min(), "variant": "a"}),
+    }
+    metrics = [{"name": m} for m in builtin_metrics(_experiment({}))]
+    metrics.append({"name": "capped", "value": "position", "cap": 0.99})
+    found: dict[str, Types] = {}
+    for cleaning in ({}, {"duplicate_key": ["request_id", "position"]}):
+        entries = {
+            "logs": {name: {} for name in frames},
+            "cleaning": cleaning,
+            "segments": {"kind": "category"},
+            "metrics": metrics,
+            "period": PERIOD,
+        }
+        experiment = _experiment(entries)
+        chosen = chosen_metrics(experiment, builtin_metrics(experiment))
+        engine = Recorder(found)
+        collect(experiment, chosen, engine, frames, lambda _: None)
+        engine.close()
+    return found
+
+
+def _experiment(entries: dict) -> object:
+    base = {
+        "name": "queries",
+        "unit": "user_id",
+        "control": "a",
+        "variants": {"a": {}, "b": {}},
+        "logs": {"impressions": {}},
+    }
+    return parse_experiment({**base, **entries})
+
+
+def header(name: str) -> dict[str, str]:
+    """The comment at the top: what follows `grain:` and `reads:`, brackets to their end."""
+    comment = "\n".join(
+        line.removeprefix("-- ")
+        for line in takewhile(lambda line: line.startswith("--"), query(name).splitlines())
+    )
+    reads = re.search(r"^reads: ((?:[^()\n]|\([^()]*\))*)", comment, re.MULTILINE)
+    return {"grain": comment.splitlines()[0], "reads": reads[1] if reads else ""}
+
+
+def named_relations(name: str) -> set[str]:
+    reads = re.sub(r"\([^()]*\)", "", header(name)["reads"])
+    return {part.strip() for part in reads.split(",")}
+
+
+def parsed(name: str) -> exp.Expression:
+    trees = sqlglot.parse(query(name), dialect="duckdb")
+    assert len(trees) == 1
+    return trees[0]
+
+
+def read_relations(tree: exp.Expression) -> set[str]:
+    own = {cte.alias for cte in tree.find_all(exp.CTE)}
+    return {table.name for table in tree.find_all(exp.Table)} - own
+
+
+def test_there_are_queries() -> None:
+    assert len(query_names()) > 30
+    with pytest.raises(QueryError, match="no query is called"):
+        query("units/nothing")
+
+
+@pytest.mark.parametrize("name", query_names())
+class TestQuery:
+    def test_is_one_select(self, name: str) -> None:
+        tree = parsed(name)
+        assert isinstance(tree, exp.Query)
+        starred = [select for select in tree.find_all(exp.Select) if select.is_star]
+        assert not starred or "columns(" in query(name)
+
+    def test_has_no_gap_to_fill(self, name: str) -> None:
+        tree = parsed(name)
+        assert not list(tree.find_all(exp.Placeholder, exp.Parameter))
+        assert not re.search(r"\{|\}|%s|\$\d", query(name))
+
+    def test_is_written_in_lower_case(self, name: str) -> None:
+        tokens = sqlglot.tokenize(query(name), dialect="duckdb")
+        words = [
+            query(name)[t.start : t.end + 1] for t in tokens if t.token_type != TokenType.STRING
+        ]
+        assert [word for word in words if word != word.lower()] == []
+
+    def test_says_its_grain_and_what_it_reads(self, name: str) -> None:
+        assert query(name).startswith("-- grain: one row")
+        assert named_relations(name) == read_relations(parsed(name))
+
+
+@pytest.mark.parametrize("name", ANALYSIS)
+def test_runs_as_it_stands(name: str, relations: Mapping[str, Types]) -> None:
+    """On nothing but empty tables of the relations that its header names."""
+    with duckdb.connect() as connection:
+        for relation in sorted(named_relations(name)):
+            columns = ", ".join(f"{quoted(c)} {t}" for c, t in relations[relation].items())
+            connection.execute(f"create table {quoted(relation)} ({columns})")
+        given = [row[0] for row in connection.execute(f"describe {query(name)}").fetchall()]
+        rows = connection.execute(query(name)).fetchall()
+    assert len(set(given)) == len(given)
+    assert [column for column in given if not re.fullmatch(r"\w+", column)] == []
+    # A summary of nothing is one row of nothing.
+    assert rows == [] or (len(rows) == 1 and not any(rows[0]))
