@@ -1,6 +1,7 @@
 """The Python API: load an experiment, analyse it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
     import duckdb
 
     from abeval.aggregates import Aggregates
+    from abeval.engines.duckdb import DuckDBEngine
     from abeval.engines.protocol import Engine
     from abeval.metrics import Metric
+    from abeval.offline.off_policy_result import OffPolicyResult
+    from abeval.offline.result import ReplayResult
     from abeval.pairwise import Pairwise
     from abeval.planning import Plans
     from abeval.result import Result
+    from abeval.time.aa import AAResult
+    from abeval.time.result import TimeResult
 
 Step = Callable[[str], None]
 
@@ -135,6 +141,163 @@ class LoadedExperiment:
         chosen = self._only(list(metrics) if metrics else None)
         aggregates = self._aggregate(chosen, logs, connection, step)
         return plan(self.experiment, chosen, aggregates, mde, days, power)
+
+    def aa(
+        self,
+        *,
+        runs: int = 10_000,
+        seed: int = 0,
+        metrics: Sequence[str] | None = None,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        step: Step | None = None,
+    ) -> "AAResult":
+        """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+
+        Args:
+            runs: Replays.
+            seed: Of the re-splits.
+            metrics: Some of the metrics; without, all of the scorecard.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or `runs` is less than 1.
+        """
+        from abeval.time.aa import aa
+
+        if runs < 1:
+            raise ExperimentError(f"{runs} replays", "ask for at least 1, 10,000 are a good number")
+        chosen = self._chosen(metrics)
+        with self._engine(connection) as engine:
+            return aa(self.experiment, chosen, engine, logs or {}, step or _silent, runs, seed)
+
+    def over_time(
+        self,
+        *,
+        metrics: Sequence[str] | None = None,
+        widths: Sequence[int] = (3, 7),
+        looks: Sequence[int] | None = None,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        step: Step | None = None,
+    ) -> "TimeResult":
+        """Effects by window, whether they are stable, and what looking every day would have said.
+
+        Args:
+            metrics: Some of the metrics; without, all of the scorecard.
+            widths: Days of the rolling windows.
+            looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or a number makes no sense.
+            LogError: The log has no time.
+        """
+        from abeval.time.analysis import over_time
+
+        if any(days < 1 for days in (*widths, *(looks or ()))):
+            raise ExperimentError("widths and looks count days from 1")
+        chosen = self._chosen(metrics)
+        with self._engine(connection) as engine:
+            given, told = logs or {}, step or _silent
+            return over_time(self.experiment, chosen, engine, given, told, widths, looks or ())
+
+    def off_policy(
+        self,
+        source: str,
+        *,
+        to: str | None = None,
+        probability: str | None = None,
+        policy: object | None = None,
+        clip: Sequence[float] = (10.0,),
+        switch: Sequence[float] = (10.0,),
+        shrink: Sequence[float] = (100.0,),
+        min_ess: float = 100.0,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        step: Step | None = None,
+    ) -> "OffPolicyResult":
+        """What a policy would have had on the traffic of a variant that logs its propensities.
+
+        The policy is given as one of `to`, `probability` and `policy`.
+
+        Args:
+            source: The variant whose log is used.
+            to: A variant: how often it shows each item at each position.
+            probability: A column of the impressions: the policy's probability of the logged item.
+            policy: A frame, or a file, of `item_id`, `probability` and maybe `position`.
+            clip: Caps of clipped IPS.
+            switch: Thresholds of SwitchDR.
+            shrink: λ of DRos.
+            min_ess: Effective sample size below which nothing is estimated.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: A variant is unknown, or not one policy is given.
+            LogError: The log has no propensity, or the table is no policy.
+        """
+        from abeval.offline.off_policy import off_policy
+        from abeval.offline.off_policy_estimates import OffPolicyOptions
+        from abeval.offline.off_policy_log import PolicyChoice
+
+        choice = PolicyChoice(to, probability, policy)
+        options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
+        with self._engine(connection) as engine:
+            given, told = logs or {}, step or _silent
+            return off_policy(self.experiment, engine, given, told, source, choice, options)
+
+    def replay(
+        self,
+        *,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        step: Step | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> "ReplayResult":
+        """Score every model offline, on this experiment's log, and compare them in pairs.
+
+        Args:
+            logs: As for `analyze`; also `scores`.
+            connection: As for `analyze`.
+            step: As for `analyze`.
+            **options: `k`, `metrics`, `compat`, `relevance`, `ties`, `no_relevant`, `threshold`,
+                `kept_negatives` and `blend`, as `abeval.offline.replay.ReplayOptions` has them.
+
+        Raises:
+            ExperimentError: An unknown metric, preset or model.
+            LogError: The logs do not have what a replay needs.
+        """
+        from abeval.offline.replay import ReplayOptions, replay
+
+        with self._engine(connection) as engine:
+            return replay(
+                self.experiment, engine, logs or {}, step or _silent, ReplayOptions(**options)
+            )
+
+    def _chosen(self, names: Sequence[str] | None) -> "Sequence[Metric]":
+        """The named metrics; without names, all of the scorecard."""
+        from abeval.builtin import builtin_metrics
+        from abeval.metrics import chosen_metrics
+
+        if names:
+            return self._only(list(names))
+        return chosen_metrics(self.experiment, builtin_metrics(self.experiment))
+
+    @contextmanager
+    def _engine(self, connection: "duckdb.DuckDBPyConnection | None") -> "Iterator[DuckDBEngine]":
+        from abeval.engines.duckdb import DuckDBEngine
+
+        engine = DuckDBEngine(self.experiment.engine, self.experiment.folder, connection)
+        try:
+            yield engine
+        finally:
+            engine.close()
 
     def _only(self, names: list[str] | None) -> "list[Metric]":
         """The named metrics; without names, goals and guardrails."""

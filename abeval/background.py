@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import pandas as pd
+
 from abeval.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.metrics import Metric
@@ -62,8 +64,12 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 def partial_days(experiment: Experiment, aggregates: Aggregates) -> frozenset[str]:
     """Days of which the log, or the period, covers only a part, by more than an hour."""
+    return partial_days_of(experiment, aggregates.days)
+
+
+def partial_days_of(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
+    """As `partial_days`, from the rows of `units/days`."""
     zone = ZoneInfo(experiment.timezone)
-    days = aggregates.days
     partial: set[str] = set()
     for day, first, last in zip(days["day"], days["first_ms"], days["last_ms"], strict=True):
         start = datetime.fromisoformat(day).replace(tzinfo=zone)

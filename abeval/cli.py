@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.cli_off_policy import register as register_off_policy
+from abeval.cli_replay import register as register_replay
 from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
@@ -286,6 +288,12 @@ def sql(
     from abeval.queries import query, query_names
 
     typer.echo("\n".join(query_names()) if name is None else query(name), nl=name is None)
+
+
+register_off_policy(app)
+register_replay(app)
+
+import abeval.cli_time  # noqa: E402, F401 (its commands join `app`)
 
 
 def main() -> None:

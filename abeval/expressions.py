@@ -42,6 +42,7 @@ _TYPES = frozenset(
         exp.DataType.Type.BOOLEAN,
         exp.DataType.Type.DATE,
         exp.DataType.Type.TIMESTAMP,
+        exp.DataType.Type.TIMESTAMPNTZ,
     }
 )
 _MAY = (

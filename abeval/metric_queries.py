@@ -14,7 +14,7 @@ from abeval.sql import literal, quoted
 
 Row = tuple[Cell, ...]
 
-_DAILY: tuple[Source, ...] = (
+DAILY: tuple[Source, ...] = (
     "unit_day",
     "page_views",
     "served_ranking",
@@ -62,12 +62,10 @@ class MetricQueries:
 
     def of_source(self, source: Source, metrics: Sequence[Metric]) -> SourceSums:
         """Sums of every metric whose per-unit values come from one query."""
-        if source != "unit_day":
-            self.engine.table(source, query(f"units/{source}"))
-        self.engine.view("source_day", f"select * from {source}")
+        self.load(source)
         self.engine.table("source_unit", query("units/unit_total"))
         rows = [row for metric in metrics for row in self._of_units(metric)]
-        if source in _DAILY and self.experiment.period is not None and self.shape.has_time:
+        if source in DAILY and self.experiment.period is not None and self.shape.has_time:
             self.engine.table("placed_day", query("units/placed_day"))
             rows += [row for metric in metrics for row in self._of_days(metric)]
         caps = {metric.name: self._caps(metric) for metric in metrics if metric.cap is not None}
@@ -76,8 +74,20 @@ class MetricQueries:
                 rows += self._of_capped(metric, caps[metric.name])
         return SourceSums(rows, caps)
 
+    def load(self, source: Source) -> None:
+        """Run the query of a source, and show it as `source_day`."""
+        if source != "unit_day":
+            self.engine.table(source, query(f"units/{source}"))
+        self.engine.view("source_day", f"select * from {source}")
+
+    def judged_terms(self, metric: Metric) -> Terms:
+        """The terms over `source_unit` that the scorecard is about: capped where it caps."""
+        if metric.cap is None:
+            return self.terms(metric)
+        return self._capped_terms(metric, self._caps(metric))
+
     def _of_units(self, metric: Metric) -> list[Row]:
-        terms = self._terms(metric)
+        terms = self.terms(metric)
         rows = self._sums(metric, WHOLE, "''", terms)
         for name in self.shape.segments:
             rows += self._sums(metric, SEGMENT + name, quoted(f"s_{name}"), terms[:2])
@@ -86,25 +96,27 @@ class MetricQueries:
         return rows
 
     def _of_days(self, metric: Metric) -> list[Row]:
-        terms = self._both(metric, "c_")
+        terms = self.both(metric, "c_")
         return self._sums(metric, DAY, "cast(day as varchar)", terms, "placed_day")
 
     def _caps(self, metric: Metric) -> tuple[int, int | None]:
         """Caps over the units of all variants together, in counted units."""
-        self._view("''", self._terms(metric))
+        self._view("''", self.terms(metric))
         self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
         ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
 
     def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> list[Row]:
-        terms, (y_cap, x_cap) = self._terms(metric), caps
-        capped = terms._replace(
+        return self._sums(metric, CAPPED, "''", self._capped_terms(metric, caps))
+
+    def _capped_terms(self, metric: Metric, caps: tuple[int, int | None]) -> Terms:
+        terms, (y_cap, x_cap) = self.terms(metric), caps
+        return terms._replace(
             y=f"least({terms.y}, {y_cap})",
             y0=f"least({terms.y0}, {y_cap})",
             x=terms.x if x_cap is None else f"least({terms.x}, {x_cap})",
             x0=terms.x0 if x_cap is None else f"least({terms.x0}, {x_cap})",
         )
-        return self._sums(metric, CAPPED, "''", capped)
 
     def _sums(
         self,
@@ -124,10 +136,11 @@ class MetricQueries:
             "metric", f"select {cell} as cell, variant, {terms.listed} from {relation}"
         )
 
-    def _terms(self, metric: Metric) -> Terms:
-        return Terms(*self._both(metric, "t_"), *self._both(metric, "p_"), is_new="is_new")
+    def terms(self, metric: Metric) -> Terms:
+        """The terms of a metric over `source_unit`."""
+        return Terms(*self.both(metric, "t_"), *self.both(metric, "p_"), is_new="is_new")
 
-    def _both(self, metric: Metric, prefix: str) -> tuple[str, str]:
+    def both(self, metric: Metric, prefix: str) -> tuple[str, str]:
         """Numerator and denominator; a metric without a denominator is per unit."""
         value = "0" if metric.value is None else self._column(metric.value, prefix)
         return value, "1" if metric.per is None else self._column(metric.per, prefix)

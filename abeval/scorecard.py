@@ -114,7 +114,7 @@ def _row(
         role=metric.role,
         direction=metric.direction.label,
         variant=variant,
-        **_numbers(found)._asdict(),
+        **numbers_of(found)._asdict(),
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
         status=status if trusted else "untrusted",
@@ -122,7 +122,7 @@ def _row(
     )
 
 
-class _Numbers(NamedTuple):
+class Numbers(NamedTuple):
     """The fields that every row of effects has."""
 
     units_control: int
@@ -138,10 +138,11 @@ class _Numbers(NamedTuple):
     p_value: float | None
 
 
-def _numbers(found: Comparison) -> _Numbers:
+def numbers_of(found: Comparison) -> Numbers:
+    """The numbers of a comparison, None where it has none."""
     effect, lift = found.effect, found.lift
     bounded = lift is not None and lift.bounded
-    return _Numbers(
+    return Numbers(
         units_control=found.units_control,
         units=found.units,
         control=found.control,
@@ -185,7 +186,7 @@ def _slice_row(
         slice=name.removeprefix(SEGMENT),
         cell=cell,
         partial=name == DAY and cell in partial_days(experiment, aggregates),
-        **_numbers(found)._asdict(),
+        **numbers_of(found)._asdict(),
         reason=found.reason,
     )
 

@@ -1,9 +1,11 @@
 """DuckDB, embedded: the default engine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 import pandas as pd
@@ -15,6 +17,7 @@ from abeval.experiment.model import EngineOptions, LogSource
 from abeval.experiment.problems import suggestion
 from abeval.sql import literal, quoted
 
+_Answer = TypeVar("_Answer")
 _RUNS = count(1)
 """Numbers what is attached, so that two runs on one connection do not meet."""
 
@@ -89,12 +92,12 @@ class DuckDBEngine:
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
         with _asking():
-            return self._connection.execute(sql).fetchall()
+            return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def frame(self, sql: str) -> pd.DataFrame:
         """Run a query and fetch its rows as a frame."""
         with _asking():
-            return self._connection.execute(sql).df()
+            return self._wait(lambda: self._connection.execute(sql).df())
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: milliseconds since 1970 of a UTC timestamp expression."""
@@ -122,7 +125,17 @@ class DuckDBEngine:
 
     def _run(self, sql: str) -> None:
         # DuckDB may leave the work, and its errors, to whoever fetches the result.
-        self._connection.execute(sql).fetchall()
+        self._wait(lambda: self._connection.execute(sql).fetchall())
+
+    def _wait(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Ask in another thread: in this one DuckDB may not hear Ctrl-C before it is done."""
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(ask)
+            try:
+                return answer.result()
+            except KeyboardInterrupt:
+                self._connection.interrupt()
+                raise
 
     def _read(self, name: str, kind: str, files: Sequence[str]) -> None:
         """Parquet is read where it lies; text is parsed once."""
@@ -256,22 +269,10 @@ def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C, which DuckDB hands on as an error of its own."""
-    try:
-        yield
-    except (RuntimeError, duckdb.InterruptException) as error:
-        if "interrupted" in str(error).lower():
-            raise KeyboardInterrupt from error
-        raise
-
-
-@contextmanager
 def _asking() -> Iterator[None]:
     """Whatever goes wrong here is a fault of a query, or of the machine."""
     try:
-        with _stoppable():
-            yield
+        yield
     except duckdb.OutOfMemoryException as error:
         raise QueryError(f"DuckDB ran out of memory: {_message(error)}", _MEMORY) from error
     except duckdb.Error as error:
@@ -282,8 +283,7 @@ def _asking() -> Iterator[None]:
 def _reading(what: str, hint: str) -> Iterator[None]:
     """Whatever goes wrong here is a fault of a log."""
     try:
-        with _stoppable():
-            yield
+        yield
     except duckdb.OutOfMemoryException as error:
         raise QueryError(f"{what}: {_message(error)}", _MEMORY) from error
     except (duckdb.Error, RuntimeError, ValueError, TypeError) as error:

@@ -26,6 +26,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category"),
     "exposures": ("unit_id", "ts", "variant"),
+    "scores": ("model", "request_id", "item_id", "score", "rank"),
 }
 """The names that abeval gives the columns of each log."""
 
@@ -87,6 +88,7 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         ("clicks", logs.clicks),
         ("items", logs.items),
         ("exposures", logs.exposures),
+        ("scores", logs.scores),
     ):
         if log is not None:
             yield from _log(name, log)

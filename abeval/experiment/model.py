@@ -83,6 +83,12 @@ def _moment(value: date | datetime) -> datetime:
     return datetime(value.year, value.month, value.day)
 
 
+class Event(Period):
+    """Something that happened during the experiment: a promotion, a holiday, an outage."""
+
+    name: Name
+
+
 class Variant(Section):
     """One arm: its share of units, and the model that ranks for it."""
 
@@ -144,6 +150,10 @@ class ExposureLog(LogSource):
     """One row a unit that entered the experiment."""
 
 
+class ScoreLog(LogSource):
+    """One row a model, request and item: the model's score or rank of it, for replays."""
+
+
 class Logs(Section):
     """The logs of the experiment."""
 
@@ -151,6 +161,7 @@ class Logs(Section):
     clicks: ClickLog | None = None
     items: ItemLog | None = None
     exposures: ExposureLog | None = None
+    scores: ScoreLog | None = None
 
 
 class Cleaning(Section):
@@ -242,6 +253,7 @@ class Experiment(Section):
     clicks: Clicks = Clicks()
     segments: Mapping[Word, str] = Field(default_factory=dict)
     metrics: list[MetricChoice] = Field(default_factory=list)
+    events: list[Event] = Field(default_factory=list)
     inference: Inference = Inference()
     engine: EngineOptions = EngineOptions()
     folder: Annotated[Path, Field(exclude=True)] = Path()

@@ -119,7 +119,7 @@ def _should(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return PATTERNS.get(str(context.get("pattern")), "has characters that it may not have")
-    if kind in ("model_type", "mapping_type"):
+    if kind in ("model_type", "mapping_type", "dict_type"):
         return "should be a table" + _table_shape(detail)
     if kind.startswith(("date_", "datetime_")):
         return "should be a date or a local time, such as 2026-09-14 or 2026-09-14T12:00:00"

@@ -100,9 +100,11 @@ def _way_out(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str
             return f"the log's variants are {names}; give [variants] these names"
         case "not_exposed":
             return "no unit of the exposures is in the impressions: are ids written alike in both?"
+        case "crossover":
+            return 'cleaning.crossover = "first" keeps units that were seen in two variants'
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
-        return "see docs/reasons.md"
+        return "check logs.impressions.path and the mapping of its columns"
     return f"column {shape.impressions.mapped[named]!r} of the impressions has no usable value"
 
 

@@ -134,7 +134,7 @@ def shape_of(
         extra: Columns of the impressions that are wanted beside, under `own_name`.
 
     Raises:
-        LogError: A model's score column is missing.
+        LogError: A model's score column, or an extra one, is missing.
         ExperimentError: An expression reads a column that the log does not have.
     """
     impressions = logs["impressions"]
@@ -153,7 +153,7 @@ def shape_of(
     has = shape.needs_met(experiment.unit)
     terms = [t for metric in metrics if metric.needs <= has for t in row_terms(metric)]
     texts = [t.expression for t in terms] + list(experiment.segments.values())
-    own = tuple(dict.fromkeys((*_own_columns(texts, impressions), *extra)))
+    own = _with_extra(_own_columns(texts, impressions), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
     sums = [component_sql(term, score) for term in terms for score in served]
     known = [component_sql(CLICKED, None)]
@@ -164,6 +164,20 @@ def shape_of(
         segments={name: _segment_sql(text) for name, text in experiment.segments.items()},
         own_columns=own,
     )
+
+
+def _with_extra(
+    own: tuple[str, ...], extra: Sequence[str], impressions: LogColumns
+) -> tuple[str, ...]:
+    """Own columns and wanted ones, each once, whatever the case of their letters."""
+    by_lower = {column.lower(): column for column in impressions.types}
+    for column in extra:
+        if column.lower() not in by_lower:
+            hint = near_miss(column, impressions.types)
+            what = f"the impressions have no column {column!r}{hint}"
+            raise LogError(what, f"the log has: {', '.join(impressions.types)}")
+    wanted = {column.lower(): by_lower[column.lower()] for column in extra}
+    return (*own, *(c for lower, c in wanted.items() if lower not in {o.lower() for o in own}))
 
 
 def served_scores(

@@ -8,7 +8,7 @@ from typing import Literal
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggestion
 
-Family = Literal["list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond"]
+Family = Literal["list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
 Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information"]
 
@@ -94,7 +94,7 @@ _RANKING = (
     _list("map", "min", "map_min", "required", "Σ precision at each hit / min(R, k)"),
     _list("map", "hits", "map_hits", "optional", "Σ precision at each hit / hits"),
     _list("map", "k", "map_k", "required", "Σ precision at each hit / k"),
-    _list("mar", "mean", "mar_mean", "required", "the mean of recall at 1 … k"),
+    _list("mar", "mean", "mar_mean", "required", "Σ recall at each of the first k places of the list / k"),
     _list("mar", "R", "mar_all", "optional", "Σ recall at each hit / R"),
     _list("mar", "min", "mar_min", "required", "Σ recall at each hit / min(R, k)"),
     _list("mrr", "", "mrr", "optional", "1 / place of the first hit, 0 without one"),
@@ -189,12 +189,44 @@ _SCORES = (
     _ratio("bins", "ece", "width", "", "", "Σ rows·|mean score − CTR| / rows over equal widths"),
 )
 
+
+
+def _beyond(name: str, variant: str, column: str, formula: str) -> Definition:
+    below = "categorised_lists" if column == "ild" else "lists"
+    return Definition(
+        name, variant, "beyond", column, below, "required", f"mean over lists of {formula}"
+    )
+
+
+def _catalogue(name: str, variant: str, column: str, formula: str) -> Definition:
+    return Definition(name, variant, "catalogue", column, "", "required", formula)
+
+
+_BEYOND = (
+    _beyond(
+        *("novelty", "self_information", "self_information"),
+        "the mean of −log2(an item's share of earlier choices)",
+    ),
+    _beyond("novelty", "miuf", "miuf", "the mean of −log2(share of earlier units that chose it)"),
+    _beyond("popularity", "", "popularity", "the mean number of earlier choices"),
+    _beyond(
+        *("serendipity", "", "serendipity"),
+        "the mean over relevant items of how much higher they stand than by popularity / catalogue",
+    ),
+    _beyond("ild", "category", "ild", "the share of pairs of items of unlike category"),
+    _catalogue("coverage", "", "coverage", "items in a list / items of the catalogue"),
+    _catalogue("gini", "catalogue", "gini", "Gini of lists per item, over the whole catalogue"),
+    _catalogue("gini", "listed", "gini_listed", "Gini of lists per item, over items in a list"),
+    _catalogue("entropy", "", "entropy", "entropy of lists per item, in bits"),
+    _catalogue("personalisation", "", "personalisation", "1 − mean cosine of two lists"),
+)
+
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
-    (d.name, d.variant): d for d in (*_RANKING, *_SCORES)
+    (d.name, d.variant): d for d in (*_RANKING, *_SCORES, *_BEYOND)
 }
 """Every definition by name and variant."""
 
-_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z,]+)\])?$")
+_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
 
 
 def parse_metric(text: str) -> OfflineMetric:
@@ -250,7 +282,8 @@ def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
     cut = [d for d in _RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
     at_k = [OfflineMetric(d, k) for k in ks for d in cut]
     whole = [OfflineMetric(d) for d in _SCORES if d.variant not in _ON_REQUEST]
-    return (*at_k, *whole)
+    lists = [OfflineMetric(d, k) for k in ks for d in _BEYOND]
+    return (*at_k, *whole, *lists)
 
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")

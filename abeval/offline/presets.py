@@ -20,7 +20,8 @@ class Policy:
     Attributes:
         ties: Which of two equal scores stands higher: the larger item id (`item`; as text, `text`),
             or the one listed first (`position`).
-        no_relevant: Requests without a relevant item are left out, or count as zero or one.
+        no_relevant: Requests without a relevant item are left out, or count as zero; under `one`,
+            nDCG and MAP of them are one, and the other metrics zero.
         missing: Requests that the model has no score for are left out, or count as zero.
         missing_in_ndcg: The same for nDCG, which one library treats otherwise.
     """

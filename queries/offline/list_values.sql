@@ -1,5 +1,6 @@
 -- grain: one row per request with a relevant item, and cut-off: the value of every ranking metric
--- reads: hits, cutoffs (k, full_ideal: the ideal of k relevant items)
+-- reads: hits, requests (request_id, listed), cutoffs (k, full_ideal: the ideal of k relevant items)
+-- the mean of recall at 1 … k stops where the list does, as its published numbers do
 with cut as (
   select
     h.request_id, min(h.unit_id) as unit_id, c.k, min(c.full_ideal) as full_ideal,
@@ -8,7 +9,7 @@ with cut as (
     cast(min(h.place) as double) as first_place,
     cast(sum(case when h.place <= c.k then h.precision_here else 0 end) as double) as precisions,
     cast(sum(case when h.place <= c.k then h.hit else 0 end) as double) as recalls,
-    cast(sum(case when h.place <= c.k then c.k - h.place + 1 else 0 end) as double) as steps,
+    cast(sum(case when h.place <= c.k then least(c.k, r.listed) - h.place + 1 else 0 end) as double) as steps,
     cast(sum(case when h.place <= c.k then h.reciprocal else 0 end) as double) as reciprocals,
     cast(sum(case when h.place <= c.k then h.gain else 0 end) as double) as gain,
     cast(sum(case when h.place <= c.k then h.dcg_bin else 0 end) as double) as dcg_bin,
@@ -21,6 +22,7 @@ with cut as (
     cast(sum(case when h.list_ideal <= c.k then h.list_lin else 0 end) as double) as list_lin,
     cast(sum(case when h.list_ideal <= c.k then h.list_exp else 0 end) as double) as list_exp
   from hits h
+  join requests r on h.request_id = r.request_id
   cross join cutoffs c
   group by h.request_id, c.k
 )

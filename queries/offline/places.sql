@@ -1,12 +1,12 @@
 -- grain: one row per request and relevant item: its place by score, null where it has no score
--- reads: candidates (request_id, unit_id, score, tie, grade)
+-- reads: model_items (request_id, unit_id, score, tie, grade)
 with ranked as (
   select
     request_id, unit_id, grade, score is not null as is_listed,
     row_number() over (
       partition by request_id order by score desc nulls last, tie desc nulls last
     ) as place
-  from candidates
+  from model_items
 )
 select request_id, unit_id, grade, case when is_listed then place end as place
 from ranked

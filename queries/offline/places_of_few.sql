@@ -1,15 +1,15 @@
 -- grain: one row per request and relevant item: its place by score, null where it has no score
--- reads: candidates (request_id, unit_id, item_id, score, tie, grade)
+-- reads: model_items (request_id, unit_id, item_id, score, tie, grade)
 -- the same as places, by counting what stands above each relevant item: faster where few items are
 -- relevant, for the others need no order; (request_id, item_id) must be unique
 with relevant as (
-  select request_id, unit_id, item_id, score, tie, grade from candidates where grade > 0
+  select request_id, unit_id, item_id, score, tie, grade from model_items where grade > 0
 )
 select
   r.request_id, min(r.unit_id) as unit_id, min(r.grade) as grade,
   case when min(r.score) is not null then 1 + count(o.score) end as place
 from relevant r
-left join candidates o
+left join model_items o
   on r.request_id = o.request_id
   and (o.score > r.score or (o.score = r.score and o.tie > r.tie))
 group by r.request_id, r.item_id

@@ -1,12 +1,12 @@
 -- grain: one row per request with a relevant item, and cut-off: nDCG averaged over every order of
 -- items with equal scores, ideal over the list (McSherry and Najork 2008; sklearn's ndcg_score)
--- reads: candidates (request_id, unit_id, score, grade), hits, cutoffs (k), discounts (place, total:
+-- reads: model_items (request_id, unit_id, score, grade), hits, cutoffs (k), discounts (place, total:
 -- the sum of 1 / log2(1 + i) over i up to place)
 with tied as (
   select
     request_id, min(unit_id) as unit_id, score, count(*) as n,
     sum(coalesce(grade, 0.0e0)) / nullif(cast(count(*) as double), 0) as linear
-  from candidates
+  from model_items
   where score is not null
   group by request_id, score
 ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,8 @@ from abeval.experiment.model import EngineOptions, LogSource
 
 LOG = """
 select
-  i as impression_id, i // 10 as user_id, case when i // 10 % 2 = 0 then 'a' else 'b' end as variant,
+  i as impression_id, i // 10 as user_id,
+  case when i // 10 % 2 = 0 then 'a' else 'b' end as variant,
   cast(hash(i) % 5 = 0 as int) as click
 from range(1000) t(i)
 """
@@ -75,8 +78,16 @@ def state(con: duckdb.DuckDBPyConnection) -> list[object]:
 
 @pytest.mark.parametrize(
     "table",
-    ["impressions", "IMPRESSIONS", "served", "main.impressions", "memory.main.impressions"]
-    + ["logs.units", "seen", "registered"],
+    [
+        "impressions",
+        "IMPRESSIONS",
+        "served",
+        "main.impressions",
+        "memory.main.impressions",
+        "logs.units",
+        "seen",
+        "registered",
+    ],
 )
 def test_the_callers_tables_keep_their_names_and_contents(
     table: str, caller: duckdb.DuckDBPyConnection
@@ -101,7 +112,9 @@ def test_two_runs_on_one_connection_do_not_meet(caller: duckdb.DuckDBPyConnectio
 
 def test_the_connection_is_left_clean_after_an_error(caller: duckdb.DuckDBPyConnection) -> None:
     before = state(caller)
-    with pytest.raises(LogError, match=r"there is no table 'impresions'; did you mean `impressions`"):
+    with pytest.raises(
+        LogError, match=r"there is no table 'impresions'; did you mean `impressions`"
+    ):
         experiment("impresions").analyze(connection=caller)
     assert state(caller) == before
 
@@ -123,9 +136,7 @@ def test_a_database_file_that_the_caller_has_open_is_read_there(tmp_path: Path) 
         assert con.execute("select count(*) from log").fetchall() == [(1000,)]
 
 
-def test_databases_of_one_name_in_two_folders_are_two(
-    engine: DuckDBEngine, tmp_path: Path
-) -> None:
+def test_databases_of_one_name_in_two_folders_are_two(engine: DuckDBEngine, tmp_path: Path) -> None:
     for n in (1, 2):
         (tmp_path / str(n)).mkdir()
         with duckdb.connect(tmp_path / str(n) / "log.duckdb") as con:
@@ -179,8 +190,11 @@ def test_errors_come_without_listings(engine: DuckDBEngine, sql: str, says: str)
 
 
 def test_an_error_that_shows_only_while_reading_is_one_too(engine: DuckDBEngine) -> None:
-    engine.view("v", "select cast(case when i < 900000 then '1' else 'x' end as int) as n "
-                "from range(1000000) t(i)")
+    engine.view(
+        "v",
+        "select cast(case when i < 900000 then '1' else 'x' end as int) as n "
+        "from range(1000000) t(i)",
+    )
     for ask in (engine.rows, engine.frame):
         with pytest.raises(QueryError, match="Could not convert string 'x'"):
             ask("select * from v")
@@ -219,7 +233,7 @@ def test_partitions_become_columns_and_files_may_differ_in_columns(
 
 @pytest.mark.parametrize("frame", [[1, 2], {"a": [1]}, "impressions", None])
 def test_what_is_no_frame_is_refused(engine: DuckDBEngine, frame: object) -> None:
-    with pytest.raises(LogError, match="items: .* is not a frame"):
+    with pytest.raises(LogError, match=r"items: .* is not a frame"):
         engine.add_frame("raw_items", frame)
 
 
@@ -235,26 +249,32 @@ def test_frames_of_unknown_logs_are_refused(caller: duckdb.DuckDBPyConnection) -
         )
 
 
-SLOW = "select count(distinct md5(cast(a.i as varchar) || b.i)) from range(100000) a(i), range(100000) b(i)"
-INTERRUPTED = f"""
-import os, signal, threading
+INTERRUPTED = """
+import signal
 from abeval.engines.duckdb import DuckDBEngine
 # A test run in the background hands its children a SIGINT that is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-engine = DuckDBEngine()
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+engine, slow = DuckDBEngine(), "select sum(hash(i) % 7) as n from range(100000000000) t(i)"
+print("ready", flush=True)
 try:
-    engine.METHOD("{SLOW}")
+    engine.CALL
 except KeyboardInterrupt:
     print("stopped", engine.rows("select 1"))
     engine.close()
 """
 
 
-@pytest.mark.parametrize("call", ["rows", "frame", "table"])
+@pytest.mark.parametrize("call", ["rows(slow)", "frame(slow)", "table('t', slow)"])
 def test_ctrl_c_stops_a_query_as_it_stops_python(call: str) -> None:
-    code = INTERRUPTED.replace('METHOD("', 'table("t", "' if call == "table" else f'{call}("')
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (done.stdout, done.stderr) == ("stopped [(1,)]\n", "")
+    command = [sys.executable, "-c", INTERRUPTED.replace("CALL", call)]
+    with subprocess.Popen(  # noqa: S603 (our own command)
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        run.send_signal(signal.SIGINT)
+        try:
+            assert run.communicate(timeout=20) == ("stopped [(1,)]\n", "")
+        finally:
+            run.kill()

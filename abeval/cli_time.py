@@ -1,0 +1,69 @@
+"""The commands about time: A/A replays and windows."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from abeval.cli import ExperimentFile, JsonFile, app
+
+
+@app.command()
+def aa(
+    experiment: ExperimentFile,
+    runs: Annotated[int, typer.Option(help="Replays.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the re-splits.")] = 0,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?"""
+    from abeval.api import load
+    from abeval.files import write_text
+    from abeval.progress import steps
+
+    loaded = load(experiment)
+    with steps() as step:
+        found = loaded.aa(runs=runs, seed=seed, metrics=metric, step=step)
+    if json_file is not None:
+        write_text(json_file, found.to_json())
+    typer.echo(found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    for name in found.off():
+        typer.echo(f"{name}: rejects {found[name].rejection_rate:.2%} of A/A tests", err=True)
+    _refused(found.refused)
+
+
+@app.command()
+def windows(
+    experiment: ExperimentFile,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
+    ] = None,
+    width: Annotated[
+        list[int] | None, typer.Option(help="Days of rolling windows; again for more. 3 and 7.")
+    ] = None,
+    look: Annotated[
+        list[int] | None, typer.Option(help="Day of a planned look; again for more.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Effects by window: stable or not, novelty, and what daily looks would have declared."""
+    from abeval.api import load
+    from abeval.files import write_text
+    from abeval.progress import steps
+
+    loaded = load(experiment)
+    with steps() as step:
+        found = loaded.over_time(metrics=metric, widths=width or (3, 7), looks=look, step=step)
+    if json_file is not None:
+        write_text(json_file, found.to_json())
+    typer.echo(found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    for note in found.notes:
+        typer.echo(note, err=True)
+    _refused(found.refused)
+
+
+def _refused(refused: Mapping[str, str]) -> None:
+    for name, why in refused.items():
+        typer.echo(f"{name} is not shown: {why}", err=True)

@@ -1,0 +1,259 @@
+"""The sums of a replay → its result: every model on every traffic, and models in pairs."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from abeval.offline.beyond import needs_history, of_catalogue
+from abeval.offline.definitions import OfflineMetric
+from abeval.offline.inference import Columns, Found, columns_of, compare, estimate
+from abeval.offline.presets import Policy
+from abeval.offline.result import (
+    POOLED,
+    REPLAY_SCHEMA_VERSION,
+    CalibrationBin,
+    ModelCoverage,
+    PairRow,
+    ReplayResult,
+    ReplayRow,
+)
+from abeval.offline.run import ModelSums, Sums
+from abeval.offline.scores import calibration_error
+from abeval.offline.units import UnitValues
+
+Masks = dict[str, NDArray[np.bool_]]
+
+_OF_PROBABILITIES = frozenset(
+    {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
+)
+"""Metrics that mean nothing of scores outside [0, 1]."""
+
+_LEFT_OUT_PAIRS = ("single_class_units", "single_class_impressions", "single_class_clicks")
+
+
+class Judge:
+    """Makes the rows of a result.
+
+    Args:
+        sums: What the queries brought back.
+        metrics: In the order of the result.
+        policy: Which requests count.
+        alpha: Level of the intervals.
+        same_lists: Whether all models order the same items of a request.
+    """
+
+    def __init__(
+        self,
+        sums: Sums,
+        metrics: Sequence[OfflineMetric],
+        policy: Policy,
+        alpha: float,
+        same_lists: bool,
+    ) -> None:
+        self._sums = sums
+        self._metrics = metrics
+        self._policy = policy
+        self._alpha = alpha
+        self._same_lists = same_lists
+        self._masks = _masks(sums.traffic)
+
+    def rows(self) -> Iterator[ReplayRow]:
+        """Every model, traffic and metric."""
+        for model in self._sums.coverage["model"]:
+            for traffic, mask in self._masks.items():
+                for metric in self._metrics:
+                    yield self._row(str(model), traffic, metric, mask)
+
+    def pairs(self, control: str | None) -> Iterator[PairRow]:
+        """The control model against each other; one without scores is not compared."""
+        models = list(self._sums.models)
+        if control not in models and models:
+            control = models[0]
+        for first, second in ((str(control), model) for model in models if model != control):
+            for traffic, mask in self._masks.items():
+                for metric in self._metrics:
+                    yield self._pair(first, second, traffic, metric, mask)
+
+    def _row(
+        self, model: str, traffic: str, metric: OfflineMetric, mask: NDArray[np.bool_]
+    ) -> ReplayRow:
+        sums = self._sums.models.get(model)
+        found, counted = Found(None, reason="no_scores"), 0.0
+        left_out: tuple[tuple[str, int], ...] = ()
+        if sums is not None:
+            found, counted = self._found(sums, metric, traffic, mask)
+            left_out = _left_out(metric, sums.values, mask, self._policy)
+        return ReplayRow(
+            *(model, traffic, metric.id, found.value, found.low, found.high, int(mask.sum())),
+            *(counted, left_out, found.reason),
+        )
+
+    def _found(
+        self, sums: ModelSums, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    ) -> tuple[Found, float]:
+        reason = self._refused(metric, sums)
+        if reason is not None:
+            return Found(None, reason=reason), 0.0
+        if metric.definition.family == "bins":
+            return _binned(metric, sums.curve, traffic)
+        if metric.definition.family == "catalogue":
+            return self._of_catalogue(sums, metric, traffic, mask)
+        columns = self._columns(sums, metric, traffic)
+        return estimate(columns, mask, self._alpha), float(columns.below[mask].sum())
+
+    def _pair(
+        self,
+        first: str,
+        second: str,
+        traffic: str,
+        metric: OfflineMetric,
+        mask: NDArray[np.bool_],
+    ) -> PairRow:
+        both = [self._sums.models[name] for name in (first, second)]
+        values = [self._found(sums, metric, traffic, mask)[0] for sums in both]
+        reasons = [found.reason for found in sorted(values, key=lambda f: f.value is not None)]
+        reason = reasons[0] or reasons[1]
+        head = (first, second, traffic, metric.id, values[0].value, values[1].value)
+        units = int(mask.sum())
+        if reason is not None:
+            return PairRow(*head, _difference(values), None, None, None, units, reason)
+        effect = compare(*(self._columns(s, metric, traffic) for s in both), mask, self._alpha)
+        if isinstance(effect, str):
+            return PairRow(*head, _difference(values), None, None, None, units, effect)
+        found = (effect.difference, effect.low, effect.high, effect.p_value)
+        return PairRow(*head, *found, units, None)
+
+    def _of_catalogue(
+        self, sums: ModelSums, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    ) -> tuple[Found, float]:
+        """A value of all lists of a traffic; models are comparable on one traffic, not across."""
+        if traffic == POOLED:
+            return Found(None, reason="not_pooled"), 0.0
+        listed = sums.listed
+        items = listed[(listed["traffic"] == traffic) & (listed["k"] == metric.cutoff)]
+        lists = int(sums.values["listed"][mask].sum())
+        size = self._sums.catalogue
+        value = of_catalogue(metric.definition.numerator, items, size, lists)
+        return Found(value, reason="no_interval" if value is not None else "no_lists"), float(lists)
+
+    def _columns(self, sums: ModelSums, metric: OfflineMetric, traffic: str) -> Columns:
+        by = "pooled" if traffic == POOLED else "traffic"
+        return columns_of(metric, sums.values, self._policy, by)
+
+    def _refused(self, metric: OfflineMetric, sums: ModelSums) -> str | None:
+        definition = metric.definition
+        if definition.same_for_all and self._same_lists and metric.cutoff >= self._sums.longest > 0:
+            return "k_covers_list"
+        if definition.name in _OF_PROBABILITIES and not sums.probabilities:
+            return "not_probabilities"
+        if needs_history(metric) and not self._sums.has_history:
+            return "no_history"
+        if definition.family == "point" and "point_rows" not in sums.values.columns:
+            return "scores_too_large"
+        return None
+
+
+def _difference(values: Sequence[Found]) -> float | None:
+    before, after = values[0].value, values[1].value
+    return None if before is None or after is None else after - before
+
+
+def _masks(traffic: NDArray[np.str_]) -> Masks:
+    """The units of each traffic, and of all where there are several."""
+    names = sorted(set(traffic.tolist()))
+    every = {POOLED: np.ones(len(traffic), dtype=np.bool_)} if len(names) > 1 else {}
+    return {name: traffic == name for name in names} | every
+
+
+def _binned(metric: OfflineMetric, curve: pd.DataFrame, traffic: str) -> tuple[Found, float]:
+    """A calibration error; an interval for it is not offered, for it is biased in small bins."""
+    kind = metric.definition.variant
+    rows = curve[curve["kind"] == kind]
+    rows = rows if traffic == POOLED else rows[rows["traffic"] == traffic]
+    if traffic == POOLED:
+        return Found(None, reason="not_pooled"), 0.0
+    if rows.empty:
+        return Found(None, reason="no_scores"), 0.0
+    return Found(calibration_error(rows), reason="no_interval"), float(rows["rows"].sum())
+
+
+def _left_out(
+    metric: OfflineMetric, values: UnitValues, mask: NDArray[np.bool_], policy: Policy
+) -> tuple[tuple[str, int], ...]:
+    """What the definition does not count, counted."""
+
+    def total(name: str) -> int:
+        return int(values[name][mask].sum())
+
+    match metric.definition.family:
+        case "list" | "r_precision" | "tied":
+            missing = total("requests") - total("listed")
+            none = total("listed") - total("listed_relevant")
+            counts = [("requests_without_relevant", none if policy.no_relevant == "drop" else 0)]
+            dropped = policy.missing_for(metric.definition.name) == "drop"
+            counts.append(("requests_without_scores", missing if dropped else 0))
+        case "pairs" if metric.definition.name == "gauc" and "half" not in metric.id:
+            used = (total("single_class_units"), total("all_impressions") - total("impressions"))
+            clicks = total("all_clicks") - total("gauc_clicks")
+            counts = list(zip(_LEFT_OUT_PAIRS, (*used, clicks), strict=True))
+        case _:
+            counts = []
+    return tuple((what, count) for what, count in counts if count)
+
+
+def result_of(
+    sums: Sums,
+    metrics: Sequence[OfflineMetric],
+    policy: Policy,
+    *,
+    alpha: float,
+    same_lists: bool,
+    control: str | None,
+    accounting: Sequence[tuple[str, int]],
+    notes: Sequence[str] = (),
+) -> ReplayResult:
+    """The result of a replay.
+
+    Args:
+        sums: What the queries brought back.
+        metrics: In the order of the result.
+        policy: Which requests count.
+        alpha: Level of the intervals.
+        same_lists: Whether all models order the same items of a request.
+        control: The model that the others are compared with.
+        accounting: What was set aside or merged before the models were replayed.
+        notes: What a reader must know.
+    """
+    judge = Judge(sums, metrics, policy, alpha, same_lists)
+    coverage = [ModelCoverage(str(m), *map(int, row)) for m, *row in sums.coverage.to_numpy()]
+    return ReplayResult(
+        schema_version=REPLAY_SCHEMA_VERSION,
+        definitions=tuple((m.id, m.definition.formula) for m in metrics),
+        policy=_policy(policy),
+        rows=tuple(judge.rows()),
+        pairs=tuple(judge.pairs(control)),
+        coverage=tuple(coverage),
+        accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
+        calibration=tuple(_bins(sums)),
+        notes=tuple(notes),
+    )
+
+
+def _policy(policy: Policy) -> tuple[tuple[str, str], ...]:
+    named = [("ties", policy.ties), ("no_relevant", policy.no_relevant)]
+    named.append(("missing", policy.missing))
+    if policy.missing_in_ndcg:
+        named.append(("missing_in_ndcg", policy.missing_in_ndcg))
+    return tuple((name, str(value)) for name, value in named)
+
+
+def _bins(sums: Sums) -> Iterator[CalibrationBin]:
+    for model, found in sums.models.items():
+        for row in found.curve.to_dict("records"):
+            rows = int(row["rows"])
+            yield CalibrationBin(
+                *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),
+                *(int(row["clicks"]), float(row["predicted"]) / rows),
+            )

@@ -1,0 +1,259 @@
+"""From an experiment's logs to the arrays that off-policy estimators take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import Engine
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.problems import suggestion
+from abeval.logs.mapping import LogColumns, is_number
+from abeval.logs.prepare import prepare
+from abeval.logs.shape import own_name
+from abeval.queries import query
+from abeval.sql import literal, quoted
+from abeval.stats.off_policy_fit import Policy
+from abeval.stats.off_policy_weights import unsupported_share
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """The policy to evaluate: one of three.
+
+    Attributes:
+        to: A variant, whose policy is how often it shows each item at each position.
+        probability: A column of the impressions: the policy's probability of the logged item.
+        table: A file, or a frame, with `item_id`, `probability` and, unless the policy is the
+            same everywhere, `position`.
+    """
+
+    to: str | None = None
+    probability: str | None = None
+    table: object | None = None
+
+    def __post_init__(self) -> None:
+        """Exactly one of them."""
+        given = [x is not None for x in (self.to, self.probability, self.table)]
+        if sum(given) != 1:
+            raise ExperimentError(
+                "say one policy to evaluate: a variant, a probability column, or a table",
+                "to = NAME, probability = COLUMN or policy = FILE",
+            )
+
+    def __str__(self) -> str:
+        if self.to is not None:
+            return f"variant {self.to}"
+        return "table" if self.probability is None else f"column {self.probability}"
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyLog:
+    """The source variant's log, as arrays of one entry an impression, sorted.
+
+    Attributes:
+        reward: Click, 0 or 1.
+        logging: Propensity as logged, NaN where there is none.
+        evaluation: The policy's probability of the logged item.
+        unit: Codes of units.
+        fold: 0 or 1, by the hash of the unit.
+        context: Codes of positions.
+        action: Codes of items.
+        policy: All of the policy, None where only a column tells it.
+        unsupported: Share of it on items never shown at their position.
+        set_aside: Impressions without an item.
+        target: Clicks and impressions per unit of the target variant, None if there is none.
+    """
+
+    reward: Floats
+    logging: Floats
+    evaluation: Floats
+    unit: Codes
+    fold: Codes
+    context: Codes
+    action: Codes
+    policy: Policy | None
+    unsupported: float | None
+    set_aside: int
+    target: pd.DataFrame | None
+
+
+def read_policy_log(
+    experiment: Experiment,
+    engine: Engine,
+    frames: Mapping[str, object],
+    step: Step,
+    source: str,
+    choice: PolicyChoice,
+) -> PolicyLog:
+    """Prepare the logs and the policy, and fetch what the estimators need.
+
+    Args:
+        experiment: Whose logs they are.
+        engine: Where the queries run.
+        frames: Logs given from Python, by name.
+        step: Told the name of each step as it begins.
+        source: The variant whose log is used.
+        choice: The policy.
+
+    Raises:
+        ExperimentError: A variant is unknown.
+        LogError: No propensity, item or probability column, or a table that is no policy.
+    """
+    for name in (source, choice.to):
+        if name is not None and name not in experiment.variants:
+            raise ExperimentError(
+                f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
+            )
+    extra = [] if choice.probability is None else [choice.probability]
+    prepared = prepare(experiment, [], engine, frames, step, extra)
+    _check_columns(prepared.shape.impressions, choice)
+    step("policy")
+    engine.view("policy_rows", _rows_view(prepared.shape.impressions, choice))
+    engine.view("comparison", _comparison_view(source, choice))
+    engine.table("served", query("offline_policy/served"))
+    _write_policy(engine, experiment, choice)
+    for name in ("policy_items", "policy_units"):
+        engine.table(name, query(f"offline_policy/{name}"))
+    return _fetched(engine, source, choice)
+
+
+def _check_columns(log: LogColumns, choice: PolicyChoice) -> None:
+    if "propensity" not in log:
+        raise LogError(
+            "off-policy evaluation needs the probability with which each impression was served, "
+            "and the impressions have no column `propensity`",
+            'map it: columns = { propensity = "..." }; the log has: ' + ", ".join(log.types),
+        )
+    if choice.probability is None and "item_id" not in log:
+        what = "a policy is about items, and the impressions have no column `item_id`"
+        raise LogError(what, 'map it: columns = { item_id = "..." }')
+    column = choice.probability
+    if column is not None and not is_number(log.types[_logged(log, column)]):
+        kind = log.types[_logged(log, column)]
+        raise LogError(f"column {column!r} is {kind}, but a probability is a number")
+
+
+def _logged(log: LogColumns, column: str) -> str:
+    """A column by the name that the log writes it with."""
+    return next(name for name in log.types if name.lower() == column.lower())
+
+
+def _rows_view(log: LogColumns, choice: PolicyChoice) -> str:
+    own = "null"
+    if choice.probability is not None:
+        own = quoted(own_name(_logged(log, choice.probability)))
+    return f"""
+    select unit_id, in_period, variant, position, item_id, click, propensity,
+      cast({own} as double) as evaluation_probability
+    from impressions
+    """
+
+
+def _comparison_view(source: str, choice: PolicyChoice) -> str:
+    target = "cast(null as varchar)" if choice.to is None else literal(choice.to)
+    by_column = "false" if choice.probability is None else "true"
+    return f"select {literal(source)} as source, {target} as target, {by_column} as by_column"
+
+
+def _write_policy(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> None:
+    """The table `policy` of position, item_id, probability; empty where a column tells it."""
+    if choice.table is None:
+        # Without a target variant, nothing of the log is its.
+        engine.table("policy", query("offline_policy/empirical_policy"))
+        return
+    if isinstance(choice.table, str | Path):
+        path = str((experiment.folder / choice.table).resolve())
+        engine.add_log("raw_policy", LogSource(path=path))
+    else:
+        engine.add_frame("raw_policy", choice.table)
+    engine.table("policy", _policy_of_table(engine))
+    _check_table(engine)
+
+
+def _policy_of_table(engine: Engine) -> str:
+    types = engine.columns("raw_policy")
+    missing = [name for name in ("item_id", "probability") if name not in types]
+    if missing:
+        raise LogError(
+            f"the policy table has no column {missing[0]!r}",
+            f"it needs item_id, probability and may have position; it has: {', '.join(types)}",
+        )
+    item = engine.columns("served")["item_id"]
+    chosen = f"try_cast(p.item_id as {item}) as item_id, try_cast(p.probability as double)"
+    if "position" in types:
+        position = "coalesce(try_cast(p.position as bigint), 0) as position"
+        return f"select {position}, {chosen} as probability from raw_policy p"
+    everywhere = "(select distinct position from served)"
+    return f"select s.position, {chosen} as probability from {everywhere} s cross join raw_policy p"
+
+
+def _check_table(engine: Engine) -> None:
+    """An item without an id or a probability, or twice at a position, is a mistake."""
+    ((empty,),) = engine.rows(
+        "select count(*) from policy where item_id is null or probability is null"
+    )
+    if empty:
+        hint = "leave such rows out; ids must be of the kind that the log has"
+        raise LogError(f"{empty} rows of the policy table have no usable item or number", hint)
+    twice = engine.rows(
+        "select position, item_id from policy group by 1, 2 having count(*) > 1 limit 1"
+    )
+    if twice:
+        position, item = twice[0]
+        where = f"item {item!r} stands twice at position {position}"
+        raise LogError(f"the policy table: {where}", "give each item once per position")
+
+
+def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
+    rows = engine.frame(query("offline_policy/logged_rows"))
+    if rows.empty:
+        raise LogError(f"variant {source!r} has no impressions", "check its name and the period")
+    whole = choice.probability is None
+    # Without its item a row cannot be looked up in a policy; a column still tells of it.
+    known = rows["item_no"].notna() if whole else pd.Series(True, index=rows.index)
+    used = rows[known.to_numpy()]
+    if used.empty:
+        raise LogError(f"no impression of variant {source!r} names its item")
+    cells = engine.frame(query("offline_policy/policy_support")) if whole else None
+    context, policy, unsupported = _contexts(used, cells)
+    return PolicyLog(
+        reward=used["click"].to_numpy(dtype=np.float64),
+        logging=used["propensity"].to_numpy(dtype=np.float64, na_value=np.nan),
+        evaluation=used["evaluation"].to_numpy(dtype=np.float64, na_value=np.nan),
+        unit=used["unit_no"].to_numpy(dtype=np.int64),
+        fold=used["fold"].to_numpy(dtype=np.int64),
+        context=context,
+        action=used["item_no"].fillna(0).to_numpy(dtype=np.int64),
+        policy=policy,
+        unsupported=unsupported,
+        set_aside=len(rows) - len(used),
+        target=None if choice.to is None else engine.frame(query("offline_policy/realised")),
+    )
+
+
+def _contexts(
+    used: pd.DataFrame, cells: pd.DataFrame | None
+) -> tuple[Codes, Policy | None, float | None]:
+    """Positions as codes, the policy in these codes, and how much of it has no support."""
+    positions, codes = np.unique(used["position"].to_numpy(dtype=np.int64), return_inverse=True)
+    context = codes.astype(np.int64)
+    if cells is None:
+        return context, None, None
+    # A position that the log never fills is none of its contexts.
+    there = cells[np.isin(cells["position"].to_numpy(dtype=np.int64), positions)]
+    where = np.searchsorted(positions, there["position"].to_numpy(dtype=np.int64))
+    p = there["probability"].to_numpy(dtype=np.float64)
+    policy = Policy(where, there["item_no"].to_numpy(dtype=np.int64), p)
+    if there.empty:
+        return context, policy, 1.0
+    share = np.bincount(context) / context.size
+    return context, policy, unsupported_share(p, there["times"].to_numpy(), share[where])

@@ -1,0 +1,87 @@
+"""The ranking metrics of one model: places, values per request, sums per unit."""
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
+from abeval.engines.protocol import Engine
+from abeval.offline.definitions import Family, OfflineMetric
+from abeval.offline.units import FINE, UnitValues, cut_column, value_columns
+from abeval.queries import query
+
+_PAIRS_A_ROW = 6
+"""Above this many pairs of a relevant item and another of its request per row, sorting is faster."""
+
+
+def add_ranking(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
+    """Add each metric's sums per unit, read from the view `model_items` and the table `requests`."""
+    wanted = [m for m in metrics if m.definition.family in ("list", "r_precision", "tied")]
+    if not wanted:
+        return
+    engine.table("places", query(f"offline/{_places(engine)}"))
+    engine.view("hits", query("offline/hits"))
+    ks = sorted({m.cutoff for m in wanted})
+    engine.view("cutoffs", _cutoffs(ks))
+    engine.view("list_values", query("offline/list_values"))
+    _add(engine, "list_values", _of(wanted, "list"), values)
+    _add(engine, "r_precision", _of(wanted, "r_precision"), values)
+    if tied := _of(wanted, "tied"):
+        engine.table("discounts", _discounts(_longest(engine), ks))
+        _add(engine, "tied_ndcg", tied, values)
+
+
+def _of(metrics: Sequence[OfflineMetric], family: Family) -> list[OfflineMetric]:
+    return [m for m in metrics if m.definition.family == family]
+
+
+def _places(engine: Engine) -> str:
+    """Counting what stands above the few relevant items, or sorting every list."""
+    ((pairs, rows),) = engine.rows(
+        "select cast(sum(items * relevant) as bigint), cast(sum(items) as bigint) from requests"
+    )
+    few = int(pairs or 0) <= _PAIRS_A_ROW * int(rows or 0)
+    return "places_of_few" if few else "places"
+
+
+def _add(
+    engine: Engine, source: str, metrics: Sequence[OfflineMetric], values: UnitValues
+) -> None:
+    if not metrics:
+        return
+    columns = ", ".join(dict.fromkeys(f"v_{m.definition.numerator}" for m in metrics))
+    cut = "k" if source != "r_precision" else f"{metrics[0].cutoff} as k"
+    relation = source if source == "list_values" else f"({query(f'offline/{source}')})"
+    engine.view("wanted_values", f"select unit_id, {cut}, {columns} from {relation}")
+    frame = engine.frame(query("offline/unit_values"))
+    for k in sorted({m.cutoff for m in metrics}):
+        names = {name: cut_column(name.removeprefix("v_"), k) for name in value_columns(frame)}
+        values.add(frame[frame["k"] == k], names, FINE)
+
+
+def _cutoffs(ks: Sequence[int]) -> str:
+    """Each cut-off with the ideal DCG of as many relevant items, in multiples of 1e-12."""
+    rows = ", ".join(f"(cast({k} as bigint), {_full_ideal(k)})" for k in ks)
+    return f"select * from (values {rows}) as v (k, full_ideal)"
+
+
+def _full_ideal(k: int) -> str:
+    # Beyond any list's length the ideal of k ones is of no use, and long to add up.
+    if k > _LONGEST:
+        return "cast(null as double)"
+    return repr(float(sum(round(1e12 / math.log2(1 + i)) for i in range(1, k + 1))))
+
+
+_LONGEST = 1_000_000
+
+
+def _longest(engine: Engine) -> int:
+    ((longest,),) = engine.rows("select max(items) from requests")
+    return int(longest or 0)
+
+
+def _discounts(longest: int, ks: Sequence[int]) -> str:
+    """The running sum of discounts up to every place that a list or a cut-off can have."""
+    last = min(longest, max(ks))
+    totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
+    rows = ", ".join(f"(cast({i} as bigint), {total!r})" for i, total in enumerate(totals))
+    return f"select * from (values {rows}) as v (place, total)"

@@ -1,0 +1,306 @@
+"""The log of an experiment as candidates to be replayed: what was shown, and each model's score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from abeval.engines.protocol import Engine
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment
+from abeval.experiment.problems import suggestion
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.shape import LogShape, own_name
+from abeval.metrics import Metric, RowTerm
+from abeval.offline.presets import Ties
+from abeval.offline.run import Replayed
+from abeval.queries import query
+from abeval.sql import literal, quoted
+
+RESOLUTION = 1e-6
+"""Relevance given by an expression is rounded to multiples of this."""
+
+_TIE: Mapping[Ties, str] = {
+    "item": "item_id",
+    "text": "cast(item_id as varchar)",
+    "position": "-position",
+}
+
+PLAIN_MODEL = "score"
+"""What the model of a log with one plain `score` column is called."""
+
+
+@dataclass(frozen=True)
+class Blend:
+    """α of one model and 1 − α of another, as one more model."""
+
+    model: str
+    base: str
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        """Such as `0.25·candidate + 0.75·baseline`."""
+        return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
+
+
+def score_columns(experiment: Experiment) -> list[str]:
+    """The impression columns that models are scored by."""
+    return list(dict.fromkeys(model.score for model in experiment.models.values()))
+
+
+def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
+    """An expression of relevance as a term to be computed with the rows; None for a named one."""
+    long_ms = round(experiment.clicks.long_seconds * 1000)
+    named = {
+        "click": None,
+        "dwell": None,
+        "long_click": f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end",
+    }
+    expression = named.get(relevance, relevance)
+    if expression is None:
+        return None
+    term = RowTerm(expression, scale=RESOLUTION, resolution=RESOLUTION)
+    return Metric("relevance", "mean", expression, value=term)
+
+
+def write_rows(
+    experiment: Experiment,
+    engine: Engine,
+    shape: LogShape,
+    relevance: str,
+    metric: Metric | None,
+) -> list[tuple[str, int]]:
+    """Make `replay_rows`: every item shown in the period, once a request, with its relevance.
+
+    Returns:
+        What was set aside or merged, counted.
+
+    Raises:
+        LogError: The log does not have what a replay needs.
+    """
+    _check(shape, relevance)
+    grade = _grade(experiment, shape, relevance, metric)
+    columns = _columns(experiment, shape)
+    scores = [f"{_finite(column)} as m_{i}" for i, column in enumerate(columns)]
+    item = "item_id" if "item_id" in shape.impressions else "position"
+    request = "request_id" if "request_id" in shape.impressions else "i.unit_id"
+    engine.table(
+        "replay_log",
+        f"select i.unit_id, {request} as request_id, {item} as item_id, position, category, "
+        f"{', '.join([*scores, grade])} as grade "
+        "from impressions i join units u on i.unit_id = u.unit_id where i.in_period",
+    )
+    accounts = _accounts(engine)
+    engine.view("replay_rows", _usable(engine, len(scores), accounts))
+    engine.view("traffic", "select unit_id, variant as traffic from units")
+    return [(what, count) for what, count in accounts.items()]
+
+
+def _columns(experiment: Experiment, shape: LogShape) -> list[str]:
+    """The columns of scores as the view of impressions calls them."""
+    by_lower = {column.lower(): column for column in shape.impressions.types}
+    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
+    # Without models the plain `score` column, which the view has as its first, is the only one.
+    return named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+
+
+def _check(shape: LogShape, relevance: str) -> None:
+    has = shape.needs_met("")
+    if "item_id" not in shape.impressions and "position" not in shape.impressions:
+        raise LogError("a replay needs the items that were shown, and there is no column item_id")
+    needed = {"click": ("click",), "long_click": ("click", "dwell"), "dwell": ("dwell",)}
+    for need in needed.get(relevance, ()):
+        if need not in has:
+            raise LogError(
+                f"relevance = {relevance!r} needs {need}, which the logs do not have",
+                "give [logs.clicks], map the column, or name another relevance",
+            )
+
+
+def _grade(
+    experiment: Experiment, shape: LogShape, relevance: str, metric: Metric | None
+) -> str:
+    if metric is None or metric.value is None:
+        return "cast(click as double)" if relevance == "click" else _finite("dwell_ms / 1000.0e0", 0)
+    column = shape.component(metric.value, experiment.control)
+    return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
+
+
+def _finite(value: str, otherwise: int | None = None) -> str:
+    end = "end" if otherwise is None else f"else {otherwise} end"
+    return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"
+
+
+def _accounts(engine: Engine) -> dict[str, int]:
+    """Rows without an id, requests shared by units, and items that stand twice in a request."""
+    ((unkeyed, highest),) = engine.rows(
+        "select count(*) - count(case when request_id is not null and item_id is not null then 1 "
+        "end), max(grade) from replay_log"
+    )
+    if highest is not None and float(highest) > 1e6:
+        raise LogError(
+            f"the largest relevance is {float(highest):g}, above 1,000,000",
+            "divide it, for example dwell in seconds rather than milliseconds",
+        )
+    ((shared,),) = engine.rows(
+        "select count(*) from (select request_id from replay_log where request_id is not null "
+        "group by request_id having min(unit_id) <> max(unit_id)) as r"
+    )
+    ((repeated,),) = engine.rows(
+        "select coalesce(sum(n - 1), 0) from (select count(*) as n from replay_log where "
+        "request_id is not null and item_id is not null "
+        "group by unit_id, request_id, item_id having count(*) > 1) as d"
+    )
+    return {
+        "rows_without_request_or_item": int(unkeyed or 0),
+        "requests_shared_by_units": int(shared or 0),
+        "items_repeated_in_a_request": int(repeated or 0),
+    }
+
+
+def _usable(engine: Engine, models: int, accounts: Mapping[str, int]) -> str:
+    """The rows of `replay_log` that count; more work only where the log needs it."""
+    rows = "select * from replay_log"
+    if accounts["rows_without_request_or_item"]:
+        rows += " where request_id is not null and item_id is not null"
+    if accounts["requests_shared_by_units"]:
+        key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar)"
+        columns = [f"{key} as request_id", "unit_id", "item_id", "position", "category", "grade"]
+        columns += [f"m_{i}" for i in range(models)]
+        rows = f"select {', '.join(columns)} from ({rows}) as r"
+    if not accounts["items_repeated_in_a_request"]:
+        return rows
+    best = [f"max(m_{i}) as m_{i}" for i in range(models)]
+    kept = ["min(position) as position", "min(category) as category", "max(grade) as grade", *best]
+    engine.table(
+        "replay_once",
+        f"select unit_id, request_id, item_id, {', '.join(kept)} from ({rows}) as r "
+        "group by unit_id, request_id, item_id",
+    )
+    return "select * from replay_once"
+
+
+def candidates(
+    experiment: Experiment,
+    shape: LogShape,
+    ties: Ties,
+    kept_negatives: float | None,
+    blends: Sequence[Blend],
+) -> dict[str, str]:
+    """Model → its candidates, for the models that are columns of the impressions."""
+    columns = score_columns(experiment)
+    of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
+    if not of and shape.scores:
+        of = {PLAIN_MODEL: "m_0"}
+    scores = {name: _undone(column, kept_negatives) for name, column in of.items()}
+    for blend in blends:
+        for name in (blend.model, blend.base):
+            if name not in scores:
+                raise ExperimentError(f"no model is called {name!r}{suggestion(name, scores)}")
+        mixed = f"{blend.alpha!r} * ({scores[blend.model]}) + {1 - blend.alpha!r} * "
+        scores[blend.name] = f"{mixed}({scores[blend.base]})"
+    return {
+        name: f"select unit_id, request_id, item_id, {score} as score, {_TIE[ties]} as tie, grade, "
+        "category from replay_rows"
+        for name, score in scores.items()
+    }
+
+
+def _undone(column: str, kept: float | None) -> str:
+    """The score before negatives were sampled: q = p / (p + (1 − p) / w), w their kept share."""
+    if kept is None:
+        return column
+    return f"{column} / nullif({column} + (1 - {column}) / {kept!r}, 0)"
+
+
+def add_score_log(
+    experiment: Experiment,
+    engine: Engine,
+    frames: Mapping[str, object],
+    ties: Ties,
+    accounts: list[tuple[str, int]],
+    taken: Sequence[str],
+) -> dict[str, str]:
+    """Model → its candidates, for the models of the scores log; items it leaves out rank last."""
+    source = experiment.logs.scores
+    if source is None:
+        return {}
+    if "scores" in frames:
+        engine.add_frame("raw_scores", frames["scores"])
+    else:
+        engine.add_log("raw_scores", source)
+    log = map_columns("scores", source, engine.columns("raw_scores"), None)
+    engine.view("scores", _scores_view(log))
+    names = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
+    both = [name for name in names if name in taken]
+    if both:
+        what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
+        raise ExperimentError(what, "rename one of them")
+    engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
+    found = {}
+    for i, name in enumerate(names):
+        kept = f"select request_id, item_id, score, 0 as place from scores where model = {literal(name)}"
+        engine.view("listed_rows", kept)
+        engine.table(f"listed_{i}", query("offline/judged"))
+        accounts += [(f"{name}: {what}", count) for what, count in _fate(engine, i)]
+        tie = _TIE["text"] if ties == "text" else "item_id"
+        found[name] = f"select *, {tie} as tie, null as category from listed_{i}"
+    return found
+
+
+def _scores_view(log: LogColumns) -> str:
+    missing = [name for name in ("request_id", "item_id") if name not in log]
+    if missing or ("score" not in log and "rank" not in log):
+        lacks = missing[0] if missing else "score or rank"
+        hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
+        raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
+    value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
+    model = f"cast({quoted(log.mapped['model'])} as varchar)" if "model" in log else "'scores'"
+    request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
+    return (
+        f"select {model} as model, {request} as request_id, {item} as item_id, "
+        f"{_finite(value)} as score from raw_scores"
+    )
+
+
+def _fate(engine: Engine, i: int) -> list[tuple[str, int]]:
+    """What became of the rows of a model in the scores log."""
+    ((rows, keys, unusable, elsewhere),) = engine.rows(
+        "select count(*), count(distinct (l.request_id, l.item_id)), "
+        "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
+        "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
+    )
+    ((unseen,),) = engine.rows(
+        f"select count(*) from listed_{i} l left join replay_rows r on l.request_id = r.request_id "
+        "and l.item_id = r.item_id where r.item_id is null"
+    )
+    counts = {
+        "repeated_scores": int(rows or 0) - int(keys or 0),
+        "unusable_scores": int(unusable or 0),
+        "scores_of_unknown_requests": int(elsewhere or 0),
+        "scored_items_never_shown": int(unseen or 0),
+    }
+    return list(counts.items())
+
+
+def replayed(
+    experiment: Experiment, shape: LogShape, sources: Mapping[str, str], listed: Sequence[str]
+) -> Replayed:
+    """The models as the runner takes them; what was clicked in the pre-period is the history.
+
+    Args:
+        experiment: Whose models they are.
+        shape: What its logs have.
+        sources: Model → its candidates.
+        listed: Models of the scores log, which may list other items than were shown.
+    """
+    if not sources:
+        raise LogError(
+            "there is no model to replay",
+            "give [models.NAME] score = \"COLUMN\", map score in logs.impressions, or [logs.scores]",
+        )
+    history = None
+    if experiment.pre_period is not None and "item_id" in shape.impressions:
+        clicked = "not in_period and click = 1 and item_id is not null"
+        history = f"select unit_id, item_id from impressions where {clicked}"
+    catalogue = None if shape.items is None else "select item_id from items"
+    return Replayed(sources, not listed, history, catalogue)

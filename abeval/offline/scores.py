@@ -1,0 +1,139 @@
+"""Metrics of the scores themselves: pairs of rows, calibration, errors; sums per unit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from abeval.engines.protocol import Engine
+from abeval.offline.definitions import OfflineMetric
+from abeval.offline.units import SCALE, UnitValues
+from abeval.queries import query
+
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """What metrics of scores need to be told.
+
+    Attributes:
+        threshold: The score from which on a click is predicted, or None.
+        bins: Bins of the calibration curve and of the calibration error.
+    """
+
+    threshold: float | None = None
+    bins: int = 10
+
+
+_PAIRS_A_ROW = 12
+"""Above this many pairs per row, rank sums are faster than pair by pair."""
+
+_POINT = ("predicted_positive", "true_positive", "rows", "clicks")
+
+
+def add_pairs(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
+    """Add the sums of GAUC and FCP per unit, read from `scored_rows`."""
+    wanted = {m.definition.numerator for m in metrics if m.definition.family == "pairs"}
+    if not wanted:
+        return
+    engine.table("unit_pairs", query(f"offline/{_pairs(engine)}"))
+    frame = engine.frame(query("offline/pair_values"))
+    names = [str(c) for c in frame.columns if str(c) not in ("unit_id", "clicks")]
+    values.add(frame, {c: c for c in names if not c.startswith("v_")})
+    values.add(frame, {"clicks": "gauc_clicks"})
+    values.add(frame, {c: c.removeprefix("v_") for c in names if c.startswith("v_")}, SCALE)
+    _add_orders(values, "won_pairs", values["won_halves"], values["tied"], values["pairs"])
+    if wanted & {"concordant", "won_graded"}:
+        _add_graded(engine, values)
+
+
+def _pairs(engine: Engine) -> str:
+    ((pairs, rows),) = engine.rows(
+        "select cast(sum(p * (n - p)) as double), cast(sum(n) as double) from "
+        "(select count(*) as n, sum(click) as p from scored_rows group by unit_id) as u"
+    )
+    return "pairs_of_few" if (pairs or 0) <= _PAIRS_A_ROW * (rows or 0) else "pairs"
+
+
+def _add_graded(engine: Engine, values: UnitValues) -> None:
+    """Concordant and discordant pairs of every two levels of relevance."""
+    ((levels,),) = engine.rows(
+        "select max(levels) from "
+        "(select count(distinct grade) as levels from scored_rows group by unit_id) as u"
+    )
+    digits = max(math.ceil(math.log2(max(int(levels or 1), 2))), 1)
+    halves = ", ".join(f"({2**i})" for i in range(digits))
+    engine.view("bits", f"select * from (values {halves}) as v (half)")
+    frame = engine.frame(query("offline/graded_pairs"))
+    values.add(frame, {"pairs": "graded", "won_halves": "graded_halves", "tied": "graded_tied"})
+    won, tied, pairs = (values[c] for c in ("graded_halves", "graded_tied", "graded"))
+    _add_orders(values, "won_graded", won, tied, pairs)
+
+
+def _add_orders(values: UnitValues, name: str, *columns: object) -> None:
+    """Half the doubled wins; of graded pairs also those that the score orders at all."""
+    won, tied, pairs = (pd.Series(c).to_numpy(dtype=float) for c in columns)
+    values.columns[name] = won / 2
+    if name == "won_graded":
+        values.columns["concordant"] = (won - tied) / 2
+        values.columns["ordered"] = pairs - tied
+
+
+def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues, by: str) -> None:
+    """Add each unit's pseudo-value of the AUC over all rows.
+
+    Args:
+        engine: Where the queries run.
+        metrics: Those of the run.
+        values: Where to add them, as `auc:BY` and `units:BY`.
+        by: `traffic`, an AUC of each variant's traffic, or `pooled`, one over all.
+    """
+    if not any(m.definition.family == "auc" for m in metrics):
+        return
+    variant = "traffic" if by == "traffic" else "'pooled'"
+    engine.view("scored", f"select {variant} as variant, unit_id, score, click from traffic_rows")
+    frame = engine.frame(query("units/auc"))
+    values.add(frame, {"c_auc": f"auc:{by}"}, SCALE)
+    values.add(frame, {"c_scored_units": f"units:{by}"})
+
+
+def add_points(
+    engine: Engine,
+    metrics: Sequence[OfflineMetric],
+    values: UnitValues,
+    threshold: float | None,
+) -> None:
+    """Add the sums of log loss, calibration and errors per unit, read from `scored_rows`."""
+    if not any(m.definition.family == "point" for m in metrics):
+        return
+    cut = "cast(null as double)" if threshold is None else f"cast({threshold!r} as double)"
+    engine.view("threshold", f"select {cut} as threshold")
+    frame = engine.frame(query("offline/point_values"))
+    values.add(frame, {name: f"point_{name}" for name in _POINT})
+    sums = [str(c) for c in frame.columns if str(c).startswith("v_")]
+    values.add(frame, {c: f"point_{c.removeprefix('v_')}" for c in sums}, SCALE)
+    values.columns["point_log_likelihood"] = -values["point_log_loss"]
+    yes, hit = values["point_predicted_positive"], values["point_true_positive"]
+    values.columns["point_twice_true_positive"] = 2 * hit
+    values.columns["point_both_positive"] = yes + values["point_clicks"]
+
+
+def calibration(engine: Engine, bins: int) -> pd.DataFrame:
+    """`traffic, kind, bin, rows, clicks, predicted`: the calibration curve, both ways of binning."""
+    engine.view("bin_count", f"select cast({bins} as bigint) as bins")
+    frame = engine.frame(query("offline/calibration"))
+    frame["predicted"] = frame["predicted"].astype(float) * SCALE
+    return frame
+
+
+def calibration_error(curve: pd.DataFrame) -> float:
+    """Σ rows·|mean score − rate of clicks| / Σ rows over the bins of a curve.
+
+    Example:
+        >>> curve = pd.DataFrame({"rows": [2, 2], "clicks": [0, 1], "predicted": [0.5, 1.5]})
+        >>> calibration_error(curve)
+        0.25
+    """
+    gap = (curve["predicted"] - curve["clicks"]).abs().sum()
+    return float(gap / curve["rows"].sum())

@@ -1,0 +1,201 @@
+"""A model of the reward that never sees the row it predicts: cross-fitted means per action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from abeval.stats.off_policy import finite_rewards
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+PRIOR_ROWS = 50.0
+"""Rows at the overall mean that every action is taken to have beside its own."""
+
+
+class Policy(NamedTuple):
+    """Probabilities of actions by context, one entry a pair that has any.
+
+    Attributes:
+        context: Codes from 0, shape (m,).
+        action: Codes from 0, shape (m,).
+        probability: Sums to 1 in each context, shape (m,).
+    """
+
+    context: ArrayLike
+    action: ArrayLike
+    probability: ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Predictions for a log, and how its rows move them.
+
+    Attributes:
+        q: Predicted reward per fold and action, fitted outside the fold, shape (folds, actions).
+        predicted: q of each row's action, shape (n,).
+        expected: Σ_a π(a)·q(a) in each row's context, shape (n,).
+        reward: Shape (n,).
+        action: Shape (n,).
+        fold: Shape (n,).
+        mean: Overall reward outside each fold, shape (folds,).
+        mass: Rows and prior rows behind each q, shape (folds, actions).
+        demand: Rows of a fold times the probability of an action there, (folds, actions).
+        prior_rows: As fitted.
+    """
+
+    q: Floats
+    predicted: Floats
+    expected: Floats
+    reward: Floats
+    action: Codes
+    fold: Codes
+    mean: Floats
+    mass: Floats
+    demand: Floats
+    prior_rows: float
+
+    def influence(self, coefficient: Floats) -> Floats:
+        """Influence of each row, by the predictions it moves, on mean(expected + c(r − q)).
+
+        The infinitesimal jackknife of Jaeckel (1972): the derivative of the estimate by the
+        weight of a row, through every q that the row was used to fit.
+
+        Args:
+            coefficient: c of each row, shape (n,).
+
+        Returns:
+            Shape (n,); zero on average but for the prior rows.
+
+        Example:
+            >>> fit = cross_fit([1, 0, 1, 1], [0, 0, 0, 0], [0] * 4, [0, 0, 1, 1],
+            ...                 Policy([0], [0], [1.0]), prior_rows=0)
+            >>> fit.influence(np.zeros(4)).tolist()
+            [0.5, -0.5, 0.0, 0.0]
+        """
+        folds, actions = self.q.shape
+        cells = self.fold * actions + self.action
+        used = np.bincount(cells, coefficient, folds * actions).reshape(folds, actions)
+        slope = self.demand - used
+        moved = np.zeros_like(self.reward)
+        for f in range(folds):
+            per_row = np.divide(
+                slope[f], self.mass[f], out=np.zeros(actions), where=self.mass[f] > 0
+            )
+            outside = self.fold != f
+            of_action = per_row[self.action] * (self.reward - self.q[f][self.action])
+            of_prior = self.prior_rows * per_row.sum() * (self.reward - self.mean[f])
+            moved += np.where(outside, of_action + of_prior / outside.sum(), 0.0)
+        return moved
+
+
+def cross_fit(
+    reward: ArrayLike,
+    action: ArrayLike,
+    context: ArrayLike,
+    fold: ArrayLike,
+    policy: Policy,
+    prior_rows: float = PRIOR_ROWS,
+) -> CrossFit:
+    """Mean reward per action, shrunk to the overall mean, fitted on the other folds.
+
+    q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`, whatever the context.
+
+    Args:
+        reward: Shape (n,).
+        action: Codes from 0, shape (n,).
+        context: Codes from 0, such as of the position, shape (n,).
+        fold: Codes from 0, two or more, no unit in two of them, shape (n,).
+        policy: The evaluated policy.
+        prior_rows: k, at least 0.
+
+    Raises:
+        Refusal: `too_few_units` where there is nothing outside a fold; `inconsistent` when
+            lengths differ or the policy does not sum to 1 in a context of the log;
+            `not_finite`.
+
+    Source:
+        James and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
+
+    Example:
+        >>> fit = cross_fit([1, 0, 1, 1], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 1],
+        ...                 Policy([0, 0], [0, 1], [0.5, 0.5]), prior_rows=1)
+        >>> fit.q.tolist()
+        [[1.0, 1.0], [0.75, 0.25]]
+        >>> fit.predicted.tolist(), fit.expected.tolist()
+        ([1.0, 1.0, 0.75, 0.25], [1.0, 1.0, 0.5, 0.5])
+    """
+    r = finite_rewards(reward)
+    a, c, f = (_codes(name, v, r.size) for name, v in _named(action, context, fold))
+    spread = Policy(*(np.asarray(part) for part in policy))
+    check_policy(spread, c)
+    folds, actions = int(f.max()) + 1, int(max(a.max(), np.max(spread.action, initial=0))) + 1
+    rows = np.bincount(f * actions + a, minlength=folds * actions).reshape(folds, actions)
+    sums = np.bincount(f * actions + a, r, folds * actions).reshape(folds, actions)
+    outside = rows.sum() - rows.sum(axis=1)
+    if folds < 2 or not outside.all():
+        raise Refusal("too_few_units", "cross-fitting needs rows in two folds")
+    mean = (sums.sum() - sums.sum(axis=1)) / outside
+    mass = rows.sum(axis=0) - rows + prior_rows
+    above = sums.sum(axis=0) - sums + prior_rows * mean[:, None]
+    # Without prior rows an action unseen outside its fold has but the overall mean to go by.
+    q = np.divide(above, mass, out=np.repeat(mean[:, None], actions, axis=1), where=mass > 0)
+    expected, demand = _under(spread, q, c, f)
+    return CrossFit(q, q[f, a], expected, r, a, f, mean, mass, demand, prior_rows)
+
+
+def check_policy(policy: Policy, context: Codes) -> None:
+    """Refuse a policy that is no distribution over actions in a context of the log.
+
+    Raises:
+        Refusal: `inconsistent` where probabilities do not sum to 1 (to 1e-6);
+            `invalid_propensity` where one is not in [0, 1].
+
+    Example:
+        >>> check_policy(Policy([0], [0], [0.5]), np.array([0]))
+        Traceback (most recent call last):
+        abeval.stats.records.Refusal: the policy sums to 0.5 in a context of the log, not to 1
+    """
+    probability = np.asarray(policy.probability, dtype=np.float64)
+    if not ((probability >= 0) & (probability <= 1)).all():
+        raise Refusal("invalid_propensity", "a probability of the policy is not in [0, 1]")
+    contexts = int(context.max()) + 1
+    totals = np.bincount(np.asarray(policy.context, dtype=np.int64), probability, contexts)
+    used = totals[np.unique(context)]
+    if not np.allclose(used, 1, rtol=0, atol=1e-6):
+        worst = float(used[np.abs(used - 1).argmax()])
+        message = f"the policy sums to {worst:.6g} in a context of the log, not to 1"
+        raise Refusal("inconsistent", message)
+
+
+def _under(policy: Policy, q: Floats, context: Codes, fold: Codes) -> tuple[Floats, Floats]:
+    """Expected q of each row's context, and how often each q is asked for, per fold."""
+    where = np.asarray(policy.context, dtype=np.int64)
+    what = np.asarray(policy.action, dtype=np.int64)
+    p = np.asarray(policy.probability, dtype=np.float64)
+    contexts = int(max(context.max(), np.max(where, initial=0))) + 1
+    value = np.stack([np.bincount(where, p * q_fold[what], contexts) for q_fold in q])
+    shown = np.stack([np.bincount(context[fold == f], minlength=contexts) for f in range(len(q))])
+    demand = np.stack([np.bincount(what, p * rows[where], q.shape[1]) for rows in shown])
+    return value[fold, context].astype(np.float64), demand.astype(np.float64)
+
+
+def _named(
+    action: ArrayLike, context: ArrayLike, fold: ArrayLike
+) -> tuple[tuple[str, ArrayLike], ...]:
+    return ("action", action), ("context", context), ("fold", fold)
+
+
+def _codes(name: str, values: ArrayLike, length: int) -> Codes:
+    codes = np.asarray(values)
+    if codes.shape != (length,) or codes.dtype.kind not in "iu" or (length and codes.min() < 0):
+        message = f"{name} codes must be whole numbers from 0, one a row"
+        raise Refusal("inconsistent", f"{message}; got {codes.dtype} {codes.shape}")
+    if length == 0:
+        raise Refusal("too_few_units", "the log has no rows")
+    return codes.astype(np.int64)

@@ -1,0 +1,1 @@
+"""What time does to an effect: windows, stability, novelty, peeking, A/A replays."""

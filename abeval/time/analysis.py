@@ -1,0 +1,186 @@
+"""Logs → everything that time says of an experiment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from abeval.collect import Step
+from abeval.comparison import Rule
+from abeval.engines.protocol import Engine
+from abeval.experiment.model import Experiment
+from abeval.metrics import Metric
+from abeval.stats.records import Refusal
+from abeval.time import peeking
+from abeval.time.axes import Axis, calendar, since_entry
+from abeval.time.collect import TimeSums, collect_time
+from abeval.time.events import event_rows
+from abeval.time.novelty import find_decays
+from abeval.time.ramps import Strata, shares_of, strata_of
+from abeval.time.result import (
+    TIME_SCHEMA_VERSION,
+    EventRow,
+    Look,
+    Novelty,
+    Ramp,
+    Stability,
+    TimeResult,
+    WindowRow,
+)
+from abeval.time.stability import agreement, judge
+from abeval.time.windows import effect_of, window_rows
+
+
+@dataclass(frozen=True)
+class MetricOverTime:
+    """Everything about one metric in one variant."""
+
+    stability: Stability
+    novelty: tuple[Novelty, ...]
+    windows: tuple[WindowRow, ...]
+    looks: tuple[Look, ...]
+    events: tuple[EventRow, ...]
+
+
+def over_time(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    engine: Engine,
+    frames: Mapping[str, object],
+    step: Step,
+    widths: Sequence[int],
+    looks: Sequence[int],
+) -> TimeResult:
+    """Analyse an experiment over time."""
+    sums = collect_time(experiment, metrics, engine, frames, step)
+    step("windows")
+    return judge_time(experiment, metrics, sums, widths, looks)
+
+
+def judge_time(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    sums: TimeSums,
+    widths: Sequence[int] = (3, 7),
+    looks: Sequence[int] = (),
+) -> TimeResult:
+    """What the sums say, without a log."""
+    strata = strata_of(sums.activity)
+    found = [
+        metric_over_time(experiment, metric, variant, sums, strata, widths, looks)
+        for metric in metrics
+        if metric.name in sums.metrics
+        for variant in experiment.treatments
+    ]
+    return TimeResult(
+        schema_version=TIME_SCHEMA_VERSION,
+        name=experiment.name,
+        alpha=experiment.alpha,
+        days=sums.days,
+        partial=tuple(sorted(sums.partial)),
+        stability=tuple(one.stability for one in found),
+        novelty=tuple(row for one in found for row in one.novelty),
+        windows=tuple(row for one in found for row in one.windows),
+        looks=tuple(row for one in found for row in one.looks),
+        events=tuple(row for one in found for row in one.events),
+        ramps=_ramps(sums, strata),
+        refused=sums.refused,
+        notes=_notes(metrics, sums, strata),
+    )
+
+
+def metric_over_time(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    sums: TimeSums,
+    strata: Strata,
+    widths: Sequence[int] = (),
+    looks: Sequence[int] = (),
+) -> MetricOverTime:
+    """One metric in one variant."""
+    arms, control = sums.metrics[metric.name], experiment.control
+    days = calendar(arms, control, strata, sums.days, sums.partial)
+    ages = since_entry(arms, control, strata, days.partial)
+    rule = Rule(experiment.alpha, experiment.inference.relative)
+    rows = window_rows(metric, days, variant, rule, widths)
+    decays = find_decays(metric, ages, variant, sums.days)
+    judged = judge(metric, days, variant, decays)
+    seen = looks_at(metric, days, variant, rule)
+    told, row = _with_looks(experiment, metric, variant, seen, sums, looks, judged.row)
+    signs, conclusions = agreement(metric, rows)
+    events: tuple[EventRow, ...] = ()
+    if judged.series is not None:
+        events = event_rows(metric, variant, experiment.events, judged.series, sums.days)
+    return MetricOverTime(
+        stability=replace(row, sign_share=signs, significance_share=conclusions),
+        novelty=decays.rows,
+        windows=(*rows, *window_rows(metric, ages, variant, rule, widths)),
+        looks=told,
+        events=events,
+    )
+
+
+def looks_at(metric: Metric, axis: Axis, variant: str, rule: Rule) -> tuple[peeking.Seen, ...]:
+    """The effect on the data up to each day, once there are units enough."""
+    found = []
+    for day in range(len(axis.labels)):
+        seen = effect_of(metric, axis, variant, (0, day), rule, entered=True)
+        enough = min(seen.units_control, seen.units) >= peeking.LOOK_UNITS
+        if seen.effect is not None and enough:
+            scale = peeking.scale_of(metric, seen.effect, seen.units_control, seen.units)
+            found.append(peeking.Seen(day, seen.effect, scale))
+    return tuple(found)
+
+
+def _with_looks(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    seen: Sequence[peeking.Seen],
+    sums: TimeSums,
+    planned: Sequence[int],
+    row: Stability,
+) -> tuple[tuple[Look, ...], Stability]:
+    """The looks, and the verdict with the window that the metric needs."""
+    try:
+        path = peeking.follow(seen, experiment.alpha, _planned_share(experiment, sums))
+        looks = peeking.look_rows(metric, variant, path, sums.days, experiment.alpha, planned)
+    except Refusal:
+        return (), row
+    needed = peeking.window_needed(looks, sums.days)
+    unclear = looks[-1].always_declares == "unclear"
+    more = peeking.days_needed(path, experiment.alpha) if unclear else None
+    return looks, replace(row, window_days=needed, days_needed=more)
+
+
+def _planned_share(experiment: Experiment, sums: TimeSums) -> float:
+    """Share of the period's days that the log has covered."""
+    if experiment.period is None:
+        return 1.0
+    start, end = experiment.period.bounds
+    planned = (end - start).total_seconds() / 86_400
+    return min(1.0, len(sums.days) / planned) if planned > 0 else 1.0
+
+
+def _ramps(sums: TimeSums, strata: Strata) -> tuple[Ramp, ...]:
+    shares = shares_of(sums.activity, strata)
+    return tuple(
+        Ramp(sums.days[days[0]], sums.days[days[-1]], share)
+        for days, share in zip(strata, shares, strict=True)
+    )
+
+
+def _notes(metrics: Sequence[Metric], sums: TimeSums, strata: Strata) -> tuple[str, ...]:
+    said = []
+    if len(strata) > 1:
+        said.append(
+            f"Traffic shares changed during the experiment: units are compared within "
+            f"{len(strata)} stretches of entry days of one share each."
+        )
+    if sums.partial:
+        said.append(f"Only partly covered: {', '.join(sorted(sums.partial))}.")
+    if "gauc" in sums.metrics:
+        said.append("GAUC over time is that of units within a day, weighted by impressions.")
+    capped = [m.name for m in metrics if m.cap is not None and m.name in sums.metrics]
+    if capped:
+        said.append(f"Values by window are not capped: {', '.join(capped)}.")
+    return tuple(said)

@@ -1,0 +1,15 @@
+-- grain: one row per analysed unit and day of the period on which it has an impression
+-- reads: unit_day, source_day (unit_id, in_period, day, c_ columns), entry
+-- a unit that the source does not know on the day has zeros
+with active as (
+  select unit_id, day from unit_day where in_period and day is not null
+),
+known as (
+  select unit_id as known_unit_id, day as known_day, columns('^c_')
+  from source_day
+  where in_period
+)
+select e.unit_id, e.variant, e.entry_day, a.day, coalesce(columns('^c_'), 0)
+from active a
+join entry e on a.unit_id = e.unit_id
+left join known on a.unit_id = known_unit_id and a.day = known_day

@@ -1,0 +1,474 @@
+"""Off-policy estimators against the numbers of obp, their properties, and their coverage."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from abeval.stats import off_policy, proportions
+from abeval.stats import off_policy_model_based as model_based
+from abeval.stats.off_policy_fit import CrossFit, Policy, cross_fit
+from abeval.stats.off_policy_interval import PolicyValue
+from abeval.stats.off_policy_weights import (
+    check_support,
+    diagnose,
+    effective_size,
+    importance_weights,
+    mean_weight_test,
+    unsupported_share,
+)
+from abeval.stats.records import Refusal
+from tests.real_logs import need
+
+Floats = NDArray[np.float64]
+VECTORS = json.loads(
+    (Path(__file__).parents[1] / "offline" / "vectors" / "off_policy.json").read_text()
+)
+ZOZO, EMPIRICAL, FROM_BTS, SANITY, TOP = VECTORS["ope"]
+PRINTED = VECTORS["onpolicy"]["random/men"]["min_propensity"]
+quick = settings(max_examples=60, deadline=None)
+
+
+def close(expected: float) -> Any:
+    return pytest.approx(expected, abs=1e-10, rel=0)
+
+
+def table_of(direction: str) -> Floats:
+    """Probabilities of the evaluated policy, items × positions."""
+    if direction in (FROM_BTS, SANITY):
+        return np.full((34, 3), 1 / 34)
+    zozo, empirical = (np.array(counts, dtype=float) for counts in VECTORS["policies"].values())
+    counts = zozo if direction == ZOZO else empirical
+    return counts / counts.sum(axis=0)
+
+
+class Case(NamedTuple):
+    item: NDArray[np.int64]
+    position: NDArray[np.int64]
+    reward: Floats
+    logging: Floats
+    evaluation: Floats
+    policy: Floats
+    fit: CrossFit
+
+
+def log_of(name: str) -> pd.DataFrame:
+    return pd.read_parquet(need(f"open_bandit/men_{name}.parquet"))
+
+
+@cache
+def case(direction: str) -> Case:
+    log = log_of("bts" if direction == FROM_BTS else "random")
+    item, position = log.item_id.to_numpy(), log.position.to_numpy() - 1
+    reward, table = log.click.to_numpy(dtype=float), table_of(direction)
+    actions, contexts = np.indices(table.shape).reshape(2, -1)
+    policy = Policy(contexts, actions, table[actions, contexts])
+    fit = cross_fit(reward, item, position, np.arange(len(log)) % 2, policy, prior_rows=50)
+    # The vectors' CSV prints 1/34 short, so that SwitchDR at 1 has a weight above it by rounding.
+    propensity = np.where(log.propensity == 1 / 34, PRINTED, log.propensity)
+    return Case(item, position, reward, propensity, table[item, position], table, fit)
+
+
+def estimated(name: str, c: Case) -> PolicyValue:
+    """An estimator by the name that the vectors give it; a number after `_` is its option."""
+    rows = (c.reward, c.logging, c.evaluation)
+    modelled = (*rows, c.fit.predicted, c.fit.expected)
+    kind, _, option = name.partition("_")
+    if name.startswith("clipped_IPS"):
+        return off_policy.clipped_ips(*rows, float(name.rsplit("_", 1)[1]))
+    match kind:
+        case "IPS":
+            return off_policy.ips(*rows)
+        case "SNIPS":
+            return off_policy.snips(*rows)
+        case "DM":
+            return model_based.direct_method(c.reward, c.fit.expected)
+        case "DR":
+            return model_based.doubly_robust(*modelled)
+        case "SNDR":
+            return model_based.self_normalised_dr(*modelled)
+        case "SwitchDR":
+            return model_based.switch_dr(*modelled, float(option))
+        case "DRos":
+            return model_based.shrunk_dr(*modelled, float(option))
+    raise AssertionError(name)
+
+
+DIRECTIONS = (ZOZO, EMPIRICAL, FROM_BTS, SANITY)
+VALUES = [
+    (direction, name)
+    for direction in DIRECTIONS
+    for name, entry in VECTORS["ope"][direction].items()
+    if isinstance(entry, dict) and "obp" in entry
+]
+
+
+def test_the_vectors_hold_every_estimator() -> None:
+    assert len(VALUES) == 4 * 16
+
+
+@pytest.mark.parametrize(("direction", "name"), VALUES)
+def test_vector_values_and_standard_errors(direction: str, name: str) -> None:
+    entry, found = VECTORS["ope"][direction][name], estimated(name, case(direction))
+    assert found.value == close(entry["value"])
+    assert found.value == close(entry["obp"])
+    if name == "DM":
+        # The number exists, but it is no standard error of the policy's value.
+        rows = case(direction).fit.expected
+        assert rows.std(ddof=1) / np.sqrt(rows.size) == close(entry["se_iid"])
+        assert found[1:] == (None, None, None, "none", "model_error_unknown")
+    elif "se_iid" in entry:
+        assert found.se == close(entry["se_iid"])
+        assert found.low is not None
+        assert found.low < found.value < found.high
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_vector_diagnostics(direction: str) -> None:
+    c, expected = case(direction), VECTORS["ope"][direction]["diagnostics"]
+    weights = importance_weights(c.logging, c.evaluation)
+    taken = np.zeros(c.policy.shape)
+    np.add.at(taken, (c.item, c.position), 1)
+    share = np.broadcast_to(np.bincount(c.position) / c.position.size, c.policy.shape)
+    unseen = unsupported_share(c.policy.ravel(), taken.ravel(), share.ravel())
+    found = diagnose(c.reward, weights, unsupported=unseen)
+    assert found.mean_weight.value == close(expected["mean_w"])
+    assert found.mean_weight.se == close(expected["mean_w_se"])
+    assert found.max_weight == close(expected["max_w"])
+    assert found.ess == pytest.approx(expected["ess"], rel=1e-12)
+    assert found.ess_share == close(expected["ess_share"])
+    assert found.weight_p99 == close(expected["w_p99"])
+    assert found.rewarded == expected["clicks_used"]
+    assert unseen == expected["support_violations (pi_e>0 but item-position unseen)"]
+    rejection = VECTORS["ope"][direction]["replay_importance_rejection_expected"]
+    assert found.accepted == pytest.approx(rejection["expected_accepted"], rel=1e-12)
+    snips = off_policy.snips(c.reward, c.logging, c.evaluation)
+    assert snips.value == close(rejection["value"])
+    check_support(found)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_vector_replay_of_one_draw_and_of_all(direction: str) -> None:
+    c, entry = case(direction), VECTORS["ope"][direction]
+    drawn = entry["replay_sampled (rng default_rng(20110209), inverse cdf per position)"]
+    cdf = np.cumsum(c.policy, axis=0)[:, c.position]
+    uniforms = np.random.default_rng(20110209).random(c.item.size)
+    matched = (uniforms > cdf).sum(axis=0) == c.item
+    wrong = direction == FROM_BTS
+    found = off_policy.replay(c.reward, c.logging, matched, any_logging=wrong)
+    assert (matched.sum(), (c.reward * matched).sum()) == (drawn["matched"], drawn["clicks"])
+    assert found.value == close(drawn["value"])
+    expected = entry["replay_expected (Rao-Blackwell: sum pi_e*r / sum pi_e)"]
+    all_draws = off_policy.expected_replay(
+        c.reward, c.logging, c.evaluation, min_ess=0, any_logging=wrong
+    )
+    assert all_draws.value == close(expected["value"])
+    assert c.evaluation.sum() == close(expected["expected_matches"])
+
+
+def test_replay_of_a_log_that_is_not_uniform_is_refused() -> None:
+    # The number is 0.0069, the CTR of the log's own policy, whoever is evaluated.
+    c = case(FROM_BTS)
+    for call in (
+        lambda: off_policy.expected_replay(c.reward, c.logging, c.evaluation),
+        lambda: off_policy.replay(c.reward, c.logging, np.ones(c.item.size)),
+    ):
+        with pytest.raises(Refusal, match="one probability") as refused:
+            call()
+        assert refused.value.reason == "unsupported_by_logging"
+
+
+def test_vector_deterministic_policy() -> None:
+    c, expected = case(SANITY), VECTORS["ope"][TOP]
+    matched = c.item == np.array(expected["items_by_position"])[c.position]
+    found = off_policy.replay(c.reward, c.logging, matched)
+    assert (matched.sum(), (c.reward * matched).sum()) == (expected["matched"], expected["clicks"])
+    assert found.value == close(expected["replay_value"])
+    assert (found.low, found.high) == close(expected["wilson95"])
+    assert found.method == "wilson"
+    ips = off_policy.ips(c.reward, c.logging, matched)
+    assert ips.value == close(expected["IPS"])
+    # One click says nothing of how much a weighted mean varies.
+    assert (ips.low, ips.high, ips.reason) == (None, None, "too_few_rewards")
+
+
+@pytest.mark.parametrize("name", ["random", "bts"])
+def test_vector_on_policy(name: str) -> None:
+    log, expected = log_of(name), VECTORS["onpolicy"][f"{name}/men"]
+    found = off_policy.replay(log.click, np.ones(len(log)), np.ones(len(log)))
+    assert (len(log), log.click.sum()) == (expected["n"], expected["clicks"])
+    assert found.value == close(expected["ctr"])
+    assert (found.low, found.high) == close(expected["wilson95"])
+    assert log.propensity.min() == close(expected["min_propensity"])
+    assert log.propensity.max() == close(expected["max_propensity"])
+    for position, entry in expected["by_position"].items():
+        rows = log[log.position == int(position)]
+        assert (len(rows), rows.click.sum()) == (entry["n"], entry["clicks"])
+        assert rows.click.mean() == close(entry["ctr"])
+
+
+def test_vector_the_real_ab_test() -> None:
+    expected = VECTORS["onpolicy"]["AB_men_bts_minus_random"]
+    arms = [proportions.Count(int(log_of(n).click.sum()), 10_000) for n in ("random", "bts")]
+    pooled, unpooled = proportions.z_pooled(*arms), proportions.z_unpooled(*arms)
+    assert pooled.difference == close(expected["diff"])
+    assert pooled.statistic == close(expected["z_pooled"])
+    assert pooled.p_value == close(expected["p_two_sided"])
+    assert (unpooled.low, unpooled.high) == close(expected["diff_ci95_unpooled"])
+
+
+def test_a_model_taken_as_known_is_too_sure_of_itself() -> None:
+    # 46 clicks cannot tell a CTR to 2e-6; refitting it shows what they can.
+    c = case(EMPIRICAL)
+    spread = c.fit.expected.std(ddof=1) / 100
+    refit = model_based.direct_method(c.reward, c.fit.expected, refit=c.fit.influence)
+    assert spread < 1e-5 < 1e-3 < refit.se < 1.5e-3
+    rows = (c.reward, c.logging, c.evaluation, c.fit.predicted, c.fit.expected)
+    known = model_based.switch_dr(*rows, 1)
+    assert model_based.switch_dr(*rows, 1, refit=c.fit.influence).se > 5 * known.se
+
+
+# What a log cannot support
+
+
+def test_a_tiny_effective_sample_size_is_refused_by_every_weighted_estimator() -> None:
+    reward = np.tile([1.0, 0.0], 500)
+    logging = np.where(np.arange(1000) < 5, 0.001, 0.5)
+    rows = (reward, logging, np.full(1000, 0.5))
+    flat = (np.full(1000, 0.5), np.full(1000, 0.5))
+    assert effective_size(importance_weights(*rows[1:])) < 10
+    for call in (
+        lambda: off_policy.ips(*rows),
+        lambda: off_policy.clipped_ips(*rows, 10),
+        lambda: off_policy.snips(*rows),
+        lambda: model_based.doubly_robust(*rows, *flat),
+        lambda: model_based.self_normalised_dr(*rows, *flat),
+        lambda: model_based.switch_dr(*rows, *flat, 10),
+        lambda: model_based.shrunk_dr(*rows, *flat, 10),
+        lambda: off_policy.replay(reward, np.full(1000, 0.1), np.arange(1000) < 50),
+        lambda: off_policy.expected_replay(reward, np.full(1000, 0.1), np.arange(1000) < 50),
+    ):
+        with pytest.raises(Refusal, match="effective sample size") as refused:
+            call()
+        assert refused.value.reason == "unsupported_by_logging"
+    assert off_policy.snips(*rows, min_ess=5).value == pytest.approx(0.6, abs=0.1)
+
+
+def test_rows_of_few_units_are_no_effective_sample() -> None:
+    reward, half = np.tile([1.0, 0.0], 500), np.full(1000, 0.5)
+    units = np.arange(1000) % 40
+    assert off_policy.ips(reward, half, half).value == 0.5
+    with pytest.raises(Refusal) as refused:
+        off_policy.ips(reward, half, half, clusters=units)
+    assert refused.value.reason == "unsupported_by_logging"
+
+
+def test_a_policy_without_any_overlap_is_refused_whatever_the_threshold() -> None:
+    with pytest.raises(Refusal) as refused:
+        off_policy.ips([1, 0], [0.5, 0.5], [0, 0], min_ess=0)
+    assert refused.value.reason == "unsupported_by_logging"
+
+
+def test_support_is_checked_by_share_by_size_and_by_mean_weight() -> None:
+    reward, ones = np.tile([1.0, 0.0], 500), np.ones(1000)
+    check_support(diagnose(reward, ones, unsupported=0.05))
+    rng = np.random.default_rng(0)
+    spread = rng.uniform(0.5, 1.5, 1000)
+    check_support(diagnose(reward, spread))
+    # Significant, and yet too little to matter.
+    check_support(diagnose(reward, 1.03 + rng.normal(0, 0.01, 1000)))
+    for found, reason in (
+        (diagnose(reward, ones, unsupported=0.051), "unsupported_by_logging"),
+        (diagnose(reward, ones, clusters=np.arange(1000) % 40), "unsupported_by_logging"),
+        (diagnose(reward, np.where(np.arange(1000) < 40, 25, 1e-9)), "unsupported_by_logging"),
+        (diagnose(reward, 1.3 * spread), "weights_not_one"),
+        (diagnose(reward, 1.1 * ones), "weights_not_one"),
+    ):
+        with pytest.raises(Refusal) as refused:
+            check_support(found)
+        assert refused.value.reason == reason
+
+
+GOOD = ([1.0, 0.0, 1.0, 0.0], [0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("place", "values", "reason"),
+    [
+        (1, [0.5, 0.0, 0.5, 0.5], "invalid_propensity"),
+        (1, [0.5, -0.1, 0.5, 0.5], "invalid_propensity"),
+        (1, [0.5, 1.1, 0.5, 0.5], "invalid_propensity"),
+        (1, [0.5, np.nan, 0.5, 0.5], "invalid_propensity"),
+        (1, [0.5, 5e-324, 0.5, 0.5], "invalid_propensity"),
+        (2, [0.5, -0.1, 0.5, 0.5], "invalid_propensity"),
+        (2, [0.5, 1.1, 0.5, 0.5], "invalid_propensity"),
+        (2, [0.5, np.inf, 0.5, 0.5], "invalid_propensity"),
+        (2, [0.5, np.nan, 0.5, 0.5], "invalid_propensity"),
+        (0, [1.0, np.nan, 0.5, 0.5], "not_finite"),
+        (0, [1.0, 0.0, 1.0], "inconsistent"),
+        (1, [0.5, 0.5, 0.5], "inconsistent"),
+        (2, [[0.5], [0.5], [0.5], [0.5]], "inconsistent"),
+    ],
+)
+def test_bad_input_is_refused_by_type(place: int, values: list[float], reason: str) -> None:
+    rows = [*GOOD[:place], values, *GOOD[place + 1 :]]
+    flat = (np.full(4, 0.5), np.full(4, 0.5))
+    for call in (
+        lambda: off_policy.ips(*rows, min_ess=0),
+        lambda: off_policy.snips(*rows, min_ess=0),
+        lambda: off_policy.expected_replay(*rows, min_ess=0, any_logging=True),
+        lambda: model_based.doubly_robust(*rows, *flat, min_ess=0),
+    ):
+        with pytest.raises(Refusal) as refused:
+            call()
+        assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("clusters", "reason"),
+    [
+        ([1, 2, 3], "inconsistent"),
+        ([0.5, 1.0, 2.0, 3.0], "inconsistent"),
+        ([1.0, np.nan, 2.0, 3.0], "inconsistent"),
+        ([7, 7, 7, 7], "too_few_units"),
+    ],
+)
+def test_bad_clusters_are_refused(clusters: list[float], reason: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        off_policy.ips(*GOOD, clusters=clusters, min_ess=0)
+    assert refused.value.reason == reason
+
+
+def test_more_bad_input() -> None:
+    for call, reason in (
+        (lambda: off_policy.ips([], [], []), "too_few_units"),
+        (
+            lambda: model_based.doubly_robust(*GOOD, [np.nan] * 4, [0.5] * 4, min_ess=0),
+            "not_finite",
+        ),
+        (lambda: model_based.doubly_robust(*GOOD, [0.5] * 3, [0.5] * 4, min_ess=0), "inconsistent"),
+        (lambda: model_based.direct_method([1, 0], [0.5, np.inf]), "not_finite"),
+    ):
+        with pytest.raises(Refusal) as refused:
+            call()
+        assert refused.value.reason == reason
+    for cap in (0, -1, np.nan):
+        with pytest.raises(ValueError, match="above 0"):
+            off_policy.clipped_ips(*GOOD, cap, min_ess=0)
+
+
+def test_no_click_is_no_proof_of_zero() -> None:
+    half = np.full(200, 0.5)
+    found = off_policy.ips(np.zeros(200), half, half)
+    assert found == PolicyValue(0.0, 0.0, None, None, "delta_hall", "zero_variance")
+
+
+# Properties
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[Floats, Floats, Floats]:
+    n = draw(st.integers(2, 30))
+    probability = st.floats(0.01, 1)
+    columns = [
+        draw(st.lists(kind, min_size=n, max_size=n))
+        for kind in (st.sampled_from([0.0, 1.0, 2.5]), probability, probability)
+    ]
+    return tuple(np.array(column) for column in columns)  # type: ignore[return-value]
+
+
+@quick
+@given(logs(), st.floats(0.01, 1))
+def test_snips_does_not_see_the_scale_of_the_weights(
+    log: tuple[Floats, Floats, Floats], scale: float
+) -> None:
+    reward, logging, evaluation = log
+    found = off_policy.snips(reward, logging, evaluation, min_ess=0)
+    scaled = off_policy.snips(reward, logging, scale * evaluation, min_ess=0)
+    assert scaled.value == pytest.approx(found.value, rel=1e-9)
+    assert scaled.se == pytest.approx(found.se, rel=1e-6, abs=1e-12)
+
+
+@quick
+@given(logs())
+def test_a_policy_on_its_own_log_has_the_mean_of_its_log(
+    log: tuple[Floats, Floats, Floats],
+) -> None:
+    reward, logging, _ = log
+    for estimator in (off_policy.ips, off_policy.snips):
+        found = estimator(reward, logging, logging, min_ess=0)
+        assert found.value == pytest.approx(reward.mean(), rel=1e-12)
+        if found.se:
+            assert found.se == pytest.approx(reward.std(ddof=1) / np.sqrt(reward.size), rel=1e-9)
+
+
+@quick
+@given(st.lists(st.booleans(), min_size=2, max_size=40), st.floats(0.01, 1))
+def test_uniform_on_uniform_is_ctr(clicks: list[bool], p: float) -> None:
+    reward, uniform = np.array(clicks, dtype=float), np.full(len(clicks), p)
+    for estimator in (off_policy.ips, off_policy.snips, off_policy.expected_replay):
+        assert estimator(reward, uniform, uniform, min_ess=0).value == pytest.approx(reward.mean())
+
+
+@quick
+@given(logs(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(
+    log: tuple[Floats, Floats, Floats],
+    random: Any,
+) -> None:
+    order = list(range(log[0].size))
+    random.shuffle(order)
+    q, expected = np.linspace(0, 1, log[0].size), np.linspace(1, 0.5, log[0].size)
+    units = np.arange(log[0].size) // 2
+    for estimator, columns in (
+        (off_policy.ips, log),
+        (off_policy.snips, log),
+        (model_based.doubly_robust, (*log, q, expected)),
+        (model_based.self_normalised_dr, (*log, q, expected)),
+    ):
+        if units.max() == 0:
+            continue
+        found = estimator(*columns, clusters=units, min_ess=0)
+        shuffled = estimator(*(c[order] for c in columns), clusters=units[order], min_ess=0)
+        assert shuffled.value == pytest.approx(found.value, rel=1e-9, abs=1e-12)
+        assert shuffled.se == pytest.approx(found.se, rel=1e-6, abs=1e-9)
+
+
+@quick
+@given(logs(), st.floats(0.1, 50))
+def test_limits_of_the_options(log: tuple[Floats, Floats, Floats], option: float) -> None:
+    q, expected = np.full(log[0].size, 0.3), np.full(log[0].size, 0.4)
+    rows = (*log, q, expected)
+    dr = model_based.doubly_robust(*rows, min_ess=0).value
+    assert model_based.switch_dr(*rows, 101, min_ess=0).value == dr
+    assert model_based.shrunk_dr(*rows, 1e15, min_ess=0).value == pytest.approx(dr, rel=1e-6)
+    assert model_based.shrunk_dr(*rows, 1e-12, min_ess=0).value == pytest.approx(0.4)
+    clipped = off_policy.clipped_ips(*log, option, min_ess=0).value
+    assert clipped <= off_policy.ips(*log, min_ess=0).value
+    assert 0 <= off_policy.snips(*log, min_ess=0).value <= log[0].max() + 1e-12
+
+
+def test_a_unit_of_one_row_is_a_row_and_doubled_rows_add_nothing() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.binomial(1, 0.3, 500), rng.uniform(0.2, 1, 500), rng.uniform(0.2, 1, 500)
+    for estimator in (off_policy.ips, off_policy.snips):
+        plain = estimator(*rows)
+        alone = estimator(*rows, clusters=np.arange(500) + 7)
+        assert alone[:4] == pytest.approx(plain[:4], rel=1e-12)
+        twice = estimator(*(np.tile(c, 2) for c in rows), clusters=np.tile(np.arange(500), 2))
+        assert twice[:4] == pytest.approx(plain[:4], rel=1e-12)
+
+
+def test_the_mean_weight_is_tested_by_units() -> None:
+    weights = np.repeat(np.random.default_rng(5).exponential(1, 300), 4)
+    rows, units = mean_weight_test(weights), mean_weight_test(weights, np.arange(1200) // 4)
+    assert units.se == pytest.approx(2 * rows.se, rel=0.01)
+    assert mean_weight_test(np.ones(10)) == (1.0, 0.0, 1.0)
+    assert mean_weight_test(np.full(10, 1.2)).p_value == 0.0

@@ -1,0 +1,358 @@
+"""The command line: results on stdout, messages on stderr, files whole, the same on every run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abeval.assignment import Assignment
+from abeval.builtin import builtin_metrics
+from abeval.cli import main
+from abeval.experiment.load import parse_experiment
+from abeval.queries import query, query_names
+from abeval.result import Result, Row
+from abeval.simulate import simulate
+
+Capture = pytest.CaptureFixture[str]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["abeval", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def abeval(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-m", "abeval.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs")
+    simulate(folder, impressions=6_000)
+    file = folder / "short.toml"
+    text = (folder / "experiment.toml").read_text()
+    chosen = '[[metrics]]\nname = "ctr"\n\n[[metrics]]\nname = "gauc"\n'
+    file.write_text(text[: text.index("[[metrics]]")] + chosen)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def analyzed(logs: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
+    out = logs / "out"
+    out.mkdir()
+    paths = ["--json", out / "o.json", "--csv", out / "o.csv", "--report", out / "o.html"]
+    return abeval("analyze", logs / "experiment.toml", *paths, "--profile"), out
+
+
+def numbers(part: Any) -> Iterator[float]:
+    if isinstance(part, dict | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from numbers(inner)
+    elif isinstance(part, float):
+        yield part
+
+
+def test_analyze_prints_the_result_and_nothing_else(
+    analyzed: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    done, out = analyzed
+    assert done.returncode == 0
+    assert done.stdout.startswith(
+        json.loads((out / "o.json").read_text())["verdicts"][0]["sentence"][:10]
+    )
+    assert "Scorecard" in done.stdout
+    assert "GAUC" in done.stderr  # --profile
+    assert "seconds" in done.stderr
+    assert "seconds" not in done.stdout
+    assert sorted(p.name for p in out.iterdir()) == ["o.csv", "o.html", "o.json"]
+
+
+def test_the_json_has_the_documented_fields_in_order(
+    analyzed: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    found = json.loads((analyzed[1] / "o.json").read_text())
+    assert list(found) == [f.name for f in fields(Result)]
+    assert found["schema_version"] == "1"
+    for row in found["scorecard"]:
+        assert list(row) == [f.name for f in fields(Row)]
+    assert [row["metric"] for row in found["scorecard"]][:2] == ["ctr", "dwell_per_user"]
+    for account in found["accounting"]:
+        assert account["read"] == account["used"] + sum(n for _, n in account["set_aside"])
+
+
+def test_the_json_has_no_number_that_json_has_not(
+    analyzed: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    text = (analyzed[1] / "o.json").read_text()
+
+    def refuse(constant: str) -> float:
+        raise AssertionError(constant)
+
+    found = json.loads(text, parse_constant=refuse)
+    assert all(math.isfinite(number) for number in numbers(found))
+
+
+def test_csv_and_json_agree_to_the_last_digit(
+    analyzed: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    found = json.loads((analyzed[1] / "o.json").read_text())["scorecard"]
+    rows = list(csv.DictReader(io.StringIO((analyzed[1] / "o.csv").read_text())))
+    assert len(rows) == len(found)
+    for row, whole in zip(rows, found, strict=True):
+        assert list(row) == list(whole)
+        for name, value in whole.items():
+            shown = "" if value is None else value
+            assert row[name] == str(shown) or float(row[name]) == value
+
+
+def test_two_runs_write_the_same_bytes(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1", "2"):
+        options = ["--json", tmp_path / f"{name}.json", "--csv", tmp_path / f"{name}.csv"]
+        assert call(monkeypatch, "analyze", logs / "short.toml", *options) == 0
+    assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
+
+
+def test_the_gate_exits_by_the_verdict(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
+    out = logs / "gate.json"
+    code = call(monkeypatch, "analyze", logs / "short.toml", "--gate", "--json", out)
+    (verdict,) = json.loads(out.read_text())["verdicts"]
+    assert code == codes[verdict["decision"]] == 5
+    assert call(monkeypatch, "analyze", logs / "short.toml") == 0
+    text = (logs / "short.toml").read_text()
+    uneven = logs / "uneven.toml"
+    uneven.write_text(text.replace("weight = 0.5", "weight = 0.01", 1))
+    assert call(monkeypatch, "analyze", uneven, "--gate", "--json", out) == 3
+    assert json.loads(out.read_text())["verdicts"][0]["decision"] == "do_not_trust"
+
+
+def test_an_output_that_cannot_be_written_is_said_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    missing = tmp_path / "no" / "o.json"
+    assert call(monkeypatch, "analyze", tmp_path / "no.toml", "--json", missing) == 2
+    err = capsys.readouterr().err
+    assert f"cannot write {missing}" in err
+    assert "experiment file" not in err
+
+
+def test_assign_keeps_ids_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    file = tmp_path / "ids.csv"
+    file.write_text('user,country\n007,de\n\n" 7",fr\n"a,b",us\n', encoding="utf-8-sig")
+    assert call(monkeypatch, "assign", file, "--salt", "s", "--variants", "a=1, b=3") == 0
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    rule = Assignment("s", {"a": 1, "b": 3})
+    assert rows[0] == ["user", "variant", "slot", "sub_bucket"]
+    assert rows[1:] == [
+        [unit, found.variant, str(found.slot), str(found.sub_bucket)]
+        for unit in ("007", " 7", "a,b")
+        for found in [rule.assign(unit)]
+    ]
+
+
+def test_assign_takes_another_column_and_writes_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "ids.csv").write_text("country,user\nde,007\n")
+    options = ["--salt", "s", "--variants", "a=1,b=1", "--json", tmp_path / "o.json"]
+    assert call(monkeypatch, "assign", tmp_path / "ids.csv", "--column", "user", *options) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "user,variant,slot,sub_bucket"
+    found = Assignment("s", {"a": 1, "b": 1}).assign("007")
+    assert json.loads((tmp_path / "o.json").read_text()) == [
+        {
+            "user": "007",
+            "variant": found.variant,
+            "slot": found.slot,
+            "sub_bucket": found.sub_bucket,
+        }
+    ]
+
+
+def test_assign_explains_one_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    options = ["--salt", "exp_42", "--variants", "a=1,b=1", "--json", tmp_path / "o.json"]
+    assert call(monkeypatch, "assign", "--explain", "123", *options) == 0
+    out = capsys.readouterr().out
+    assert out == f"{Assignment('exp_42', {'a': 1, 'b': 1}).explain('123')}\n"
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert (found["slot"], found["variant"], found["sub_bucket"]) == (947086, "b", 2999)
+    assert found["range"] == [500_000, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("content", "variants", "says"),
+    [
+        (b"id\n1\n", "a", "--variants: 'a' is not NAME=WEIGHT"),
+        (b"id\n1\n", "a=1,a=2", "'a=2' names a variant twice"),
+        (b"id\n1\n", "=1", "'=1' names no variant"),
+        (b"id\n1\n", "a=-1,b=1", "weight of variant 'a' is -1.0"),
+        (b"id\n1\n", "a=0,b=0", "no variant has a weight above 0"),
+        (b"", "a=1,b=1", "ids.csv is empty"),
+        (b"\n\n", "a=1,b=1", "ids.csv is empty"),
+        (b"id,x\n1,2\n\n,3\n", "a=1,b=1", "ids.csv, line 4: no id"),
+        (b"id\n\xff\n", "a=1,b=1", "give a CSV file in UTF-8"),
+        (b'id\n"1\x00' + b"x" * 200_000, "a=1,b=1", "ids.csv cannot be read"),
+    ],
+)
+def test_mistakes_of_assign(
+    content: bytes,
+    variants: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    file = tmp_path / "ids.csv"
+    file.write_bytes(content)
+    assert call(monkeypatch, "assign", file, "--salt", "s", "--variants", variants) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["assign", "no.csv", "--salt", "s", "--variants", "a=1,b=1"],
+            "no.csv cannot be read",
+        ),
+        (
+            ["assign", "--salt", "s", "--variants", "a=1,b=1"],
+            "give a CSV file of ids",
+        ),
+        (["assign", "--explain", "1", "--salt", "a:b", "--variants", "a=1"], "salt 'a:b' cannot"),
+        (["sql", "units/unit_days"], "no query is called 'units/unit_days'"),
+        (["simulate", "x", "--impressions", "5"], "5 impressions are too few"),
+        (["simulate", "x", "--seed", "-1"], "seed -1 is negative"),
+        (["analyze"], "Missing argument"),
+        (["analyse", "x"], "No such command 'analyse'"),
+        (["analyze", "x", "--jsn", "y"], "No such option"),
+    ],
+)
+def test_mistakes_of_the_command_itself(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_in_messages_do_not_steer_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    file = tmp_path / "\x1b[31mred.toml"
+    assert call(monkeypatch, "analyze", file) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_metrics_lists_every_builtin_one(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    assert call(monkeypatch, "metrics") == 0
+    out = capsys.readouterr().out
+    raw = {"name": "x", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
+    known = builtin_metrics(parse_experiment({**raw, "logs": {"impressions": {"path": "x"}}}))
+    for name in ("ctr", "gauc", "map"):
+        assert name in known
+    shown = "".join(out.split())
+    for metric in known.values():
+        assert metric.name[:8] in shown
+
+
+def test_a_terminal_without_greek_shows_the_rest() -> None:
+    done = abeval("metrics", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "ctr" in done.stdout
+
+
+def test_schema_is_a_json_schema_of_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    assert call(monkeypatch, "schema") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"name", "unit", "control", "variants", "logs"} <= set(found["required"])
+    assert "folder" not in found["required"]
+
+
+def test_sql_prints_names_and_queries(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    assert call(monkeypatch, "sql") == 0
+    assert capsys.readouterr().out.splitlines() == list(query_names())
+    assert call(monkeypatch, "sql", "units/unit_day") == 0
+    assert capsys.readouterr().out == query("units/unit_day")
+
+
+def test_simulate_says_where_the_experiment_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    folder = tmp_path / "sim"
+    assert call(monkeypatch, "simulate", folder, "--impressions", 5_000, "--seed", 3) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{folder / 'experiment.toml'}\n"
+    assert "error" not in err
+    assert json.loads((folder / "truth.json").read_text())["seed"] == 3
+    assert call(monkeypatch, "analyze", out.strip()) == 0
+
+
+HEAVY = ("pandas", "numpy", "scipy", "duckdb", "plotly", "pydantic", "sqlglot", "statsmodels")
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from abeval.cli import app\n"
+        "try: app(['--help'])\n"
+        f"finally: print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(  # noqa: S603 (our own code)
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0
+    assert done.stderr == "[]\n"
+    for command in ("analyze", "assign", "simulate", "metrics", "schema", "sql"):
+        assert command in done.stdout
+    # Seconds of work, not of waiting: the machine may be busy with other tests.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+def test_the_package_imports_lazily() -> None:
+    code = f"import sys, abeval; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run(  # noqa: S603 (our own code)
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,136 @@
+"""One metric in one variant: an effect, or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from abeval.comparison import Reason, Rule, compare_moments
+from abeval.metrics import Metric
+from abeval.stats.moments import Moments
+from tests.logs.small import analyze, small_log
+
+MEAN = Metric("m", "mean", "Σ y / units")
+RATIO = Metric("r", "ratio", "Σ y / Σ x")
+AUC = Metric("auc", "auc", "…")
+
+
+def moments(y: list[float], x: list[float] | None = None) -> Moments:
+    ones = [1.0] * len(y) if x is None else x
+    return Moments.of(y, ones, [0.0] * len(y), ones, [1.0] * len(y))
+
+
+@pytest.mark.parametrize(
+    ("metric", "control", "treatment", "reason"),
+    [
+        (MEAN, None, moments([1, 2]), "no_units"),
+        (MEAN, moments([1, 2]), None, "no_units"),
+        (MEAN, moments([]), moments([1, 2]), "no_units"),
+        (MEAN, moments([1]), moments([1, 2]), "too_few_units"),
+        (MEAN, moments([1, 2]), moments([1]), "too_few_units"),
+        (MEAN, moments([3, 3]), moments([3, 3]), "zero_variance"),
+        (MEAN, moments([3, 3]), moments([4, 4]), "zero_variance"),
+        (RATIO, moments([0, 0], [0, 0]), moments([1, 2], [3, 3]), "empty_denominator"),
+        (RATIO, moments([1, 2], [3, 3]), moments([0, 0], [0, 0]), "empty_denominator"),
+        (RATIO, moments([1, 2], [2, 4]), moments([1, 3], [2, 6]), "zero_variance"),
+    ],
+)
+def test_refusals(
+    metric: Metric, control: Moments | None, treatment: Moments | None, reason: Reason
+) -> None:
+    found = compare_moments(metric, control, treatment, Rule())
+    assert found.reason == reason
+    assert (found.effect, found.lift) == (None, None)
+    assert found.units_control == (0 if control is None else control.n)
+    assert found.units == (0 if treatment is None else treatment.n)
+
+
+def test_values_are_shown_though_the_effect_is_refused() -> None:
+    found = compare_moments(MEAN, moments([5]), moments([1, 2]), Rule())
+    assert (found.control, found.treatment) == (5, 1.5)
+
+
+def test_a_lift_over_nothing_is_refused_and_the_difference_is_not() -> None:
+    found = compare_moments(MEAN, moments([-1, 1]), moments([1, 2, 4]), Rule())
+    assert (found.lift, found.reason) == (None, "control_near_zero")
+    assert found.effect is not None
+    assert found.effect.difference == pytest.approx(7 / 3)
+
+
+def test_a_control_that_might_be_zero_leaves_the_lift_without_bounds() -> None:
+    found = compare_moments(MEAN, moments([-1, 1.5, 2]), moments([1, 2, 4]), Rule())
+    assert found.reason == "lift_unbounded"
+    assert found.lift is not None
+    assert not found.lift.bounded
+    assert found.lift.value == pytest.approx((7 / 3 - 2.5 / 3) / (2.5 / 3))
+
+
+def test_means_are_compared_by_welch() -> None:
+    a, b = [1.0, 2, 3, 4, 9], [3.0, 4, 5, 9]
+    found = compare_moments(MEAN, moments(a), moments(b), Rule(alpha=0.1)).effect
+    assert found is not None
+    theirs = stats.ttest_ind(b, a, equal_var=False)
+    assert found.p_value == pytest.approx(theirs.pvalue, rel=1e-12)
+    interval = theirs.confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-12)
+    assert found.method == "welch_t"
+
+
+def test_ratios_are_compared_by_residuals_of_units() -> None:
+    random = np.random.default_rng(3)
+    x = random.integers(1, 9, (2, 50)).astype(float)
+    y = random.binomial(x.astype(int), 0.4).astype(float)
+    found = compare_moments(RATIO, moments(y[0], x[0]), moments(y[1], x[1]), Rule()).effect
+    assert found is not None
+    variances = [
+        np.var(b - b.sum() / a.sum() * a, ddof=1) / 50 / a.mean() ** 2
+        for a, b in zip(x, y, strict=True)
+    ]
+    assert found.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-12)
+    assert found.difference == pytest.approx(y[1].sum() / x[1].sum() - y[0].sum() / x[0].sum())
+    assert found.method == "delta_t"
+
+
+@pytest.mark.parametrize(
+    ("metric", "method"), [(MEAN, "welch_t"), (RATIO, "delta_t"), (AUC, "influence_t")]
+)
+def test_methods_are_named(metric: Metric, method: str) -> None:
+    arms = moments([1, 2, 4], [2, 3, 9]), moments([2, 3, 9], [3, 4, 5])
+    found = compare_moments(metric, *arms, Rule()).effect
+    assert found is not None
+    assert found.method == method
+
+
+def test_raw_signs_are_kept() -> None:
+    found = compare_moments(MEAN, moments([-4, -6, -5]), moments([-2, -3, -4]), Rule())
+    assert found.effect is not None
+    assert found.lift is not None
+    assert found.effect.difference == pytest.approx(2)
+    assert found.lift.value == pytest.approx(0.4)
+
+
+def test_reasons_of_a_whole_log() -> None:
+    log = small_log()
+    silent = analyze(log.assign(click=0), metrics=["ctr", "gauc", "impressions_per_user"])
+    assert silent["ctr"].reason == "no_clicks"
+    assert silent["gauc"].reason == "no_clicks"
+    assert silent["impressions_per_user"].difference is not None
+    unscored = analyze(log.assign(score=float("nan")), metrics=["auc", "q_ctr", "ctr"])
+    assert unscored["auc"].reason == "no_scores"
+    assert unscored["q_ctr"].reason == "no_scores"
+    assert unscored["ctr"].reason is None
+
+
+def test_a_variant_that_nobody_saw() -> None:
+    found = analyze(small_log(), variants={"a": {}, "b": {}, "c": {"weight": 0}})
+    row = found["ctr", "c"]
+    assert (row.reason, row.units, row.treatment, row.status) == (
+        "no_units",
+        0,
+        None,
+        "too_little_data",
+    )
+    assert found["ctr", "b"].difference is not None

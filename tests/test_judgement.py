@@ -1,0 +1,187 @@
+"""From numbers to a word: better, worse, equivalent, non-inferior, unclear."""
+
+from __future__ import annotations
+
+import pytest
+
+from abeval.comparison import MIN_UNITS, Comparison
+from abeval.judgement import goodness, goodness_p_value, status_of
+from abeval.metrics import DECREASE, INCREASE, Direction, Margin, Metric
+from abeval.stats import effects
+from abeval.stats.records import Lift
+from tests.logs.small import analyze, small_log
+
+TO_ONE = Direction(toward=1.0)
+
+
+def metric(
+    role: str = "goal", direction: Direction = INCREASE, margin: Margin | None = None
+) -> Metric:
+    return Metric("m", "mean", "…", role=role, direction=direction, margin=margin)
+
+
+def comparison(
+    control: float, treatment: float, half: float, *, units: int = 500, lift: bool = True
+) -> Comparison:
+    """A difference whose interval at 95 % is this wide to either side."""
+    effect = effects.from_difference(
+        control, treatment, treatment - control, half / 1.959963984540054
+    )
+    ends = [value / abs(control) for value in (effect.difference, effect.low, effect.high)]
+    relative = Lift(*ends, bounded=True, method="fieller") if lift else None
+    return Comparison(units, units, control, treatment, effect, relative, None)
+
+
+def status(found: Comparison, p_value: float | None = None, **of: object) -> str:
+    own = metric(**of)
+    p = None if found.effect is None else goodness_p_value(own.direction, found.effect)
+    return status_of(own, found, p if p_value is None else p_value, 0.05)
+
+
+@pytest.mark.parametrize("role", ["goal", "diagnostic"])
+@pytest.mark.parametrize(
+    ("direction", "up", "down"), [(INCREASE, "better", "worse"), (DECREASE, "worse", "better")]
+)
+def test_goals_and_diagnostics(role: str, direction: Direction, up: str, down: str) -> None:
+    assert status(comparison(10, 11, 0.9), role=role, direction=direction) == up
+    assert status(comparison(10, 9, 0.9), role=role, direction=direction) == down
+    assert status(comparison(10, 11, 1.1), role=role, direction=direction) == "unclear"
+
+
+def test_goals_follow_the_adjusted_p_value() -> None:
+    found = comparison(10, 11, 0.9)
+    assert status(found, p_value=0.049) == "better"
+    assert status(found, p_value=0.051) == "unclear"
+
+
+def test_a_p_value_alone_does_not_decide_where_its_interval_holds_zero() -> None:
+    assert status(comparison(10, 11, 1.1), p_value=0.001) == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("half", "expected"), [(0.3, "equivalent"), (0.49, "equivalent"), (0.6, "unclear")]
+)
+@pytest.mark.parametrize("margin", [Margin(0.05, relative=True), Margin(0.5, relative=False)])
+def test_equivalence_needs_both_ends_inside(half: float, expected: str, margin: Margin) -> None:
+    for direction in (INCREASE, DECREASE):
+        found = status(
+            comparison(10, 10, half), role="diagnostic", direction=direction, margin=margin
+        )
+        assert found == expected
+
+
+def test_a_small_but_certain_effect_is_better_not_equivalent() -> None:
+    found = comparison(10, 10.2, 0.1)
+    assert status(found, role="goal", margin=Margin(0.05, relative=True)) == "better"
+
+
+GUARDRAIL = [
+    # treatment of a control of 10, half-width, what an increase is worth, and a decrease
+    (10.0, 0.15, "non_inferior", "non_inferior"),
+    (10.0, 0.25, "unclear", "unclear"),
+    (10.5, 0.4, "better", "worse"),
+    (9.5, 0.4, "worse", "better"),
+    (9.9, 0.05, "non_inferior", "better"),
+    (10.1, 0.05, "better", "non_inferior"),
+    (9.85, 0.1, "worse", "better"),
+    (10.1, 0.25, "non_inferior", "unclear"),
+]
+
+
+@pytest.mark.parametrize(("treatment", "half", "up", "down"), GUARDRAIL)
+@pytest.mark.parametrize("margin", [Margin(0.02, relative=True), Margin(0.2, relative=False)])
+def test_guardrails(treatment: float, half: float, up: str, down: str, margin: Margin) -> None:
+    found = comparison(10, treatment, half)
+    assert status(found, role="guardrail", margin=margin) == up
+    assert status(found, role="guardrail", margin=margin, direction=DECREASE) == down
+
+
+def test_a_relative_margin_needs_a_lift() -> None:
+    found = comparison(10, 10, 0.1, lift=False)
+    assert status(found, role="guardrail", margin=Margin(0.02, relative=True)) == "unclear"
+    assert status(found, role="guardrail", margin=Margin(0.2, relative=False)) == "non_inferior"
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment", "half", "expected"),
+    [
+        (0.8, 0.9, 0.05, "better"),
+        (0.8, 0.7, 0.05, "worse"),
+        (1.2, 1.1, 0.05, "better"),
+        (1.2, 1.3, 0.05, "worse"),
+        # Over the target: the miss counts, on whichever side.
+        (0.8, 1.1, 0.05, "better"),
+        (0.8, 1.5, 0.05, "worse"),
+        (0.8, 1.19, 0.05, "unclear"),
+        (1.2, 0.5, 0.05, "worse"),
+    ],
+)
+def test_toward_a_value(control: float, treatment: float, half: float, expected: str) -> None:
+    assert status(comparison(control, treatment, half), direction=TO_ONE) == expected
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment", "half", "expected"),
+    [
+        (0.8, 0.9, 0.05, "better"),
+        (0.8, 0.79, 0.02, "non_inferior"),
+        (0.8, 0.7, 0.02, "worse"),
+        (1.2, 1.21, 0.02, "non_inferior"),
+        (1.2, 1.3, 0.02, "worse"),
+        (0.8, 1.5, 0.1, "worse"),
+        (1.2, 0.5, 0.1, "worse"),
+        (0.8, 1.21, 0.02, "non_inferior"),
+    ],
+)
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_guardrail_toward_a_value(
+    control: float, treatment: float, half: float, expected: str, relative: bool
+) -> None:
+    """The margin bounds how much farther from the target the variant may be."""
+    margin = Margin(0.05 / control if relative else 0.05, relative=relative)
+    found = comparison(control, treatment, half)
+    assert status(found, role="guardrail", direction=TO_ONE, margin=margin) == expected
+
+
+def test_goodness_of_a_miss() -> None:
+    found = comparison(0.8, 1.1, 0.05).effect
+    assert goodness(TO_ONE, found) == pytest.approx(0.1)
+    assert goodness(INCREASE, found) == pytest.approx(0.3)
+    assert goodness(DECREASE, found) == pytest.approx(-0.3)
+    assert goodness_p_value(INCREASE, found) == found.p_value
+    # Across the target the gain is smaller than the difference, and less certain.
+    assert goodness_p_value(TO_ONE, found) == pytest.approx(
+        effects.from_difference(0, 0.1, 0.1, found.se).p_value
+    )
+    mirrored = comparison(0.75, 1.25, 0.05).effect
+    assert goodness_p_value(TO_ONE, mirrored) == 1.0
+
+
+@pytest.mark.parametrize("role", ["goal", "guardrail", "diagnostic"])
+def test_too_little_data(role: str) -> None:
+    margin = Margin(0.02, relative=True)
+    found = comparison(10, 20, 0.1, units=MIN_UNITS - 1)
+    assert status(found, role=role, margin=margin) == "too_little_data"
+    enough = comparison(10, 20, 0.1, units=MIN_UNITS)
+    assert status(enough, role=role, margin=margin) == "better"
+    nothing = Comparison(500, 500, None, None, None, None, "no_clicks")
+    assert status_of(metric(role), nothing, None, 0.05) == "too_little_data"
+
+
+def test_holm_runs_over_goals_and_variants() -> None:
+    log = small_log(rows=1200, units=120).assign(
+        variant=lambda f: f.user_id.map(lambda u: "abc"[u % 3])
+    )
+    goals = [{"name": name, "role": "goal"} for name in ("ctr", "impressions_per_user")]
+    found = analyze(
+        log,
+        variants={"a": {}, "b": {}, "c": {}},
+        metrics=[*goals, {"name": "dwell_per_user"}],
+    )
+    family = [row for row in found.scorecard if row.role == "goal"]
+    ordered = sorted(family, key=lambda row: row.p_value)
+    highest = 0.0
+    for i, row in enumerate(ordered):
+        highest = max(highest, min(1.0, row.p_value * (4 - i)))
+        assert row.p_adjusted == pytest.approx(highest, rel=1e-12)
+    assert [row.p_adjusted for row in found.scorecard if row.role != "goal"] == [None, None]

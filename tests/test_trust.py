@@ -1,0 +1,189 @@
+"""The checks that gate a verdict, at their thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from abeval.aggregates import Aggregates
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.model import Experiment
+from abeval.records import Check
+from abeval.trust import trust_checks
+from tests.logs.small import PERIOD, analyze, small_log
+from tests.test_aggregates import aggregate
+
+
+@pytest.fixture(scope="module")
+def honest() -> Aggregates:
+    return aggregate(small_log(), period=PERIOD)
+
+
+def experiment(**entries: object) -> Experiment:
+    base = {
+        "name": "trust",
+        "unit": "user_id",
+        "control": "a",
+        "variants": {"a": {}, "b": {}},
+        "logs": {"impressions": {}},
+        "period": PERIOD,
+    }
+    return parse_experiment({**base, **entries})
+
+
+def check(name: str, aggregates: Aggregates, **entries: object) -> Check:
+    found = trust_checks(experiment(**entries), (), aggregates)
+    return next(c for c in found if c.name == name)
+
+
+def with_units(aggregates: Aggregates, *counts: int) -> Aggregates:
+    units = pd.DataFrame({"variant": list("abc")[: len(counts)], "units": counts, "crossovers": 0})
+    return replace(aggregates, units=units)
+
+
+@pytest.mark.parametrize(
+    ("excess", "status"),
+    [(0, "pass"), (128, "pass"), (129, "warn"), (164, "warn"), (165, "fail"), (-165, "fail")],
+)
+def test_sample_ratio(honest: Aggregates, excess: int, status: str) -> None:
+    """Of 10,000 units p is .01 at 128.8 too many, and .001 at 164.5."""
+    counts = 5000 + excess, 5000 - excess
+    found = check("srm", with_units(honest, *counts))
+    assert found.status == status
+    assert found.value == pytest.approx(stats.chisquare(counts).pvalue, rel=1e-9)
+
+
+def test_sample_ratio_follows_the_weights(honest: Aggregates) -> None:
+    weights = {"a": {"weight": 8}, "b": {"weight": 1}, "c": {"weight": 1}}
+    counts = 8100, 1000, 900
+    found = check("srm", with_units(honest, *counts), variants=weights)
+    expected = stats.chisquare(counts, [8000, 1000, 1000]).pvalue
+    assert found.value == pytest.approx(expected, rel=1e-9)
+    assert found.status == "warn"
+    assert check("srm", with_units(honest, 8000, 1000, 1000), variants=weights).status == "pass"
+
+
+def test_units_in_a_variant_of_no_weight_fail(honest: Aggregates) -> None:
+    weights = {"a": {}, "b": {}, "c": {"weight": 0}}
+    assert check("srm", with_units(honest, 500, 500, 3), variants=weights).status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("crossovers", "status"), [(0, "pass"), (9, "pass"), (10, "warn"), (99, "warn"), (100, "fail")]
+)
+def test_crossovers(honest: Aggregates, crossovers: int, status: str) -> None:
+    facts = {**honest.facts, "units": 1000, "crossovers": crossovers}
+    found = check("crossover", replace(honest, facts=facts))
+    assert (found.status, found.value) == (status, crossovers / 1000)
+    assert "first variant seen" in found.message
+
+
+def test_excluding_crossovers_from_an_uneven_split_is_said(honest: Aggregates) -> None:
+    facts = replace(honest, facts={**honest.facts, "units": 1000, "crossovers": 5})
+    uneven = {"a": {"weight": 9}, "b": {}}
+    exclude = {"crossover": "exclude"}
+    assert "biases" in check("crossover", facts, cleaning=exclude, variants=uneven).message
+    assert "biases" not in check("crossover", facts, cleaning=exclude).message
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("impressions", "duplicate"),
+        ("impressions", "null_unit"),
+        ("impressions", "null_variant"),
+        ("impressions", "unknown_variant"),
+        ("clicks", "no_impression"),
+        ("clicks", "late"),
+        ("clicks", "ambiguous_impression"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("rows", "status"), [(0, "pass"), (19, "pass"), (20, "warn"), (199, "warn"), (200, "fail")]
+)
+def test_rows_set_aside(honest: Aggregates, log: str, reason: str, rows: int, status: str) -> None:
+    accounts = pd.DataFrame(
+        [(log, "used", 1000 - rows), (log, reason, rows)], columns=["log", "reason", "rows"]
+    )
+    found = check(f"{log}_{reason}", replace(honest, accounts=accounts))
+    assert (found.status, found.value) == (status, rows / 1000)
+
+
+def test_checks_of_a_log_that_is_not_there_are_skipped(honest: Aggregates) -> None:
+    assert check("clicks_late", honest).status == "skipped"
+
+
+def test_missing_days(honest: Aggregates) -> None:
+    assert check("missing_days", honest).status == "pass"
+    gap = replace(honest, days=honest.days[honest.days["day"] != "2024-03-02"])
+    found = check("missing_days", gap)
+    assert (found.status, found.value) == ("warn", 1)
+    assert "2024-03-02" in found.message
+    longer = check("missing_days", honest, period={"start": "2024-02-29", "end": "2024-03-06"})
+    assert longer.value == 3
+    # An end at an hour of a day takes that day in; one at midnight does not.
+    part = check(
+        "missing_days", honest, period={"start": "2024-03-01", "end": "2024-03-04T01:00:00"}
+    )
+    assert part.value == 1
+
+
+def with_before(shift: float) -> pd.DataFrame:
+    """Three days and one before them, on which `b` clicks more by `shift`."""
+    log = small_log(rows=3000, units=200, seed=4)
+    before = small_log(rows=2000, units=200, seed=5)
+    random = np.random.default_rng(6)
+    chance = 0.3 + shift * (before.variant == "b")
+    before["click"] = (random.random(len(before)) < chance).astype(int)
+    before["ts"] = pd.Timestamp("2024-02-28 12:00").as_unit("ms")
+    before["request_id"] += 10_000
+    return pd.concat([log, before])
+
+
+PRE = {"period": PERIOD, "pre_period": {"start": "2024-02-28", "end": "2024-03-01"}}
+
+
+def test_groups_that_differed_before_are_not_trusted() -> None:
+    found = analyze(with_before(0.3), metrics=["ctr"], **PRE)
+    balance = next(c for c in found.trust if c.name == "pre_period:ctr:b")
+    assert balance.status == "fail"
+    assert not found.trusted
+    row = found["ctr"]
+    assert (row.status, row.reason) == ("untrusted", "failed_trust_check")
+    assert row.difference is not None
+    assert found.verdicts[0].decision == "do_not_trust"
+
+
+def test_groups_that_were_alike_before_pass() -> None:
+    log = with_before(0.0)
+    found = analyze(log, metrics=["ctr", {"name": "clicks_per_user", "role": "goal"}], **PRE)
+    checks = {c.name: c for c in found.trust if c.name.startswith("pre_period")}
+    assert {c.status for c in checks.values()} == {"pass"}
+    # Clicks before the period of all analysed units, zeros included; two tests, so p is doubled.
+    before = log[log.ts < pd.Timestamp(PERIOD["start"])]
+    clicks = before.groupby("user_id").click.sum()
+    active = log[log.ts >= pd.Timestamp(PERIOD["start"])].drop_duplicates("user_id")
+    own = clicks.reindex(active.user_id, fill_value=0).to_numpy()
+    a, b = (own[(active.variant == v).to_numpy()] for v in "ab")
+    expected = min(1.0, 2 * stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert checks["pre_period:clicks_per_user:b"].value == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_a_pre_period_balance_is_skipped(honest: Aggregates) -> None:
+    assert check("pre_period", honest).status == "skipped"
+
+
+def test_a_reason_of_its_own_outlives_a_failed_check() -> None:
+    log = small_log(rows=900, units=90)
+    lopsided = log[(log.variant == "b") | (log.user_id < 20)]
+    found = analyze(lopsided.assign(click=0), metrics=["ctr", "impressions_per_user"])
+    assert next(c for c in found.trust if c.name == "srm").status == "fail"
+    reasons = {row.metric: (row.status, row.reason) for row in found.scorecard}
+    assert reasons == {
+        "ctr": ("untrusted", "no_clicks"),
+        "impressions_per_user": ("untrusted", "failed_trust_check"),
+    }

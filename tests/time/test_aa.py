@@ -1,0 +1,111 @@
+"""A/A replays: rows, levels, and what a test that does not keep its level looks like."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import abeval
+from abeval.cli import app
+from abeval.errors import ExperimentError
+from abeval.time.aa import AAResult, BucketSums, _row, replay
+from tests.real_logs import kuairand
+
+FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+COLUMNS = [
+    "metric",
+    "runs",
+    "rejection_rate",
+    "rejection_low",
+    "rejection_high",
+    "uniformity_p_value",
+]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return abeval.load(FILE).aa(runs=4000)
+
+
+def test_every_metric_of_the_sample_keeps_its_level(result):
+    assert result.off() == ()
+    assert len(result.metrics) == 18
+    assert all(
+        row.rejection_low < row.rejection_rate < row.rejection_high for row in result.metrics
+    )
+    assert all(row.uniformity_p_value > 1e-4 for row in result.metrics)
+    assert (result.dealt, result.alpha) == ("units", 0.05)
+
+
+def test_histograms_count_every_replay(result):
+    assert {sum(counts) for counts in result.histograms.values()} == {4000}
+    assert result.histograms["ctr"][0] == round(result["ctr"].rejection_rate * 4000)
+
+
+def test_metrics_that_are_no_sums_are_refused_by_name(result):
+    assert set(result.refused) == {"coverage", "gini", "entropy"}
+
+
+def test_same_seed_same_answer_and_another_seed_another():
+    loaded = abeval.load(FILE)
+    runs = [loaded.aa(runs=300, seed=seed, metrics=["ctr"]) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1]
+    assert runs[0].histograms != runs[2].histograms
+
+
+def test_command_line_writes_exactly_the_promised_rows(tmp_path):
+    file = tmp_path / "aa.json"
+    args = ["aa", str(FILE), "--runs", "200", "--metric", "ctr", "--json", str(file)]
+    run = CliRunner().invoke(app, args)
+    assert run.exit_code == 0, run.output
+    (row,) = json.loads(file.read_text())["metrics"]
+    assert list(row) == COLUMNS
+    assert (row["metric"], row["runs"]) == ("ctr", 200)
+
+
+def test_no_replays_is_a_mistake():
+    with pytest.raises(ExperimentError, match="0 replays"):
+        abeval.load(FILE).aa(runs=0)
+
+
+def clustered(buckets=512, units=60_000):
+    rng = np.random.default_rng(5)
+    bucket = rng.integers(0, buckets, units)
+    taste = rng.gamma(0.5, 2.0, units)
+    y, x = rng.poisson(6 * taste).astype(float), np.full(units, 6.0)
+    parts = (np.ones(units), y, x, y * y, y * x, x * x)
+    sums = np.stack([np.bincount(bucket, v, buckets) for v in parts], axis=1)
+    return BucketSums(sums[:, 0], sums[:, 1:]), BucketSums.of_units(y, x)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_buckets_keep_the_level_as_units_do(share):
+    buckets, units = clustered()
+    for sums in (buckets, units):
+        found, _ = replay({"m": sums}, share, 2000, 3)
+        assert np.mean(found["m"] < 0.05) == pytest.approx(0.05, abs=3 * (0.0475 / 2000) ** 0.5)
+
+
+def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():
+    buckets, _ = clustered()
+    rows = BucketSums(6 * buckets.units, buckets.sums / [1, 1, 6, 6, 6])
+    found, _ = replay({"rows": rows}, 0.5, 1000, 0)
+    row = _row("rows", found["rows"], 0.05)
+    assert row.rejection_rate > 0.15
+    assert AAResult(0.05, 0.5, "sub_buckets", 1, (row,), {}, {}).off() == ("rows",)
+
+
+def test_a_metric_that_is_always_the_same_is_refused_and_the_others_are_not():
+    good, _ = clustered()
+    flat = BucketSums(good.units, np.stack([good.units * k for k in (1, 1, 1, 1, 1)], axis=1))
+    found, refused = replay({"good": good, "flat": flat}, 0.5, 200, 0)
+    assert list(found) == ["good"]
+    assert "same for every unit" in refused["flat"]
+
+
+def test_kuairand_keeps_the_level():
+    found = kuairand(metrics=[{"name": "ctr"}, {"name": "dwell_per_user"}]).aa(runs=2000)
+    assert found.off() == ()
+    assert found.dealt == "units"
