@@ -127,7 +127,9 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
             return _id_problem(canonical, kind)
         case "ts":
             return _time_problem(kind, source)
-        case "click" | "dwell" | "score" | "position" | "rank" | "propensity" if not is_number(kind):
+        case "click" | "dwell" | "score" | "position" | "rank" | "propensity" if not is_number(
+            kind
+        ):
             return f"but {canonical} must be a number"
         case "variant" | "category" | "model" if not (_TEXT.match(kind) or is_number(kind)):
             return f"but {canonical} must be text or a number"

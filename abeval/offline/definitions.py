@@ -8,7 +8,9 @@ from typing import Literal
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggestion
 
-Family = Literal["list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
+Family = Literal[
+    "list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"
+]
 Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information"]
 
@@ -94,7 +96,13 @@ _RANKING = (
     _list("map", "min", "map_min", "required", "Σ precision at each hit / min(R, k)"),
     _list("map", "hits", "map_hits", "optional", "Σ precision at each hit / hits"),
     _list("map", "k", "map_k", "required", "Σ precision at each hit / k"),
-    _list("mar", "mean", "mar_mean", "required", "Σ recall at each of the first k places of the list / k"),
+    _list(
+        "mar",
+        "mean",
+        "mar_mean",
+        "required",
+        "Σ recall at each of the first k places of the list / k",
+    ),
     _list("mar", "R", "mar_all", "optional", "Σ recall at each hit / R"),
     _list("mar", "min", "mar_min", "required", "Σ recall at each hit / min(R, k)"),
     _list("mrr", "", "mrr", "optional", "1 / place of the first hit, 0 without one"),
@@ -188,7 +196,6 @@ _SCORES = (
     _ratio("bins", "ece", "mass", "", "", "Σ rows·|mean score − CTR| / rows over equal counts"),
     _ratio("bins", "ece", "width", "", "", "Σ rows·|mean score − CTR| / rows over equal widths"),
 )
-
 
 
 def _beyond(name: str, variant: str, column: str, formula: str) -> Definition:

@@ -89,7 +89,9 @@ def evaluate(
         (0.5, 0.63093)
     """
     wanted, policy = chosen(compat, k, metrics)
-    policy = replace(policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant)
+    policy = replace(
+        policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
+    )
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     engine = DuckDBEngine()
     try:
@@ -120,7 +122,11 @@ def _sums(
 ) -> tuple[Sums, list[tuple[str, int]]]:
     engine.add_frame("truth_frame", _packed(truth))
     engine.table("truth_rows", _truth_view(engine))
-    accounting = [("truth_duplicates", _repeated(engine, "truth_rows"))]
+    ((unusable,),) = engine.rows("select count(*) - count(grade) from truth_rows")
+    accounting = [
+        ("truth_duplicates", _repeated(engine, "truth_rows")),
+        ("truth_without_usable_grade", int(unusable or 0)),
+    ]
     candidates = {}
     for i, (model, frame) in enumerate(runs.items()):
         engine.add_frame("run_frame", _packed(frame))
@@ -149,7 +155,7 @@ def _truth_view(engine: Engine) -> str:
     _check("truth", columns, ("request_id", "item_id"))
     unit = "unit_id" if "unit_id" in columns else "request_id"
     grade = "cast(grade as double)" if "grade" in columns else "1.0e0"
-    finite = f"case when abs({grade}) < 1e6 then {grade} else 0.0e0 end"
+    finite = f"case when abs({grade}) < 1e300 then {grade} end"
     return f"select {unit} as unit_id, request_id, item_id, {finite} as grade from truth_frame"
 
 

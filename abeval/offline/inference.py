@@ -115,9 +115,7 @@ def estimate(columns: Columns, of: NDArray[np.bool_], alpha: float) -> Found:
     return Found(value, interval.low, interval.high)
 
 
-def compare(
-    control: Columns, model: Columns, of: NDArray[np.bool_], alpha: float
-) -> Effect | str:
+def compare(control: Columns, model: Columns, of: NDArray[np.bool_], alpha: float) -> Effect | str:
     """Two models' metric over the same units; a reason where it cannot be compared."""
     before, after = control.stacked(of), model.stacked(of)
     if len(before[0]) < MIN_UNITS:

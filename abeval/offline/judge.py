@@ -30,6 +30,9 @@ _OF_PROBABILITIES = frozenset(
 )
 """Metrics that mean nothing of scores outside [0, 1]."""
 
+_LARGEST_EXPONENT = 20
+"""Relevance above this has no exponential gain: one such item would be all there is."""
+
 _LEFT_OUT_PAIRS = ("single_class_units", "single_class_impressions", "single_class_clicks")
 
 
@@ -119,7 +122,8 @@ class Judge:
         units = int(mask.sum())
         if reason is not None:
             return PairRow(*head, _difference(values), None, None, None, units, reason)
-        effect = compare(*(self._columns(s, metric, traffic) for s in both), mask, self._alpha)
+        before, after = (self._columns(sums, metric, traffic) for sums in both)
+        effect = compare(before, after, mask, self._alpha)
         if isinstance(effect, str):
             return PairRow(*head, _difference(values), None, None, None, units, effect)
         found = (effect.difference, effect.low, effect.high, effect.p_value)
@@ -148,6 +152,8 @@ class Judge:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.probabilities:
             return "not_probabilities"
+        if "exp" in definition.variant and self._sums.largest_grade > _LARGEST_EXPONENT:
+            return "gain_too_large"
         if needs_history(metric) and not self._sums.has_history:
             return "no_history"
         if definition.family == "point" and "point_rows" not in sums.values.columns:

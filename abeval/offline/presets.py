@@ -1,4 +1,4 @@
-"""What other libraries compute: their definitions, and what they do with ties and empty requests."""
+"""What other libraries compute: their definitions, and how they treat ties and empty requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

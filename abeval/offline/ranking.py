@@ -10,11 +10,11 @@ from abeval.offline.units import FINE, UnitValues, cut_column, value_columns
 from abeval.queries import query
 
 _PAIRS_A_ROW = 6
-"""Above this many pairs of a relevant item and another of its request per row, sorting is faster."""
+"""Above so many pairs of a relevant item and another of its request a row, sorting is faster."""
 
 
 def add_ranking(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
-    """Add each metric's sums per unit, read from the view `model_items` and the table `requests`."""
+    """Add each metric's sums per unit, read from the relations `model_items` and `requests`."""
     wanted = [m for m in metrics if m.definition.family in ("list", "r_precision", "tied")]
     if not wanted:
         return
@@ -43,9 +43,7 @@ def _places(engine: Engine) -> str:
     return "places_of_few" if few else "places"
 
 
-def _add(
-    engine: Engine, source: str, metrics: Sequence[OfflineMetric], values: UnitValues
-) -> None:
+def _add(engine: Engine, source: str, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
     if not metrics:
         return
     columns = ", ".join(dict.fromkeys(f"v_{m.definition.numerator}" for m in metrics))

@@ -7,7 +7,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
-from abeval.offline import replay_log
+from abeval.offline import replay_log, score_log
 from abeval.offline.definitions import OfflineMetric, metrics_of
 from abeval.offline.judge import result_of
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
@@ -79,14 +79,14 @@ def replay(
     shape = prepared.shape
     accounts = replay_log.write_rows(experiment, engine, shape, options.relevance, relevance)
     blends = _blends(experiment, options.blend)
-    sources = replay_log.candidates(
-        experiment, shape, policy.ties, options.kept_negatives, blends
-    )
-    listed = replay_log.add_score_log(
+    sources = replay_log.candidates(experiment, shape, policy.ties, options.kept_negatives, blends)
+    listed = score_log.add_score_log(
         experiment, engine, frames, policy.ties, accounts, list(sources)
     )
     models = replay_log.replayed(experiment, shape, sources | listed, list(listed))
-    sums = run_models(engine, models, metrics, policy, ScoreOptions(options.threshold, options.bins), step)
+    sums = run_models(
+        engine, models, metrics, policy, ScoreOptions(options.threshold, options.bins), step
+    )
     step("inference")
     return result_of(
         *(sums, metrics, policy),
@@ -107,8 +107,8 @@ def _wanted(options: ReplayOptions) -> tuple[tuple[OfflineMetric, ...], Policy]:
         metrics += metrics_of(_AT_THRESHOLD)
     if options.threshold is None and any(m.definition.variant == "threshold" for m in metrics):
         raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
-    given = {"ties": options.ties, "no_relevant": options.no_relevant}
-    return metrics, replace(policy, **{k: v for k, v in given.items() if v is not None})
+    ties, no_relevant = options.ties or policy.ties, options.no_relevant or policy.no_relevant
+    return metrics, replace(policy, ties=ties, no_relevant=no_relevant)
 
 
 def _blends(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:

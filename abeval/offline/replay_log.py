@@ -7,18 +7,16 @@ from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, own_name
 from abeval.metrics import Metric, RowTerm
 from abeval.offline.presets import Ties
 from abeval.offline.run import Replayed
-from abeval.queries import query
-from abeval.sql import literal, quoted
+from abeval.sql import quoted
 
 RESOLUTION = 1e-6
 """Relevance given by an expression is rounded to multiples of this."""
 
-_TIE: Mapping[Ties, str] = {
+TIE: Mapping[Ties, str] = {
     "item": "item_id",
     "text": "cast(item_id as varchar)",
     "position": "-position",
@@ -80,7 +78,7 @@ def write_rows(
     _check(shape, relevance)
     grade = _grade(experiment, shape, relevance, metric)
     columns = _columns(experiment, shape)
-    scores = [f"{_finite(column)} as m_{i}" for i, column in enumerate(columns)]
+    scores = [f"{finite(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "i.unit_id"
     engine.table(
@@ -116,31 +114,24 @@ def _check(shape: LogShape, relevance: str) -> None:
             )
 
 
-def _grade(
-    experiment: Experiment, shape: LogShape, relevance: str, metric: Metric | None
-) -> str:
+def _grade(experiment: Experiment, shape: LogShape, relevance: str, metric: Metric | None) -> str:
     if metric is None or metric.value is None:
-        return "cast(click as double)" if relevance == "click" else _finite("dwell_ms / 1000.0e0", 0)
+        return "cast(click as double)" if relevance == "click" else finite("dwell_ms / 1000.0e0", 0)
     column = shape.component(metric.value, experiment.control)
     return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
 
 
-def _finite(value: str, otherwise: int | None = None) -> str:
+def finite(value: str, otherwise: int | None = None) -> str:
+    """SQL: a finite double, or another value, null unless told."""
     end = "end" if otherwise is None else f"else {otherwise} end"
     return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"
 
 
 def _accounts(engine: Engine) -> dict[str, int]:
     """Rows without an id, requests shared by units, and items that stand twice in a request."""
-    ((unkeyed, highest),) = engine.rows(
-        "select count(*) - count(case when request_id is not null and item_id is not null then 1 "
-        "end), max(grade) from replay_log"
+    ((unkeyed,),) = engine.rows(
+        "select count(*) from replay_log where request_id is null or item_id is null"
     )
-    if highest is not None and float(highest) > 1e6:
-        raise LogError(
-            f"the largest relevance is {float(highest):g}, above 1,000,000",
-            "divide it, for example dwell in seconds rather than milliseconds",
-        )
     ((shared,),) = engine.rows(
         "select count(*) from (select request_id from replay_log where request_id is not null "
         "group by request_id having min(unit_id) <> max(unit_id)) as r"
@@ -199,7 +190,7 @@ def candidates(
         mixed = f"{blend.alpha!r} * ({scores[blend.model]}) + {1 - blend.alpha!r} * "
         scores[blend.name] = f"{mixed}({scores[blend.base]})"
     return {
-        name: f"select unit_id, request_id, item_id, {score} as score, {_TIE[ties]} as tie, grade, "
+        name: f"select unit_id, request_id, item_id, {score} as score, {TIE[ties]} as tie, grade, "
         "category from replay_rows"
         for name, score in scores.items()
     }
@@ -210,76 +201,6 @@ def _undone(column: str, kept: float | None) -> str:
     if kept is None:
         return column
     return f"{column} / nullif({column} + (1 - {column}) / {kept!r}, 0)"
-
-
-def add_score_log(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    ties: Ties,
-    accounts: list[tuple[str, int]],
-    taken: Sequence[str],
-) -> dict[str, str]:
-    """Model → its candidates, for the models of the scores log; items it leaves out rank last."""
-    source = experiment.logs.scores
-    if source is None:
-        return {}
-    if "scores" in frames:
-        engine.add_frame("raw_scores", frames["scores"])
-    else:
-        engine.add_log("raw_scores", source)
-    log = map_columns("scores", source, engine.columns("raw_scores"), None)
-    engine.view("scores", _scores_view(log))
-    names = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
-    both = [name for name in names if name in taken]
-    if both:
-        what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
-        raise ExperimentError(what, "rename one of them")
-    engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
-    found = {}
-    for i, name in enumerate(names):
-        kept = f"select request_id, item_id, score, 0 as place from scores where model = {literal(name)}"
-        engine.view("listed_rows", kept)
-        engine.table(f"listed_{i}", query("offline/judged"))
-        accounts += [(f"{name}: {what}", count) for what, count in _fate(engine, i)]
-        tie = _TIE["text"] if ties == "text" else "item_id"
-        found[name] = f"select *, {tie} as tie, null as category from listed_{i}"
-    return found
-
-
-def _scores_view(log: LogColumns) -> str:
-    missing = [name for name in ("request_id", "item_id") if name not in log]
-    if missing or ("score" not in log and "rank" not in log):
-        lacks = missing[0] if missing else "score or rank"
-        hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
-        raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
-    value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
-    model = f"cast({quoted(log.mapped['model'])} as varchar)" if "model" in log else "'scores'"
-    request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
-    return (
-        f"select {model} as model, {request} as request_id, {item} as item_id, "
-        f"{_finite(value)} as score from raw_scores"
-    )
-
-
-def _fate(engine: Engine, i: int) -> list[tuple[str, int]]:
-    """What became of the rows of a model in the scores log."""
-    ((rows, keys, unusable, elsewhere),) = engine.rows(
-        "select count(*), count(distinct (l.request_id, l.item_id)), "
-        "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
-        "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
-    )
-    ((unseen,),) = engine.rows(
-        f"select count(*) from listed_{i} l left join replay_rows r on l.request_id = r.request_id "
-        "and l.item_id = r.item_id where r.item_id is null"
-    )
-    counts = {
-        "repeated_scores": int(rows or 0) - int(keys or 0),
-        "unusable_scores": int(unusable or 0),
-        "scores_of_unknown_requests": int(elsewhere or 0),
-        "scored_items_never_shown": int(unseen or 0),
-    }
-    return list(counts.items())
 
 
 def replayed(
@@ -296,7 +217,7 @@ def replayed(
     if not sources:
         raise LogError(
             "there is no model to replay",
-            "give [models.NAME] score = \"COLUMN\", map score in logs.impressions, or [logs.scores]",
+            'give [models.NAME] score = "COLUMN", map score in logs.impressions, or [logs.scores]',
         )
     history = None
     if experiment.pre_period is not None and "item_id" in shape.impressions:

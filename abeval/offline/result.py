@@ -137,7 +137,11 @@ class ReplayResult:
             KeyError: There is none.
         """
         for row in self.rows:
-            if row.metric == metric and model in (None, row.model) and traffic in (None, row.traffic):
+            if (
+                row.metric == metric
+                and model in (None, row.model)
+                and traffic in (None, row.traffic)
+            ):
                 return row
         raise KeyError((metric, model, traffic))
 

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
+from abeval.errors import LogError
 from abeval.offline import beyond, scores
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.presets import Policy
@@ -17,6 +18,9 @@ from abeval.queries import query
 from abeval.sql import literal
 
 Step = Callable[[str], None]
+
+_LARGEST_GRADE = 1e4
+"""Larger relevance would not fit the sums, which are of whole multiples of 1e-12."""
 
 _LARGEST_SCORE = 1e6
 """Larger scores are no predictions of anything; their errors would not fit the sums."""
@@ -75,6 +79,7 @@ class Sums:
         longest: Items of the longest list with a relevant item.
         catalogue: Items that could have been listed.
         has_history: Whether it is known what was chosen before.
+        largest_grade: Of any item.
     """
 
     traffic: NDArray[np.str_]
@@ -84,6 +89,7 @@ class Sums:
     longest: int
     catalogue: int
     has_history: bool
+    largest_grade: float
 
 
 def run_models(
@@ -103,9 +109,13 @@ def run_models(
         policy: What is left out.
         options: Of the metrics of scores.
         step: Told the name of each step as it begins.
+
+    Raises:
+        LogError: Relevance is too large to be summed.
     """
     step("requests")
     coverage = _cover(engine, replayed)
+    largest = _largest_grade(engine)
     scored = {str(m) for m in coverage.loc[coverage["listed"] > 0, "model"]}
     numbers = {m: i for i, m in enumerate(replayed.candidates) if m in scored}
     uncompared = _uncompared(engine, numbers) if policy.missing == "drop" else 0
@@ -124,7 +134,7 @@ def run_models(
         models[model] = _sums(engine, metrics, values, options)
     traffic = units["traffic"].to_numpy(dtype=np.str_)
     has_history = replayed.history is not None
-    return Sums(traffic, models, coverage, uncompared, longest, catalogue, has_history)
+    return Sums(traffic, models, coverage, uncompared, longest, catalogue, has_history, largest)
 
 
 def _cover(engine: Engine, replayed: Replayed) -> pd.DataFrame:
@@ -134,6 +144,17 @@ def _cover(engine: Engine, replayed: Replayed) -> pd.DataFrame:
         engine.table(f"requests_{i}", query("offline/requests"))
     _all_requests(engine, {model: i for i, model in enumerate(replayed.candidates)})
     return engine.frame(query("offline/coverage"))
+
+
+def _largest_grade(engine: Engine) -> float:
+    ((grade,),) = engine.rows("select max(largest_grade) from model_requests")
+    largest = float(grade or 0)
+    if largest > _LARGEST_GRADE:
+        raise LogError(
+            f"the largest relevance is {largest:g}, above {_LARGEST_GRADE:g}",
+            "divide it, for example dwell in seconds rather than milliseconds",
+        )
+    return largest
 
 
 def _all_requests(engine: Engine, numbers: Mapping[str, int]) -> None:

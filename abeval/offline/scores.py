@@ -12,7 +12,6 @@ from abeval.offline.units import SCALE, UnitValues
 from abeval.queries import query
 
 
-
 @dataclass(frozen=True)
 class ScoreOptions:
     """What metrics of scores need to be told.
@@ -53,7 +52,8 @@ def _pairs(engine: Engine) -> str:
         "select cast(sum(p * (n - p)) as double), cast(sum(n) as double) from "
         "(select count(*) as n, sum(click) as p from scored_rows group by unit_id) as u"
     )
-    return "pairs_of_few" if (pairs or 0) <= _PAIRS_A_ROW * (rows or 0) else "pairs"
+    few = float(pairs or 0) <= _PAIRS_A_ROW * float(rows or 0)
+    return "pairs_of_few" if few else "pairs"
 
 
 def _add_graded(engine: Engine, values: UnitValues) -> None:
@@ -120,7 +120,7 @@ def add_points(
 
 
 def calibration(engine: Engine, bins: int) -> pd.DataFrame:
-    """`traffic, kind, bin, rows, clicks, predicted`: the calibration curve, both ways of binning."""
+    """`traffic, kind, bin, rows, clicks, predicted`: the calibration curve, binned both ways."""
     engine.view("bin_count", f"select cast({bins} as bigint) as bins")
     frame = engine.frame(query("offline/calibration"))
     frame["predicted"] = frame["predicted"].astype(float) * SCALE

@@ -36,7 +36,7 @@ class UnitValues:
             names: Its column → the name to keep it under.
             scale: What one step of them is worth.
         """
-        place = self.units.get_indexer(frame["unit_id"])
+        place = self.units.get_indexer(pd.Index(frame["unit_id"]))
         known = place >= 0
         for column, name in names.items():
             values = np.zeros(len(self.units))

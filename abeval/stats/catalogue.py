@@ -288,8 +288,7 @@ def _arm(arm: Incidence, row: Integers, items: int, groups: int, functional: Fun
     if counts.sum() == 0:
         raise Refusal("too_few_units", "a variant was shown nothing")
     units = np.asarray(arm.units_in_group, dtype=float)
-    # Counts are whole numbers far below 2^24, which single precision holds exactly.
-    return Arm(counts.reshape(items, groups).astype(np.float32), units)
+    return Arm(counts.reshape(items, groups).astype(np.float64), units)
 
 
 def _check_traffic(control: Arm, treatment: Arm) -> int:

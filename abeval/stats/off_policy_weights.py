@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 MIN_ESS = 100.0
 """Below this effective sample size nothing is estimated. Simulated 95 % intervals covered 83 % at
-27 and 88 % at 90, against 92 % and more above 245 (docs/off-policy.md)."""
+27 and 88 to 93 % at 90, against 91 % and more from 245 (docs/off-policy.md)."""
 
 MAX_UNSUPPORTED = 0.05
 """Above this share of evaluation probability on actions the log never took nothing is estimated:

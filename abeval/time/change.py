@@ -20,6 +20,9 @@ LEVEL = 0.01
 MIN_DAYS = 4
 MIN_UNITS = 30
 WEEK = 7
+SETTLED = 1 / 6
+"""Longest time constant of a decay, as a share of the days: slower ones look like a trend."""
+
 SHOCKS = 2
 """Single days that may be set apart."""
 
@@ -115,7 +118,7 @@ def find(series: Series) -> Change:
         Refusal: As `shapes.search`.
     """
     times, windows = series.times, series.windows
-    longest = (times[-1] + 1 - times[0]) / 4
+    longest = (times[-1] + 1 - times[0]) * SETTLED
     candidates = [
         shapes.trend(times),
         *shapes.decays(times - times[0], longest),

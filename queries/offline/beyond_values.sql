@@ -5,8 +5,8 @@
 with valued as (
   select
     t.request_id, t.unit_id, t.place,
-    log2(h.interactions / cast(coalesce(p.interactions, 1) as double)) as self_information,
-    log2(h.users / cast(coalesce(p.users, 1) as double)) as inverse_users,
+    log2(nullif(h.interactions, 0) / cast(coalesce(p.interactions, 1) as double)) as self_information,
+    log2(nullif(h.users, 0) / cast(coalesce(p.users, 1) as double)) as inverse_users,
     cast(coalesce(p.interactions, 0) as double) as popularity,
     case when t.grade > 0 then
       greatest(

@@ -1,10 +1,11 @@
 -- grain: one row per request and relevant item: its terms of every ranking metric, as multiples of
 -- 1e-12, so that no order of adding matters
 -- reads: places (request_id, unit_id, place, grade)
+-- exponential gains stop at 2^20: where relevance is larger, they are refused
 -- an item without a place is never a hit; it counts in the ideal over all relevant items alone
 with numbered as (
   select
-    request_id, unit_id, place, grade, pow(2.0e0, grade) - 1 as burges,
+    request_id, unit_id, place, grade, pow(2.0e0, least(grade, 20)) - 1 as burges,
     case when place is null then 0 else 1 end as listed,
     row_number() over (partition by request_id order by place nulls last) as hit,
     row_number() over (partition by request_id order by grade desc) as ideal,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from statistics import fmean
 
 Ranked = list[float]
@@ -72,7 +72,7 @@ def averaged_over_ties(scored: list[tuple[float, float]], k: int) -> float:
     orders = [
         [g for _, g in order]
         for order in permutations(scored)
-        if all(a[0] >= b[0] for a, b in zip(order, order[1:], strict=False))
+        if all(a[0] >= b[0] for a, b in pairwise(order))
     ]
     ideal = dcg("lin", best([g for _, g in scored]), k)
     return fmean(dcg("lin", order, k) for order in orders) / ideal if ideal else 0.0

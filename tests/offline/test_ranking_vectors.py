@@ -1,4 +1,4 @@
-"""The ranking metrics against the numbers of pytrec_eval, ir_measures, ranx, RecTools and others."""
+"""The ranking metrics against the numbers of pytrec_eval, ir_measures, ranx, RecTools, others."""
 
 import math
 

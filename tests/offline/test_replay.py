@@ -32,7 +32,9 @@ def test_the_candidate_beats_the_baseline_offline(sample):
 def test_every_model_is_shown_on_every_traffic(sample):
     traffic = {(row.model, row.traffic) for row in sample.rows}
     assert traffic == {
-        (model, of) for model in ("baseline", "candidate") for of in ("control", "treatment", "pooled")
+        (model, of)
+        for model in ("baseline", "candidate")
+        for of in ("control", "treatment", "pooled")
     }
     # Clicks favour the model that chose what stood on top, on its own traffic.
     assert sample.pair("ndcg@10[exp]", "control").high < 0
@@ -44,7 +46,9 @@ def test_gauc_and_auc_of_a_served_model_are_the_online_ones(sample):
     for metric, offline in (("gauc", "gauc[impressions]"), ("auc", "auc"), ("q_ctr", "q_ctr")):
         served = online[metric]
         assert sample.row(offline, "baseline", "control").value == pytest.approx(served.control)
-        assert sample.row(offline, "candidate", "treatment").value == pytest.approx(served.treatment)
+        assert sample.row(offline, "candidate", "treatment").value == pytest.approx(
+            served.treatment
+        )
 
 
 def test_a_cut_off_as_long_as_the_list_is_refused_where_order_cannot_matter(sample):
@@ -58,7 +62,11 @@ def test_a_cut_off_as_long_as_the_list_is_refused_where_order_cannot_matter(samp
 
 def test_missing_scores_are_counted(sample):
     truth = json.loads((ROOT / "sample_logs" / "truth.json").read_text())
-    assert 2 * truth["dirt"]["null_score_impressions"] >= sum(c.unscored_rows for c in sample.coverage) > 0
+    assert (
+        2 * truth["dirt"]["null_score_impressions"]
+        >= sum(c.unscored_rows for c in sample.coverage)
+        > 0
+    )
 
 
 def test_json_and_frames_hold_every_row(sample):
@@ -80,7 +88,9 @@ def test_the_command_writes_what_python_finds(tmp_path):
 
 def small(rows, **entries):
     """An experiment over frames: a and b score every impression."""
-    frame = pd.DataFrame(rows, columns=["user", "variant", "request_id", "item_id", "click", "a", "b"])
+    frame = pd.DataFrame(
+        rows, columns=["user", "variant", "request_id", "item_id", "click", "a", "b"]
+    )
     given = {
         "name": "small",
         "unit": "user",
@@ -194,7 +204,9 @@ def test_a_scores_log_is_the_same_model_as_a_column():
     loaded, logs = small(rows, logs={"impressions": {}, "scores": {}})
     frame = logs["impressions"]
     other = frame[["request_id", "item_id"]].assign(model="c", score=frame["b"])
-    stray = pd.DataFrame({"request_id": ["?", "0-0"], "item_id": [1, 99], "model": "c", "score": 0.5})
+    stray = pd.DataFrame(
+        {"request_id": ["?", "0-0"], "item_id": [1, 99], "model": "c", "score": 0.5}
+    )
     found = loaded.replay(
         metrics=["mrr@5", "gauc[clicks]"], logs={**logs, "scores": pd.concat([other, stray])}
     )
@@ -284,3 +296,15 @@ def test_without_a_model_there_is_nothing_to_replay():
     loaded, logs = small(random_rows(4), models={}, variants={"x": {}, "y": {}})
     with pytest.raises(LogError, match="no model"):
         loaded.replay(logs=logs)
+
+
+def test_relevance_beyond_what_a_gain_can_hold_is_refused():
+    loaded, logs = small(random_rows())
+    found = loaded.replay(
+        metrics=["ndcg@3[exp]", "ndcg@3[lin]"], relevance="300 * click", logs=logs
+    )
+    assert found.row("ndcg@3[exp]").reason == "gain_too_large"
+    plain = loaded.replay(metrics=["ndcg@3[lin]"], logs=logs)
+    assert found.row("ndcg@3[lin]").value == pytest.approx(plain.row("ndcg@3[lin]").value)
+    with pytest.raises(LogError, match="largest relevance"):
+        loaded.replay(relevance="1e6 * click", logs=logs)

@@ -229,7 +229,9 @@ def test_004_auc_of_each_user():
             assert close(per_unit[user], expected["auc"])
 
 
-@pytest.mark.parametrize(("kind", "key"), [("width", "ECE_5_equal_width"), ("mass", "ECE_5_equal_mass")])
+@pytest.mark.parametrize(
+    ("kind", "key"), [("width", "ECE_5_equal_width"), ("mass", "ECE_5_equal_mass")]
+)
 def test_004_calibration_error_in_five_bins(kind, key):
     found = evaluate(*impressions(), metrics=[f"ece[{kind}]"], bins=5).values()
     assert close(found[f"ece[{kind}]"], seeds()["004_gauc_qctr"]["correct"][key])

@@ -375,13 +375,11 @@ def test_no_click_is_no_proof_of_zero() -> None:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[Floats, Floats, Floats]:
-    n = draw(st.integers(2, 30))
-    probability = st.floats(0.01, 1)
-    columns = [
-        draw(st.lists(kind, min_size=n, max_size=n))
-        for kind in (st.sampled_from([0.0, 1.0, 2.5]), probability, probability)
-    ]
-    return tuple(np.array(column) for column in columns)  # type: ignore[return-value]
+    n, probability = draw(st.integers(2, 30)), st.floats(0.01, 1)
+    reward = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=n, max_size=n))
+    logging = draw(st.lists(probability, min_size=n, max_size=n))
+    evaluation = draw(st.lists(probability, min_size=n, max_size=n))
+    return np.array(reward), np.array(logging), np.array(evaluation)
 
 
 @quick

@@ -36,7 +36,7 @@ def test_largest_of_all_shapes_keeps_its_level():
 
 @pytest.mark.parametrize(
     ("truth", "kind", "at"),
-    [(0.1 * T, "trend", 0.0), (2.0 * np.exp(-T / 2), "decay", 2.0), ((T == 9) * 1.5, "shock", 9.0)],
+    [(0.1 * T, "trend", 0.0), (9.0 * np.exp(-T / 2), "decay", 2.0), ((T == 9) * 1.5, "shock", 9.0)],
 )
 def test_each_shape_is_called_by_its_name(truth, kind, at):
     found = shapes.search(drawn(3, truth), NOISE, ALL, ONES)

@@ -9,8 +9,8 @@ from abeval.stats.records import Refusal
 def arm(seed, units=400, lift=0.0, shift=0.0):
     rng = np.random.default_rng(seed)
     x = rng.poisson(5, (3, units)) + 1
-    taste = rng.beta(2, 6, units) * (1 + lift) + shift
-    return rng.binomial(x, taste), x
+    taste = 0.8 * rng.beta(2, 6, units) * (1 + lift) + shift
+    return rng.binomial(x, np.minimum(taste, 1.0)), x
 
 
 def moments(data):

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 CLICKS, SHOWN, PRE_CLICKS, PRE_SHOWN = range(4)
 STRATA = 3
-POOL = 400_000
+POOL = 100_000
 """Users the experiments are drawn from, with replacement: their means are the truth."""
 
 
@@ -45,7 +45,7 @@ class Split(NamedTuple):
 
 
 def pool(seed: int, lift: float = 0.0, users: int = POOL) -> Pool:
-    """Users whose click probability is `1 + lift` times what it would be.
+    """Users whose click probability is `1 + lift` times what it would be; the same users per seed.
 
     Impressions per user are log-normal with a coefficient of variation of about 1.3, the click
     rate is 3 % and differs between users, and both persist from the pre-period.
@@ -55,12 +55,12 @@ def pool(seed: int, lift: float = 0.0, users: int = POOL) -> Pool:
         >>> values.shape, bool(values[:, CLICKS].mean() < 1)
         ((1000, 4), True)
     """
-    rng = np.random.default_rng(seed)
+    rng, clicking = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     activity = rng.lognormal(2.3, 0.9, users)
     taste = rng.beta(1.5, 48.5, users)
     shown = 1 + rng.poisson(activity)
     pre_shown = 1 + rng.poisson(activity * rng.lognormal(0, 0.4, users))
-    clicks = rng.binomial(shown, np.minimum(1.0, taste * (1 + lift)))
+    clicks = clicking.binomial(shown, np.minimum(1.0, taste * (1 + lift)))
     pre_clicks = rng.binomial(pre_shown, taste)
     values = np.stack([clicks, shown, pre_clicks, pre_shown], axis=1).astype(float)
     edges = np.quantile(pre_shown, [1 / 3, 2 / 3])
@@ -89,10 +89,14 @@ def arms(rng: np.random.Generator, source: Pool, units: int, runs: int) -> Itera
     """
     centre = source.values.mean(axis=0)
     centred = np.concatenate([np.ones((len(source.values), 1)), source.values - centre], axis=1)
-    for _ in range(runs):
-        drawn = rng.integers(0, len(centred), units)
-        rows, stratum = centred[drawn], source.stratum[drawn]
-        parts = tuple(_moments(rows[stratum == k], centre) for k in range(STRATA))
+    # Users lie by stratum, so that a sample is cut into strata without a mask.
+    shelf = [centred[source.stratum == k] for k in range(STRATA)]
+    shares = [len(users) / len(centred) for users in shelf]
+    for counts in rng.multinomial(units, shares, size=runs):
+        drawn = (
+            users[rng.integers(0, len(users), n)] for users, n in zip(shelf, counts, strict=True)
+        )
+        parts = tuple(_moments(rows, centre) for rows in drawn)
         yield Arm(parts[0].merge(parts[1]).merge(parts[2]), parts)
 
 

@@ -141,7 +141,7 @@ STUDIES: Sequence[Study] = (
 
 def effects(seed: int, runs: int, split: Split) -> list[Outcome]:
     """False positives from A/A and coverage from A/B repetitions of `STUDIES`."""
-    same, better = pool(1), pool(2, LIFT)
+    same, better = pool(1), pool(1, LIFT)
     null = _answers(np.random.default_rng([seed, 1]), same, same, runs, split)
     effect = _answers(np.random.default_rng([seed, 2]), same, better, runs, split)
     return [
@@ -169,7 +169,7 @@ def _answers(
 
 def margins(seed: int, runs: int, split: Split) -> list[Outcome]:
     """Claims at the very edge of their margin, where passing is an error."""
-    same, better = pool(1), pool(2, LIFT)
+    same, better = pool(1), pool(1, LIFT)
     true = truth(same, better)
     rng = np.random.default_rng([seed, 3])
     passed = np.zeros((len(CLAIMS), runs), dtype=bool)

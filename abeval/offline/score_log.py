@@ -1,0 +1,82 @@
+"""The scores log as candidates to be replayed: models whose scores or ranks lie in a table."""
+
+from collections.abc import Mapping, Sequence
+
+from abeval.engines.protocol import Engine
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.offline.presets import Ties
+from abeval.offline.replay_log import TIE, finite
+from abeval.queries import query
+from abeval.sql import literal, quoted
+
+
+def add_score_log(
+    experiment: Experiment,
+    engine: Engine,
+    frames: Mapping[str, object],
+    ties: Ties,
+    accounts: list[tuple[str, int]],
+    taken: Sequence[str],
+) -> dict[str, str]:
+    """Model → its candidates, for the models of the scores log; items it leaves out rank last."""
+    source = experiment.logs.scores
+    if source is None:
+        return {}
+    if "scores" in frames:
+        engine.add_frame("raw_scores", frames["scores"])
+    else:
+        engine.add_log("raw_scores", source)
+    log = map_columns("scores", source, engine.columns("raw_scores"), None)
+    engine.view("scores", _scores_view(log))
+    names = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
+    both = [name for name in names if name in taken]
+    if both:
+        what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
+        raise ExperimentError(what, "rename one of them")
+    engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
+    found = {}
+    for i, name in enumerate(names):
+        kept = "select request_id, item_id, score, 0 as place from scores"
+        engine.view("listed_rows", f"{kept} where model = {literal(name)}")
+        engine.table(f"listed_{i}", query("offline/judged"))
+        accounts += [(f"{name}: {what}", count) for what, count in _fate(engine, i)]
+        tie = TIE["text"] if ties == "text" else "item_id"
+        found[name] = f"select *, {tie} as tie, null as category from listed_{i}"
+    return found
+
+
+def _scores_view(log: LogColumns) -> str:
+    missing = [name for name in ("request_id", "item_id") if name not in log]
+    if missing or ("score" not in log and "rank" not in log):
+        lacks = missing[0] if missing else "score or rank"
+        hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
+        raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
+    value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
+    model = f"cast({quoted(log.mapped['model'])} as varchar)" if "model" in log else "'scores'"
+    request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
+    return (
+        f"select {model} as model, {request} as request_id, {item} as item_id, "
+        f"{finite(value)} as score from raw_scores"
+    )
+
+
+def _fate(engine: Engine, i: int) -> list[tuple[str, int]]:
+    """What became of the rows of a model in the scores log."""
+    ((rows, keys, unusable, elsewhere),) = engine.rows(
+        "select count(*), count(distinct (l.request_id, l.item_id)), "
+        "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
+        "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
+    )
+    ((unseen,),) = engine.rows(
+        f"select count(*) from listed_{i} l left join replay_rows r on l.request_id = r.request_id "
+        "and l.item_id = r.item_id where r.item_id is null"
+    )
+    counts = {
+        "repeated_scores": int(rows or 0) - int(keys or 0),
+        "unusable_scores": int(unusable or 0),
+        "scores_of_unknown_requests": int(elsewhere or 0),
+        "scored_items_never_shown": int(unseen or 0),
+    }
+    return list(counts.items())
