@@ -90,10 +90,7 @@ def show(found: "ReplayResult") -> None:
     names = list(dict.fromkeys(frame["metric"]))
     table = frame.pivot(index="metric", columns=["traffic", "model"], values="value").loc[names]
     typer.echo(table.to_string(na_rep="-", float_format=lambda x: f"{x:.6g}"))
-    pairs = found.pairs_frame()
-    if not pairs.empty:
-        typer.echo("\nmodel - control, paired by unit\n")
-        typer.echo(pairs.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.4g}"))
+    _show_pairs(found, names)
     for model in found.coverage:
         share = model.scored_requests / model.requests if model.requests else 0
         missing = f"{model.unscored_rows:,} of {model.rows:,} items without a score"
@@ -103,6 +100,24 @@ def show(found: "ReplayResult") -> None:
             typer.echo(f"{what}: {count:,}", err=True)
     for note in found.notes:
         typer.echo(note, err=True)
+
+
+def _show_pairs(found: "ReplayResult", names: list[str]) -> None:
+    """Differences with their intervals, a line a metric; a value without one has its reason."""
+    pairs = found.pairs_frame()
+    if pairs.empty:
+        return
+    said = [
+        f"{pair.difference:+.4g} [{pair.low:+.4g}, {pair.high:+.4g}]"
+        if pair.difference is not None and pair.low is not None
+        else str(pair.reason)
+        for pair in found.pairs
+    ]
+    pairs["difference"] = said
+    pairs["pair"] = pairs["model"] + " - " + pairs["control"]
+    table = pairs.pivot(index="metric", columns=["pair", "traffic"], values="difference").loc[names]
+    typer.echo("\nDifferences, paired by unit\n")
+    typer.echo(table.to_string(na_rep="-"))
 
 
 def register(app: typer.Typer) -> None:

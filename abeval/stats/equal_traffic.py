@@ -208,7 +208,7 @@ def _against_rest(
             _evaluate(pooled, s, functional, size, at) for s in (selection, 1 - selection)
         )
         # Rare items are found in proportion to traffic, so at less of it differences are smaller.
-        return (block - rest) * np.maximum(1.0, observed / at)
+        return np.asarray((block - rest) * np.maximum(1.0, observed / at))
     deals = _evaluate(pooled, selection, functional, size).reshape(-1, blocks)
     centred = deals - deals.mean(axis=1, keepdims=True)
     return np.asarray(centred.ravel() * blocks / (blocks - 1))

@@ -121,7 +121,7 @@ def shocks(times: ArrayLike) -> tuple[Shape, ...]:
         (0.0, 1.0)
     """
     t = np.asarray(times, dtype=float)
-    return tuple(Shape("shock", float(at), tuple((t == at).astype(float))) for at in t)
+    return tuple(Shape("shock", float(at), tuple((t == at).astype(float).tolist())) for at in t)
 
 
 def rhythm(times: ArrayLike) -> Floats:

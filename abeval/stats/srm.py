@@ -72,7 +72,8 @@ class SegmentedSRM(NamedTuple):
 
     Attributes:
         overall: The test of all segments together.
-        homogeneity: Whether the split differs between segments, whatever it is overall.
+        homogeneity: Whether the split differs between segments, whatever it is overall; segments
+            with an expected count below five are taken as one.
         segments: One row per segment, the most suspicious first.
     """
 
@@ -332,8 +333,11 @@ def _segment_row(
 
 
 def _homogeneity(table: Floats) -> SRM:
-    """Pearson's test of segment by arm, without Yates: the segments that have units."""
+    """Pearson's test of segment by arm, without Yates; small segments are taken together."""
     kept = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    small = kept.sum(axis=1) * kept.sum(axis=0).min() / kept.sum() < CHI_SQUARE_MINIMUM
+    if small.any():
+        kept = np.vstack([kept[~small], kept[small].sum(axis=0)])
     expected = kept.sum(axis=1, keepdims=True) * kept.sum(axis=0) / kept.sum()
     return _pearson(kept, expected, (kept.shape[0] - 1) * (kept.shape[1] - 1))
 

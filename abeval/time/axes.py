@@ -24,7 +24,7 @@ class Axis:
         sums: Variant → its sums by cohort and day of this axis.
         control: The variant compared with.
         strata: Cohorts that were dealt out at the same shares.
-        last_cohort: For each day, the last cohort that has been seen on it.
+        last_cohort: For each day, the last cohort that has been there to its end.
         partial: Whether each day is only partly covered.
     """
 
@@ -110,10 +110,10 @@ def calendar(
     days: Sequence[str],
     partial: frozenset[str],
 ) -> Axis:
-    """Days of the calendar; every cohort is seen on every day after its own."""
+    """Days of the calendar; a cohort is there from its own day on."""
     size = len(days)
     marked = tuple(day in partial for day in days)
-    return Axis("calendar", tuple(days), sums, control, strata, (size - 1,) * size, marked)
+    return Axis("calendar", tuple(days), sums, control, strata, tuple(range(size)), marked)
 
 
 def since_entry(

@@ -87,11 +87,16 @@ _NOT_DAILY: Mapping[Source, str] = {
 
 
 def _entry(experiment: Experiment, engine: Engine) -> str:
-    """When each analysed unit entered: its first impression, or its exposure."""
+    """When each analysed unit entered: its first impression, or its exposure.
+
+    An exposure without a time is taken for one on the first day.
+    """
     entered = engine.local_time("first_ms", experiment.timezone)
     return f"""
-    select unit_id, variant, cast({entered} as date) as entry_day
-    from units where first_ms is not null
+    select unit_id, variant, coalesce(
+      cast({entered} as date), (select min(day) from unit_day where in_period)
+    ) as entry_day
+    from units
     """
 
 

@@ -1,5 +1,6 @@
 """What a reader would have seen and declared at the end of each day."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,32 +96,43 @@ def look_rows(
 ) -> tuple[Look, ...]:
     """One row per day; planned looks, counted from day 1, have their bound."""
     bounds = planned_bounds(path, planned, alpha)
-    rows = []
-    for seen, look, share in zip(path.seen, path.looks, path.information, strict=True):
-        effect, bound = seen.effect, bounds.get(seen.day + 1)
-        half = None if bound is None else min(bound, 1e6) * effect.se
-        rows.append(
-            Look(
-                metric=metric.name,
-                variant=variant,
-                day=labels[seen.day],
-                difference=effect.difference,
-                fixed_low=effect.low,
-                fixed_high=effect.high,
-                fixed_p_value=effect.p_value,
-                always_low=look.low,
-                always_high=look.high,
-                always_p_value=look.p_value,
-                information=share,
-                bound=bound if bound is None or np.isfinite(bound) else None,
-                fixed_declares=declared(metric.direction, effect.low, effect.high),
-                always_declares=declared(metric.direction, look.low, look.high),
-                planned_declares=None
-                if half is None
-                else declared(metric.direction, effect.difference - half, effect.difference + half),
-            )
-        )
-    return tuple(rows)
+    return tuple(
+        _row(metric, variant, labels[seen.day], seen.effect, look, share, bounds.get(seen.day + 1))
+        for seen, look, share in zip(path.seen, path.looks, path.information, strict=True)
+    )
+
+
+def _row(
+    metric: Metric,
+    variant: str,
+    day: str,
+    effect: Effect,
+    look: sequential.AlwaysValid,
+    share: float,
+    bound: float | None,
+) -> Look:
+    direction = metric.direction
+    at_plan: Declared | None = None
+    if bound is not None:
+        half = bound * effect.se
+        at_plan = declared(direction, effect.difference - half, effect.difference + half)
+    return Look(
+        metric=metric.name,
+        variant=variant,
+        day=day,
+        difference=effect.difference,
+        fixed_low=effect.low,
+        fixed_high=effect.high,
+        fixed_p_value=effect.p_value,
+        always_low=look.low,
+        always_high=look.high,
+        always_p_value=look.p_value,
+        information=share,
+        bound=None if bound is None or math.isinf(bound) else bound,
+        fixed_declares=declared(direction, effect.low, effect.high),
+        always_declares=declared(direction, look.low, look.high),
+        planned_declares=at_plan,
+    )
 
 
 def planned_bounds(path: Path, planned: Sequence[int], alpha: float) -> dict[int, float]:
@@ -132,12 +144,10 @@ def planned_bounds(path: Path, planned: Sequence[int], alpha: float) -> dict[int
     # The last look of the plan ends it, whatever information it brings.
     whole = at[held[-1]] if held[-1] == max(planned) else 1.0
     fractions = [min(at[day] / whole, 1.0) for day in held]
-    steps = [f > before for f, before in zip(fractions, [0.0, *fractions], strict=False)]
-    kept = [
-        pair for pair, grows in zip(zip(held, fractions, strict=True), steps, strict=True) if grows
-    ]
-    found = group_sequential.bounds([fraction for _, fraction in kept], alpha)
-    return dict(zip([day for day, _ in kept], found.z, strict=True))
+    # A look that brought no information is none.
+    first = {fraction: day for day, fraction in zip(held[::-1], fractions[::-1], strict=True)}
+    kept = sorted(first)
+    return dict(zip([first[f] for f in kept], group_sequential.bounds(kept, alpha).z, strict=True))
 
 
 def declared(direction: Direction, low: float, high: float) -> Declared:

@@ -1,9 +1,9 @@
 """What the analysis over time found: frozen, and the same on every run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -78,7 +78,7 @@ class Look:
         fixed_p_value: Its p-value.
         always_low: Lower end of the always-valid interval.
         always_high: Upper end.
-        always_p_value: Smallest always-valid p-value so far.
+        always_p_value: Always-valid p-value; at most alpha where 0 is outside that interval.
         information: Share of the planned information that was in.
         bound: Critical z of a planned look, None on other days.
         fixed_declares: What the naive reader would have declared.
@@ -285,19 +285,21 @@ class TimeResult:
 
     def to_frame(self) -> pd.DataFrame:
         """Verdicts and their evidence, one row per metric and variant."""
-        names = [field.name for field in fields(Stability)]
-        return pd.DataFrame([asdict(row) for row in self.stability], columns=names)
+        return _frame(self.stability, Stability)
 
     def windows_frame(self) -> pd.DataFrame:
         """One row per metric, variant and window."""
-        names = [field.name for field in fields(WindowRow)]
-        return pd.DataFrame([asdict(row) for row in self.windows], columns=names)
+        return _frame(self.windows, WindowRow)
 
     def looks_frame(self) -> pd.DataFrame:
         """One row per metric, variant and day."""
-        names = [field.name for field in fields(Look)]
-        return pd.DataFrame([asdict(row) for row in self.looks], columns=names)
+        return _frame(self.looks, Look)
 
     def to_json(self) -> str:
         """The result as JSON text."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _frame(rows: Sequence[Stability | WindowRow | Look], kind: type[Any]) -> pd.DataFrame:
+    """The columns are there without rows, too."""
+    return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])

@@ -4,12 +4,16 @@
 -- relevant, for the others need no order; (request_id, item_id) must be unique
 with relevant as (
   select request_id, unit_id, item_id, score, tie, grade from model_items where grade > 0
+),
+above as (
+  select r.request_id, r.item_id, count(*) as n
+  from relevant r
+  join model_items o on r.request_id = o.request_id
+  where o.score > r.score or (o.score = r.score and o.tie > r.tie)
+  group by r.request_id, r.item_id
 )
 select
-  r.request_id, min(r.unit_id) as unit_id, min(r.grade) as grade,
-  case when min(r.score) is not null then 1 + count(o.score) end as place
+  r.request_id, r.unit_id, r.grade,
+  case when r.score is not null then 1 + coalesce(a.n, 0) end as place
 from relevant r
-left join model_items o
-  on r.request_id = o.request_id
-  and (o.score > r.score or (o.score = r.score and o.tie > r.tie))
-group by r.request_id, r.item_id
+left join above a on r.request_id = a.request_id and r.item_id = a.item_id

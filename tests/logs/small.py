@@ -38,7 +38,7 @@ def small_log(rows: int = 240, units: int = 24, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def analyze(impressions: object = None, **entries: Any) -> Result:  # noqa: ANN401 (as a file has)
+def analyze(impressions: object = None, **entries: Any) -> Result:
     """An experiment of `a` and `b`; `clicks`, `items`, `exposures` may be frames."""
     frames = {
         name: entries.pop(name) for name in ("clicks", "items", "exposures") if name in entries

@@ -18,7 +18,7 @@ def milliseconds(log: pd.DataFrame) -> pd.Series:
     return log["ts"].astype("datetime64[ms]").astype("int64")
 
 
-def timed(log: pd.DataFrame, ts: pd.Series, unit: str | None = None) -> Any:  # noqa: ANN401
+def timed(log: pd.DataFrame, ts: pd.Series, unit: str | None = None) -> Any:
     logs = {"impressions": {"time_unit": unit}} if unit else {}
     found = analyze(log.assign(ts=ts), metrics=METRICS, period=PERIOD, logs=logs)
     return values(found), [(r.metric, r.cell, r.control, r.treatment) for r in found.daily]

@@ -52,7 +52,7 @@ def test_gauc_and_auc_of_a_served_model_are_the_online_ones(sample):
 
 
 def test_a_cut_off_as_long_as_the_list_is_refused_where_order_cannot_matter(sample):
-    for name in ("precision@20", "recall@20", "f1@20", "hit@20", "recall@20[cap]"):
+    for name in ("precision@20", "recall@20", "f1@20", "hit@20", "recall@20[cap]", "mar@20[R]"):
         row = sample.row(name)
         assert (row.value, row.reason) == (None, "k_covers_list")
         assert sample.pair(name).reason == "k_covers_list"

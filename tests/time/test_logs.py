@@ -193,3 +193,63 @@ def test_kuairand_marks_its_partial_days():
     assert (found["ctr"].days, found["ctr"].verdict) == (5, "too_early")
     daily = [row for row in found.windows if row.axis == "calendar" and row.kind == "daily"]
     assert [row.partial for row in daily] == [True] + [False] * 5 + [True]
+
+
+def test_exposed_units_that_never_come_count_from_their_exposure():
+    log = frame(["2027-03-01", "2027-03-02", "2027-03-03"], users=300)
+    exposures = pd.DataFrame(
+        {
+            "user_id": range(400),
+            "ts": pd.to_datetime(["2027-03-01 08:00", "2027-03-02 08:00"] * 200),
+            "variant": ["a", "b", "b", "a"] * 100,
+        }
+    )
+    log["variant"] = log.user_id.map(exposures.set_index("user_id").variant)
+    logs = {"impressions": log, "exposures": exposures}
+    loaded = small().replace(
+        logs={"impressions": {"path": "x.parquet"}, "exposures": {"path": "y.parquet"}},
+        metrics=[{"name": "clicks_per_user"}, {"name": "ctr"}],
+    )
+    card, found = loaded.analyze(logs=logs), loaded.over_time(logs=logs)
+    for metric in ("clicks_per_user", "ctr"):
+        last = one(found.windows_frame(), metric, "cumulative")
+        assert (last.units_control, last.units) == (200, 200)
+        assert last.p_value == pytest.approx(card[metric].p_value, rel=1e-12)
+    first = one(found.windows_frame(), "clicks_per_user", "cumulative", end="2027-03-01")
+    assert first.units_control + first.units == 200
+    age = one(found.windows_frame(), "ctr", "daily", axis="exposure", end="0")
+    assert age.units_control + age.units == 300
+
+
+def test_exposures_without_a_time_count_from_the_first_day():
+    log = frame(["2027-03-01", "2027-03-02"])
+    exposures = pd.DataFrame({"user_id": range(400), "variant": ["a", "b"] * 200})
+    loaded = small().replace(
+        logs={"impressions": {"path": "x.parquet"}, "exposures": {"path": "y.parquet"}}
+    )
+    found = loaded.over_time(logs={"impressions": log, "exposures": exposures})
+    last = one(found.windows_frame(), "ctr", "cumulative")
+    assert (last.units_control, last.units) == (200, 200)
+
+
+def test_the_numbers_of_bad_input_are_still_json():
+    for days, changes in (
+        (["2027-03-01"], {}),
+        (["2027-03-01", "2027-03-02", "2027-03-09"], {"click": 0}),
+        ([f"2027-03-{d:02d}" for d in range(1, 20)], {"click": 1}),
+    ):
+        found = small().over_time(logs={"impressions": frame(days, **changes)}, looks=[1, 2])
+        raw = json.loads(found.to_json())
+        assert raw["stability"][0]["verdict"] == "too_early"
+        assert raw["stability"][0]["reason"]
+
+
+@pytest.mark.parametrize("days", [3, 10])
+def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windows, days):
+    metrics = [{"name": n} for n in ("ctr", "clicks_per_user", "sessions_per_user")]
+    period = {"start": "2026-09-14", "end": f"2026-09-{14 + days}"}
+    card = loaded.replace(period=period, metrics=metrics).analyze()
+    for choice in metrics:
+        found = one(windows, choice["name"], "cumulative", days=days)
+        for name in NUMBERS:
+            assert found[name] == pytest.approx(getattr(card[choice["name"]], name), rel=1e-9)

@@ -12,7 +12,8 @@ from abeval.stats.calibration import families, moments, over_time, resampled, un
 from abeval.stats.calibration.logs import Split
 from abeval.stats.calibration.outcome import Outcome, Rate
 
-EVEN, UNEVEN, SMALL = Split(2500, 2500), Split(9000, 1000), Split(1800, 200)
+EVEN, UNEVEN = Split(2500, 2500), Split(27_000, 3000)
+THOUSANDS, SMALL = Split(1000, 1000), Split(1800, 200)
 PIECE = 2500
 """Repetitions of one piece; a piece's seed depends on its place, not on who runs it."""
 
@@ -27,15 +28,17 @@ class Study(NamedTuple):
 STUDIES: Sequence[Study] = (
     Study(partial(moments.effects, split=EVEN), 4),
     Study(partial(moments.effects, split=UNEVEN)),
-    Study(partial(moments.effects, split=SMALL), 4),
+    Study(partial(moments.effects, split=SMALL)),
     Study(partial(moments.margins, split=EVEN), 4),
-    Study(partial(moments.margins, split=SMALL), 4),
+    Study(partial(moments.margins, split=UNEVEN)),
+    Study(partial(moments.margins, split=SMALL)),
     Study(partial(units.counts, split=EVEN), 4),
-    Study(partial(units.counts, split=UNEVEN), 4),
+    Study(partial(units.counts, split=Split(9000, 1000)), 4),
     Study(partial(units.counts, split=Split(40, 41), exact=True)),
+    Study(partial(units.values, split=THOUSANDS)),
     Study(partial(units.values, split=SMALL)),
+    Study(partial(units.clustered_quantiles, split=THOUSANDS)),
     Study(partial(units.clustered_quantiles, split=Split(900, 100))),
-    Study(partial(units.clustered_quantiles, split=Split(1000, 1000))),
     Study(partial(resampled.buckets, split=Split(2000, 2000))),
     Study(partial(resampled.buckets, split=Split(3600, 400))),
     Study(partial(resampled.replays, share=0.5)),
@@ -44,10 +47,13 @@ STUDIES: Sequence[Study] = (
     Study(partial(resampled.catalogues, split=Split(900, 100))),
     Study(partial(over_time.always_valid, split=SMALL, looks=28)),
     Study(partial(over_time.always_valid, split=Split(300, 300), looks=1000)),
+    Study(partial(over_time.planned_looks, split=THOUSANDS)),
     Study(partial(over_time.planned_looks, split=SMALL)),
     Study(partial(over_time.mismatch, looks=28)),
     Study(partial(over_time.mismatch, looks=1000)),
+    Study(partial(over_time.windows, split=THOUSANDS)),
     Study(partial(over_time.windows, split=Split(900, 100))),
+    Study(partial(families.segments, split=EVEN)),
     Study(partial(families.segments, split=SMALL)),
     Study(families.families),
     Study(families.small_segments),
