@@ -107,3 +107,11 @@ def test_a_mismatch_is_traced_to_its_segment():
 def test_one_cell_is_nothing_to_compare():
     result = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)])
     assert result.segment_tests == ()
+
+
+def test_a_small_uneven_variant_is_noted():
+    cells = [("a", "tv", 900, 0.1), ("b", "tv", 100, 0.1)]
+    notes = analysed(cells).notes
+    assert any("b and a are uneven, and the smaller has 100 units" in note for note in notes)
+    even = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)]).notes
+    assert not any("uneven" in note for note in even)

@@ -50,16 +50,16 @@ def test_a_short_calibration_is_not_liberal(study: str) -> None:
                 assert worse <= 4 * found.se, (outcome.test, outcome.data, found)
 
 
+def documented(outcome: Outcome) -> bool:
+    """Too liberal where the documentation says so: two hundred units or fewer in an arm of 10 %."""
+    few = outcome.data.startswith(("1,800/200", "900/100"))
+    return few or outcome.test == "proportions.z_unpooled"
+
+
 @pytest.mark.slow
-def test_the_full_calibration_holds_where_the_documentation_says_it_does() -> None:
-    found = calibrate(10_000)
-    liberal = {(o.test, o.data) for o in found if o.verdict == "liberal"}
-    documented = {
-        key
-        for key in liberal
-        if any(key[0].startswith(name) for name in ("proportions.z_unpooled",))
-    }
-    assert liberal == documented
+def test_the_full_calibration_misses_only_where_the_documentation_says_so() -> None:
+    liberal = [outcome for outcome in calibrate(10_000) if outcome.verdict == "liberal"]
+    assert [outcome for outcome in liberal if not documented(outcome)] == []
 
 
 def test_a_wrong_test_would_be_found() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from abeval.stats import off_policy
 from abeval.stats import off_policy_model_based as model_based
 from abeval.stats.off_policy_fit import Policy, cross_fit
 from abeval.stats.off_policy_interval import PolicyValue
@@ -88,3 +89,42 @@ def test_bad_fits_are_refused() -> None:
         with pytest.raises(Refusal) as refused:
             cross_fit(*arguments)
         assert refused.value.reason == reason
+
+
+def test_each_row_moves_the_predictions_of_the_other_folds() -> None:
+    reward, _, _, action, context, policy = small_fit(np.random.default_rng(4), 900)
+    fold = np.minimum(np.arange(900) // 200, 2)
+    fit = cross_fit(reward, action, context, fold, policy, prior_rows=5)
+    value = fit.expected.mean()
+    influence = fit.expected - value + fit.influence(np.zeros(900))
+    some = np.arange(0, 900, 7)
+    moved = np.array(
+        [
+            cross_fit(
+                *(np.delete(c, j) for c in (reward, action, context, fold)), policy, prior_rows=5
+            ).expected.mean()
+            - value
+            for j in some
+        ]
+    )
+    slope = -influence[some] / 899
+    assert np.corrcoef(moved, slope)[0, 1] > 0.9999
+    assert np.abs(moved - slope).max() < 0.03 * np.abs(slope).max()
+
+
+def test_the_random_denominator_of_sndr_is_in_its_standard_error() -> None:
+    # Predictions far off make the correction, and with it the denominator, matter.
+    rng = np.random.default_rng(6)
+    n = 800
+    reward, logging = rng.binomial(1, 0.4, n).astype(float), rng.uniform(0.2, 0.9, n)
+    rows = (reward, logging, rng.uniform(0.1, 0.9, n), np.full(n, 0.9), np.full(n, 0.9))
+    left_out = [
+        model_based.self_normalised_dr(*(np.delete(c, j) for c in rows), min_ess=0).value
+        for j in range(n)
+    ]
+    jackknife = np.sqrt((n - 1) * np.var(left_out))
+    found = model_based.self_normalised_dr(*rows)
+    assert found.se == pytest.approx(jackknife, rel=0.01)
+    # A self-normalised correction by a constant prediction takes all of that prediction out.
+    assert found.value == pytest.approx(off_policy.snips(*rows[:3]).value)
+    assert found.se == pytest.approx(off_policy.snips(*rows[:3]).se)
