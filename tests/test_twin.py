@@ -70,7 +70,7 @@ def logs(draw: st.DrawFn, zone: str) -> list[Row]:
                     "score_2": SCORES,
                 }
             ),
-            min_size=1,
+            min_size=6,
             max_size=50,
         )
     )
@@ -152,6 +152,8 @@ def check(result: Result, twin: Twin) -> None:
         else:
             check_effect(row, *arms, mean=name in MEANS)
     check_auc(result, twin)
+    if twin.plan.before is not None:
+        check_balance(result, twin)
     if twin.plan.period is not None:
         check_days(result, twin)
 
@@ -249,6 +251,25 @@ def check_auc(result: Result, twin: Twin) -> None:
             check_interval(row, [a for a, _ in arms], [v for _, v in arms])
 
 
+def check_balance(result: Result, twin: Twin) -> None:
+    """CTR before the period, the only goal, of the units that are analysed in it."""
+    arms = [twin.per_unit("ctr", v, before=True) for v in ("a", "b")]
+    clicks, shown = ([math.fsum(pair[i] for pair in arm) for arm in arms] for i in (0, 1))
+    found = next(c for c in result.trust if c.name == "pre_period:ctr:b")
+    if 0 in shown or min(map(len, arms)) < 2:
+        assert found.status == "skipped"
+        return
+    variances = [delta_variance(arm) for arm in arms]
+    if sum(variances) < 1e-12:
+        return
+    df = sum(variances) ** 2 / sum(
+        v**2 / (len(arm) - 1) for v, arm in zip(variances, arms, strict=True)
+    )
+    gap = clicks[1] / shown[1] - clicks[0] / shown[0]
+    p_value = 2 * stats.t.sf(abs(gap) / math.sqrt(sum(variances)), df)
+    assert found.value == pytest.approx(p_value, rel=1e-6, abs=1e-9)
+
+
 def check_days(result: Result, twin: Twin) -> None:
     found = {(r.metric, r.cell): r for r in result.daily}
     shown = {name for name, _ in found}
@@ -316,7 +337,7 @@ def clicks_of(draw: st.DrawFn, rows: Sequence[Row], key: Sequence[str]) -> list[
     minute = 60_000
     delays = [0, minute, minute, 5 * minute, 24 * 60 * minute, 24 * 60 * minute + 1, -minute]
     made = []
-    for row in draw(st.lists(st.sampled_from(rows), min_size=1, max_size=30)):
+    for row in draw(st.lists(st.sampled_from(rows), min_size=6, max_size=40)):
         delay = draw(st.sampled_from(delays))
         shown = row["ms"] if row["ms"] is not None else 1_710_000_000_000
         ms = draw(st.sampled_from([shown + delay] * 9 + [None]))

@@ -67,7 +67,10 @@ class DuckDBEngine:
 
     def add_frame(self, name: str, frame: object) -> None:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
-        source = frame if isinstance(frame, pd.DataFrame) else _ArrowStream(frame, _plain(name))
+        # A copy: DuckDB cannot read columns that a reversed or sliced frame strides through.
+        source = (
+            frame.copy() if isinstance(frame, pd.DataFrame) else _ArrowStream(frame, _plain(name))
+        )
         hint = "each column must have one type, and each column a name of its own"
         with _reading(f"{_plain(name)}: the frame cannot be read", hint):
             self._connection.register("abeval_frame", source)

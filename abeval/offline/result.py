@@ -26,7 +26,7 @@ class ReplayRow:
         units: Units that the value rests on.
         counted: What the value is a mean over, counted: requests, impressions, clicks, pairs.
         left_out: What the definition leaves out, counted.
-        reason: A code from `docs/reasons.md` where something is missing.
+        reason: A code from `docs/offline-metrics.md` where something is missing.
     """
 
     model: str

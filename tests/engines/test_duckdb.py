@@ -278,3 +278,14 @@ def test_ctrl_c_stops_a_query_as_it_stops_python(call: str) -> None:
             assert run.communicate(timeout=20) == ("stopped [(1,)]\n", "")
         finally:
             run.kill()
+
+
+def test_a_reversed_frame_is_read_like_any_other() -> None:
+    engine = DuckDBEngine()
+    try:
+        engine.add_frame(
+            "raw_impressions", pd.DataFrame({"x": [1, 2, 3], "y": [0.5, 1.5, 2.5]})[::-1]
+        )
+        assert engine.rows("select sum(x), sum(y) from raw_impressions") == [(6, 4.5)]
+    finally:
+        engine.close()
