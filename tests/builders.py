@@ -23,14 +23,14 @@ HOSTILE_VARIANT = '<img src=x onerror=window.pwned=1> & "b" \'%{x}'
 DAYS = tuple(f"2022-04-{day}" for day in range(22, 29))
 
 
-def metric(name: str = "ctr", **changes: Any) -> MetricInfo:  # noqa: ANN401
+def metric(name: str = "ctr", **changes: Any) -> MetricInfo:
     base = MetricInfo(
         name, "ratio", "Σ clicks / Σ impressions", "share", "increase", "goal", None, None
     )
     return replace(base, **changes)
 
 
-def row(name: str = "ctr", **changes: Any) -> Row:  # noqa: ANN401
+def row(name: str = "ctr", **changes: Any) -> Row:
     base = Row(
         metric=name,
         kind="ratio",
@@ -196,7 +196,7 @@ def segment(name: str, cell: str, lift: float, variant: str = "treatment") -> Sl
     )
 
 
-def result(**changes: Any) -> Result:  # noqa: ANN401
+def result(**changes: Any) -> Result:
     """A result whose verdicts follow from its rows."""
     variants = (
         VariantInfo("control", 1.0, "ranker_v1", 10_021),

@@ -1,11 +1,13 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
-Effects: `means`, `ratios`, `proportions`, `contingency`, `scores`, `quantiles`, `ranks`, `effects`;
-relative effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers:
-`outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`,
-`catalogue`. Many tests: `multiplicity`. Planning: `design`, `design_proportions`, `duration`,
-`retrodesign`. Conclusions: `decisions`. Segments: `heterogeneity`, `simpson`. Days: `stability`.
-Traffic: `srm`, `crossover`, `dilution`, `interleaving`. All of it stands on `moments` and `records`.
+Effects: `means`, `ratios`, `proportions`, `contingency`, `scores`, `quantiles`, `ranks`, `paired`;
+relative effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`;
+outliers: `outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets:
+`resampling`, `replay`, `catalogue`. Many tests: `multiplicity`. Planning: `design`,
+`design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`. Segments:
+`heterogeneity`, `simpson`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `crossover`,
+`dilution`, `interleaving`. Other policies: `off_policy`. All of it stands on `moments`, `effects`
+and `records`.
 
 Modules are imported as they are named, so that none pays for the others:
 
