@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.cli_off_policy import register as register_off_policy
+from abeval.cli_options import ExperimentFile, JsonFile, writable
 from abeval.cli_replay import register as register_replay
+from abeval.cli_time import register as register_time
 from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
@@ -31,34 +33,17 @@ app = typer.Typer(
 
 _GATE: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
-ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
-
-
-def _writable(file: Path | None) -> Path | None:
-    """Say before long work that its result could not be written."""
-    from abeval.files import check_writable
-
-    if file is not None:
-        check_writable(file)
-    return file
-
-
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=_writable),
-]
-
 
 @app.command()
 def analyze(
     experiment: ExperimentFile,
     json_file: JsonFile = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write the HTML report.", metavar="FILE", callback=_writable)
+        Path | None, typer.Option(help="Write the HTML report.", metavar="FILE", callback=writable)
     ] = None,
     csv: Annotated[
         Path | None,
-        typer.Option(help="Write the scorecard as CSV.", metavar="FILE", callback=_writable),
+        typer.Option(help="Write the scorecard as CSV.", metavar="FILE", callback=writable),
     ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit 3, 4 or 5 where the verdict is not to ship.")
@@ -292,8 +277,7 @@ def sql(
 
 register_off_policy(app)
 register_replay(app)
-
-import abeval.cli_time  # noqa: E402, F401 (its commands join `app`)
+register_time(app)
 
 
 def main() -> None:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from abeval.cli import ExperimentFile, JsonFile, app
+from abeval.cli_options import ExperimentFile, JsonFile
 
 
-@app.command()
 def aa(
     experiment: ExperimentFile,
     runs: Annotated[int, typer.Option(help="Replays.")] = 10_000,
@@ -34,7 +33,6 @@ def aa(
     _refused(found.refused)
 
 
-@app.command()
 def windows(
     experiment: ExperimentFile,
     metric: Annotated[
@@ -67,3 +65,9 @@ def windows(
 def _refused(refused: Mapping[str, str]) -> None:
     for name, why in refused.items():
         typer.echo(f"{name} is not shown: {why}", err=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(aa)
+    app.command()(windows)
