@@ -401,12 +401,16 @@ def test_coverage_and_traffic() -> None:
         for unit in range(400)
         for n in range(int(random.integers(1, 6)))
     ]
-    twin = Twin(Plan(), rows)
+    # The day before, everybody saw everything: none of it counts.
+    rows += [{**row, "ms": row["ms"] - 86_400_000, "item": n % 80} for n, row in enumerate(rows)]
+    twin = Twin(Plan(period=PERIOD, before=BEFORE), rows)
     result = abeval.define(
         name="twin",
         unit="unit",
         control="a",
         variants={"a": {"weight": 3}, "b": {}},
+        period={"start": PERIOD[0], "end": PERIOD[1]},
+        pre_period={"start": BEFORE[0], "end": BEFORE[1]},
         logs={
             "impressions": {"columns": {"item_id": "item", "ts": "ms"}, "time_unit": "ms"},
             "items": {"columns": {"item_id": "item"}},

@@ -99,8 +99,11 @@ def test_pieces_merge_by_their_repetitions() -> None:
 def test_samples_have_the_moments_of_their_users() -> None:
     source = pool(3, users=2000)
     one = next(arms(np.random.default_rng(1), source, 300, 1))
-    drawn = np.random.default_rng(1).integers(0, 2000, 300)
-    values = source.values[drawn]
+    rng, strata = np.random.default_rng(1), np.unique(source.stratum)
+    shelf = [source.values[source.stratum == k] for k in strata]
+    counts = rng.multinomial(300, [len(users) / 2000 for users in shelf])
+    drawn = [users[rng.integers(0, len(users), n)] for users, n in zip(shelf, counts, strict=True)]
+    values = np.concatenate(drawn)
     assert one.whole.mean == pytest.approx(values.mean(axis=0))
     assert one.whole.covariance == pytest.approx(np.cov(values.T), rel=1e-9)
     assert sum(m.n for m in one.strata) == 300
