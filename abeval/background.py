@@ -71,6 +71,9 @@ def partial_days(experiment: Experiment, aggregates: Aggregates) -> frozenset[st
 def partial_days_of(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
     """As `partial_days`, from the rows of `units/days`."""
     zone = ZoneInfo(experiment.timezone)
+    if (days["first_ms"] == days["last_ms"]).all():
+        # The log knows days but no time of day.
+        return frozenset()
     partial: set[str] = set()
     for day, first, last in zip(days["day"], days["first_ms"], days["last_ms"], strict=True):
         start = datetime.fromisoformat(day).replace(tzinfo=zone)

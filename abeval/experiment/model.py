@@ -138,7 +138,13 @@ class ClickLog(LogSource):
     """One row a click."""
 
     dwell_unit: Literal["s", "ms"] = "s"
-    join: list[Literal["impression_id", "request_id", "item_id", "position"]] | None = None
+    join: (
+        Annotated[
+            list[Literal["impression_id", "request_id", "item_id", "position"]],
+            Field(min_length=1, max_length=3),
+        ]
+        | None
+    ) = None
     attribution_hours: Annotated[float, Field(gt=0)] = 24.0
 
 

@@ -50,12 +50,18 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: lis
     ]
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
-    timed as (select *, {engine.local_time("time_ms", experiment.timezone)} as ts from named),
+    timed as (select *, {engine.local_time("time_ms", _zone(experiment, log))} as ts from named),
     dated as (
       select *, cast(ts as date) as day, {_in_period(experiment)} as in_period from timed
     )
     select *, {_set_aside(experiment, shape)} as set_aside from dated
     """
+
+
+def _zone(experiment: Experiment, log: LogColumns) -> str:
+    """Whose days they are: a DATE already is a day of the experiment's, and is not moved."""
+    dated = "ts" in log and log.type_of("ts") == "DATE"
+    return "UTC" if dated else experiment.timezone
 
 
 def impressions_view(experiment: Experiment, shape: LogShape) -> str:

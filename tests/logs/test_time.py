@@ -39,9 +39,13 @@ def test_every_way_to_write_a_time_is_the_same_time() -> None:
     assert timed(log, log["ts"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")) == expected
 
 
-def test_days_of_dates() -> None:
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_dates_are_days_of_the_experiment_wherever_it_is(zone: str) -> None:
     log = small_log()
-    found = analyze(log.assign(ts=log.ts.dt.date), metrics=METRICS[:1], period=PERIOD)
+    found = analyze(
+        log.assign(ts=log.ts.dt.date), metrics=METRICS[:1], period=PERIOD, timezone=zone
+    )
+    assert not any(r.partial for r in found.daily)
     assert {r.cell for r in found.daily} == {"2024-03-01", "2024-03-02", "2024-03-03"}
     days = log.assign(day=log.ts.dt.date).groupby(["variant", "user_id"]).day.nunique()
     assert found["active_days_per_user"].control == pytest.approx(days["a"].mean(), rel=1e-12)
