@@ -128,7 +128,7 @@ def _cohort(entry: str, days: Sequence[str]) -> int:
 def _load(opened: Opened, source: Source, engine: Engine) -> None:
     """Show the source's values by unit and day as `placed_unit_day`."""
     if source == "gauc":
-        engine.view("scored_day", scored_day_view(opened.shape.score_of))
+        engine.table("scored_day", scored_day_view(opened.shape.score_of))
         engine.table("gauc_day", query("time/gauc_day"))
         engine.view("source_day", "select * from gauc_day")
     else:
