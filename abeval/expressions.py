@@ -89,6 +89,8 @@ def expression_problem(text: str) -> str | None:
         return f"{shown} has {len(text):,} characters, more than {_LONGEST:,}"
     try:
         tree = _parsed(text)
+        # An operator without its operand parses, and only its written form does not.
+        _parsed(tree.sql(dialect="duckdb", identify=True))
         wrong = "is nested too deeply" if _depth(tree) > _DEEPEST else _wrong_part(tree)
     except RecursionError:
         wrong = "is nested too deeply"

@@ -198,6 +198,10 @@ def accepted_or_refused(text: str) -> bool:
     return True
 
 
+def test_an_operator_without_its_operand_is_refused() -> None:
+    assert expression_problem("@") is not None
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_accepted_or_refused(text: str) -> None:
