@@ -71,14 +71,8 @@ class LoadedExperiment:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
-        from abeval.engines.duckdb import DuckDBEngine
-
-        experiment = self.experiment
-        engine = DuckDBEngine(experiment.engine, experiment.folder, connection)
-        try:
-            return analyze_on(experiment, engine, logs or {}, step or _silent)
-        finally:
-            engine.close()
+        with self._engine(connection) as engine:
+            return analyze_on(self.experiment, engine, logs or {}, step or _silent)
 
     def compare(
         self,
@@ -101,7 +95,7 @@ class LoadedExperiment:
         """
         from abeval.pairwise import pairwise
 
-        metrics = self._only([metric])
+        metrics = self._chosen([metric])
         aggregates = self._aggregate(metrics, logs, connection, step)
         return pairwise(self.experiment, metrics, metrics[0], aggregates)
 
@@ -138,7 +132,9 @@ class LoadedExperiment:
             raise ExperimentError(f"power {power} must lie between alpha and 1")
         if (mde is not None and mde <= 0) or (days is not None and days <= 0):
             raise ExperimentError("mde and days must be positive")
-        chosen = self._only(list(metrics) if metrics else None)
+        chosen = self._chosen(metrics)
+        if not metrics:
+            chosen = [m for m in chosen if m.role != "diagnostic"]
         aggregates = self._aggregate(chosen, logs, connection, step)
         return plan(self.experiment, chosen, aggregates, mde, days, power)
 
@@ -281,13 +277,19 @@ class LoadedExperiment:
             )
 
     def _chosen(self, names: Sequence[str] | None) -> "Sequence[Metric]":
-        """The named metrics; without names, all of the scorecard."""
+        """The named metrics, built-in ones too; without names, all of the scorecard."""
         from abeval.builtin import builtin_metrics
         from abeval.metrics import chosen_metrics
 
-        if names:
-            return self._only(list(names))
-        return chosen_metrics(self.experiment, builtin_metrics(self.experiment))
+        builtin = builtin_metrics(self.experiment)
+        chosen = chosen_metrics(self.experiment, builtin)
+        if not names:
+            return chosen
+        known = builtin | {metric.name: metric for metric in chosen}
+        for name in names:
+            if name not in known:
+                raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
+        return [known[name] for name in names]
 
     @contextmanager
     def _engine(self, connection: "duckdb.DuckDBPyConnection | None") -> "Iterator[DuckDBEngine]":
@@ -299,21 +301,6 @@ class LoadedExperiment:
         finally:
             engine.close()
 
-    def _only(self, names: list[str] | None) -> "list[Metric]":
-        """The named metrics; without names, goals and guardrails."""
-        from abeval.builtin import builtin_metrics
-        from abeval.metrics import chosen_metrics
-
-        builtin = builtin_metrics(self.experiment)
-        known = builtin | {m.name: m for m in chosen_metrics(self.experiment, builtin)}
-        if names is None:
-            chosen = chosen_metrics(self.experiment, builtin)
-            return [m for m in chosen if m.role != "diagnostic"]
-        for name in names:
-            if name not in known:
-                raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
-        return [known[name] for name in names]
-
     def _aggregate(
         self,
         metrics: "Sequence[Metric]",
@@ -322,13 +309,9 @@ class LoadedExperiment:
         step: Step | None,
     ) -> "Aggregates":
         from abeval.collect import collect
-        from abeval.engines.duckdb import DuckDBEngine
 
-        engine = DuckDBEngine(self.experiment.engine, self.experiment.folder, connection)
-        try:
+        with self._engine(connection) as engine:
             return collect(self.experiment, metrics, engine, logs or {}, step or _silent)
-        finally:
-            engine.close()
 
 
 def analyze_on(

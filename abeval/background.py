@@ -63,13 +63,8 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
     )
 
 
-def partial_days(experiment: Experiment, aggregates: Aggregates) -> frozenset[str]:
-    """Days of which the log, or the period, covers only a part, by more than an hour."""
-    return partial_days_of(experiment, aggregates.days)
-
-
-def partial_days_of(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
-    """As `partial_days`, from the rows of `units/days`."""
+def partial_days(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
+    """Days, of the rows of `units/days`, that the log covers only in part, by more than an hour."""
     zone = ZoneInfo(experiment.timezone)
     if (days["first_ms"] == days["last_ms"]).all():
         # The log knows days but no time of day.

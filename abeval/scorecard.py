@@ -161,8 +161,9 @@ def slice_rows(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates, name: str
 ) -> tuple[SliceRow, ...]:
     """The effect of every metric in every cell of a slice."""
+    partial = partial_days(experiment, aggregates.days) if name == DAY else frozenset()
     return tuple(
-        _slice_row(experiment, metric, variant, aggregates, name, cell)
+        _slice_row(experiment, metric, variant, aggregates, name, cell, cell in partial)
         for metric in metrics
         for cell in aggregates.cells(metric.name, name)
         for variant in experiment.treatments
@@ -176,6 +177,7 @@ def _slice_row(
     aggregates: Aggregates,
     name: str,
     cell: str,
+    partial: bool,
 ) -> SliceRow:
     arms = aggregates.of(metric.name, name, cell, scales(metric))
     rule = Rule(experiment.alpha, experiment.inference.relative)
@@ -185,7 +187,7 @@ def _slice_row(
         variant=variant,
         slice=name.removeprefix(SEGMENT),
         cell=cell,
-        partial=name == DAY and cell in partial_days(experiment, aggregates),
+        partial=partial,
         **numbers_of(found)._asdict(),
         reason=found.reason,
     )

@@ -27,13 +27,11 @@ class Prepared:
 
     Attributes:
         shape: The logs' columns and the summed components.
-        rows_read: Rows of each log as it stands.
         duplicates: Impression rows that repeat another.
         dropped: Those of them that are set aside: all, unless the file says to keep them.
     """
 
     shape: LogShape
-    rows_read: Mapping[str, int]
     duplicates: int
     dropped: int
 
@@ -99,7 +97,6 @@ def prepare(
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
-        rows_read={name: _count(engine, f"raw_{name}") for name in logs},
         duplicates=duplicates,
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
     )
@@ -229,8 +226,3 @@ def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:
         for row in rows
     )
     return f"select * from (values {listed}) as v ({columns})"
-
-
-def _count(engine: Engine, relation: str) -> int:
-    ((rows,),) = engine.rows(f"select count(*) from {relation}")
-    return int(rows or 0)

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import numpy as np
 import pandas as pd
 
-from abeval.background import partial_days_of
+from abeval.background import partial_days
 from abeval.collect import Step
 from abeval.comparison import scales
 from abeval.engines.protocol import Engine
@@ -65,7 +65,7 @@ def collect_time(
     if seen.empty:
         raise LogError("no analysed unit has an impression with a time in the period")
     days = _calendar(seen["day"].tolist())
-    partial = partial_days_of(experiment, seen) | (set(days) - set(seen["day"]))
+    partial = partial_days(experiment, seen) | (set(days) - set(seen["day"]))
     activity = _activity(experiment, engine, days)
     refused = {name: f"the logs lack {', '.join(what)}" for name, what in opened.refused.items()}
     found: dict[str, Mapping[str, DaySums]] = {}
