@@ -1,9 +1,10 @@
 """The waist: what the engine hands to the statistics. Small, typed, mergeable, serialisable."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -32,8 +33,26 @@ LEFT_OUT = "left_out"
 CAPPED = "capped"
 SEGMENT = "segment:"
 
+QUANTILE = "quantile"
+
 USED = "used"
 USED_BEFORE = "used_before_the_period"
+
+
+class Quantile(NamedTuple):
+    """A quantile over the impressions of a variant, in counted units.
+
+    Attributes:
+        events: Impressions that have a value.
+        value: The sample quantile, interpolated.
+        low: That at the lower level of `stats.quantiles.ranks`, None where there are too few.
+        high: That at the upper level.
+    """
+
+    events: int
+    value: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,8 @@ class Aggregates:
 
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
-            `whole`, `capped`, `day`, `segment:NAME` or `left_out`; sums are exact integers as text.
+            `whole`, `capped`, `day`, `segment:NAME`, `quantile` (impressions at or below the
+            quantile, and all) or `left_out`; sums are exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -53,6 +73,7 @@ class Aggregates:
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → the caps of numerator and denominator, in counted units.
+        quantiles: Metric → variant → its quantile.
     """
 
     moments: pd.DataFrame
@@ -65,6 +86,7 @@ class Aggregates:
     refused: Mapping[str, tuple[str, ...]]
     facts: Mapping[str, int]
     caps: Mapping[str, tuple[int, int | None]]
+    quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
 
     def units_of(self, variant: str) -> int:
         """Analysed units of a variant."""

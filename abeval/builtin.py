@@ -36,8 +36,11 @@ def builtin_metrics(experiment: Experiment) -> dict[str, Metric]:
         >>> builtin_metrics(parse_experiment(file))["ctr"].formula
         'Σ clicks / Σ impressions'
     """
-    metrics = (*_clicks_and_visits(), *_dwell(experiment), *_sessions(experiment), *_models())
-    return {metric.name: metric for metric in (*metrics, *_lists(), *_catalogue())}
+    metrics = (
+        *(*_clicks_and_visits(), *_dwell(experiment), *_dwell_quantiles()),
+        *(*_sessions(experiment), *_models(), *_lists(), *_catalogue()),
+    )
+    return {metric.name: metric for metric in metrics}
 
 
 def _clicks_and_visits() -> tuple[Metric, ...]:
@@ -126,6 +129,23 @@ def _dwell(experiment: Experiment) -> tuple[Metric, ...]:
             needs=frozenset({"click", "dwell"}),
             left_out=(_UNTIMED_CLICKS,),
         ),
+    )
+
+
+def _dwell_quantiles() -> tuple[Metric, ...]:
+    return tuple(
+        Metric(
+            f"dwell_p{round(100 * level)}",
+            "quantile",
+            f"{level:g} quantile of dwell over clicks whose dwell is known",
+            unit="s",
+            source="quantile",
+            value=RowTerm("case when click = 1 then dwell_ms end", 1e-3),
+            level=level,
+            needs=frozenset({"click", "dwell"}),
+            left_out=(_UNTIMED_CLICKS,),
+        )
+        for level in (0.5, 0.9)
     )
 
 

@@ -12,6 +12,7 @@ from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
 from abeval.metric_queries import MetricQueries
 from abeval.metrics import Metric, Need, Source
+from abeval.quantile_queries import QuantileSums, collect_quantiles
 from abeval.queries import query
 from abeval.sql import literal
 
@@ -25,6 +26,7 @@ _TITLES: Mapping[Source, str] = {
     "sessions": "sessions",
     "gauc": "GAUC",
     "auc": "AUC",
+    "quantile": "quantiles",
     "catalogue": "catalogue",
 }
 
@@ -60,14 +62,16 @@ def collect(
     run = MetricQueries(experiment, shape, engine)
     parts = []
     for source in sources:
-        if source != "catalogue":
+        if source not in ("catalogue", "quantile"):
             step(_TITLES[source])
             parts.append(run.of_source(source, [m for m in wanted if m.source == source]))
+    quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
     step("catalogue" if "catalogue" in sources else "accounting")
     reach, group_units, size = _catalogue(engine, shape, "catalogue" in sources)
     return Aggregates(
         moments=pd.DataFrame(
-            [row for part in parts for row in part.rows], columns=list(MOMENT_COLUMNS)
+            [*(row for part in parts for row in part.rows), *quantiles.rows],
+            columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},
         reach=reach,
@@ -78,7 +82,15 @@ def collect(
         days=engine.frame(query("units/days")),
         refused=refused,
         facts=facts(prepared, engine),
+        quantiles=quantiles.quantiles,
     )
+
+
+def _quantiles(run: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
+    if not metrics:
+        return QuantileSums([], {})
+    step(_TITLES["quantile"])
+    return collect_quantiles(run, metrics)
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:

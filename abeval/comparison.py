@@ -7,13 +7,13 @@ from typing import Literal, cast
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates import Aggregates
+from abeval.aggregates import QUANTILE, Aggregates, Quantile
 from abeval.metrics import Metric, Term
-from abeval.stats import catalogue, cuped, effects, means, ratios, relative, sequential
+from abeval.stats import catalogue, cuped, effects, means, quantiles, ratios, relative, sequential
 from abeval.stats.distributions import tail
 from abeval.stats.equal_traffic import Functional
 from abeval.stats.moments import Moments
-from abeval.stats.records import Adjusted, Effect, Lift, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
 
 Reason = Literal[
     "missing_columns",
@@ -23,6 +23,7 @@ Reason = Literal[
     "empty_denominator",
     "too_few_units",
     "zero_variance",
+    "tied_quantile",
     "control_near_zero",
     "lift_unbounded",
     "not_finite",
@@ -131,10 +132,16 @@ def _measured(
         lift = _or_none(lambda: interval(adjusted, level))
         return effect, lift, adjusted
     estimate = means.estimate if metric.kind == "mean" else ratios.estimate
-    arms = estimate(control), estimate(treatment)
-    effect, level = _at_looks(effects.compare(*arms, rule.alpha, _method(metric)), rule)
+    return (*_difference(estimate(control), estimate(treatment), _method(metric), rule), None)
+
+
+def _difference(
+    control: Estimate, treatment: Estimate, method: str, rule: Rule
+) -> tuple[Effect, Lift | None]:
+    """Two independent estimates as an effect and a lift."""
+    effect, level = _at_looks(effects.compare(control, treatment, rule.alpha, method), rule)
     interval_of = _RELATIVE[rule.relative]
-    return effect, _or_none(lambda: interval_of(*arms, level)), None
+    return effect, _or_none(lambda: interval_of(control, treatment, level))
 
 
 _RELATIVE = {
@@ -199,6 +206,40 @@ def _method(metric: Metric) -> str:
             return "influence_t"
         case _:
             return "delta_t"
+
+
+def compare_quantiles(
+    metric: Metric, aggregates: Aggregates, control: str, variant: str, rule: Rule
+) -> Comparison:
+    """Compare two variants' quantiles over impressions, clustered by unit."""
+    arms = aggregates.of(metric.name, QUANTILE, "", (1.0, 1.0))
+    found = aggregates.quantiles.get(metric.name, {})
+    units_control, units = (aggregates.units_of(name) for name in (control, variant))
+    if 0 in (units_control, units):
+        return refused(units_control, units, "no_units")
+    if control not in found or variant not in found:
+        return refused(units_control, units, "empty_denominator")
+    scale = scales(metric)[0]
+    values = [found[name].value * scale for name in (control, variant)]
+    bare = Comparison(units_control, units, values[0], values[1], None, None, None)
+    if any(q.low is not None and q.low == q.high for q in (found[control], found[variant])):
+        return replace(bare, reason="tied_quantile")
+    try:
+        estimates = [_clustered(metric, found[name], arms[name]) for name in (control, variant)]
+        effect, lift = _difference(estimates[0], estimates[1], "quantile_t", rule)
+    except Refusal as refusal:
+        return replace(bare, reason=_FROM_STATS.get(refusal.reason, "not_finite"))
+    return replace(bare, effect=effect, lift=lift, reason=_limit(lift))
+
+
+def _clustered(metric: Metric, found: Quantile, counts: Moments) -> Estimate:
+    """A quantile with the variance of its units, in the metric's own unit."""
+    if found.low is None or found.high is None or metric.level is None:
+        raise Refusal("too_few_units", f"{found.events} impressions are too few")
+    step = scales(metric)[0]
+    ends = (found.value * step, found.low * step, found.high * step)
+    independent = quantiles.from_order_statistics(*ends, found.events)
+    return quantiles.inflate(independent, counts, metric.level)
 
 
 def compare_catalogue(

@@ -88,16 +88,22 @@ class MetricQueries:
 
     def _of_units(self, metric: Metric) -> list[Row]:
         terms = self.terms(metric)
-        rows = self._sums(metric, WHOLE, "''", terms)
+        rows = self.sums(metric, WHOLE, "''", terms)
         for name in self.shape.segments:
-            rows += self._sums(metric, SEGMENT + name, quoted(f"s_{name}"), terms[:2])
-        for what, term in metric.left_out:
-            rows += self._sums(metric, LEFT_OUT, literal(what), (self._column(term, "t_"), "0"))
-        return rows
+            rows += self.sums(metric, SEGMENT + name, quoted(f"s_{name}"), terms[:2])
+        return [*rows, *self.left_out(metric)]
+
+    def left_out(self, metric: Metric) -> list[Row]:
+        """What the definition of a metric leaves out, counted over `source_unit`."""
+        return [
+            row
+            for what, term in metric.left_out
+            for row in self.sums(metric, LEFT_OUT, literal(what), (self._column(term, "t_"), "0"))
+        ]
 
     def _of_days(self, metric: Metric) -> list[Row]:
         terms = self.both(metric, "c_")
-        return self._sums(metric, DAY, "cast(day as varchar)", terms, "placed_day")
+        return self.sums(metric, DAY, "cast(day as varchar)", terms, "placed_day")
 
     def _caps(self, metric: Metric) -> tuple[int, int | None]:
         """Caps over the units of all variants together, in counted units."""
@@ -107,7 +113,7 @@ class MetricQueries:
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
 
     def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> list[Row]:
-        return self._sums(metric, CAPPED, "''", self._capped_terms(metric, caps))
+        return self.sums(metric, CAPPED, "''", self._capped_terms(metric, caps))
 
     def _capped_terms(self, metric: Metric, caps: tuple[int, int | None]) -> Terms:
         terms, (y_cap, x_cap) = self.terms(metric), caps
@@ -118,7 +124,7 @@ class MetricQueries:
             x0=terms.x0 if x_cap is None else f"least({terms.x0}, {x_cap})",
         )
 
-    def _sums(
+    def sums(
         self,
         metric: Metric,
         slice_name: str,
@@ -126,6 +132,7 @@ class MetricQueries:
         terms: Sequence[str],
         relation: str = "source_unit",
     ) -> list[Row]:
+        """Exact sums of a metric's terms by cell of a slice and variant."""
         self._view(cell, Terms(*terms), relation)
         return [
             (metric.name, slice_name, *row) for row in self.engine.rows(query("metric/moments"))

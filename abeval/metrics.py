@@ -6,7 +6,7 @@ from typing import Literal
 from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Role, Toward
 from abeval.expressions import columns_of, parse_expression
 
-Kind = Literal["mean", "ratio", "auc", "catalogue"]
+Kind = Literal["mean", "ratio", "quantile", "auc", "catalogue"]
 Source = Literal[
     "unit_day",
     "page_views",
@@ -15,6 +15,7 @@ Source = Literal[
     "sessions",
     "gauc",
     "auc",
+    "quantile",
     "catalogue",
 ]
 Need = Literal[
@@ -90,14 +91,17 @@ class Metric:
 
     Attributes:
         name: Its id.
-        kind: `mean` (a sum per unit), `ratio` (sum over sum), `auc`, or `catalogue`.
+        kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
+            impression), `auc`, or `catalogue`.
         formula: In words, as a reader would check it.
         unit: Of the value, empty for a pure number.
         direction: Which way is better.
         role: `goal`, `guardrail` or `diagnostic`.
         source: The query that its per-unit values come from.
-        value: Numerator, or the value of a mean; None for catalogue metrics.
+        value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
+            where it has none; None for catalogue metrics.
         per: Denominator of a ratio; None for a mean, whose denominator is the units.
+        level: Of a quantile, between 0 and 1.
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
         margin: Of a guardrail, or of an equivalence.
@@ -114,6 +118,7 @@ class Metric:
     source: Source = "unit_day"
     value: Term | None = None
     per: Term | None = None
+    level: float | None = None
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
     margin: Margin | None = None
@@ -123,7 +128,15 @@ class Metric:
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """The terms of a metric that are summed over impressions."""
     counted = (term for _, term in metric.left_out)
-    return tuple(t for t in (metric.value, metric.per, *counted) if isinstance(t, RowTerm))
+    value = None if metric.kind == "quantile" else metric.value
+    return tuple(t for t in (value, metric.per, *counted) if isinstance(t, RowTerm))
+
+
+def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
+    """The terms of a metric that every impression has by itself, and no sum replaces."""
+    if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
+        return (metric.value,)
+    return ()
 
 
 def chosen_metrics(experiment: Experiment, builtin: dict[str, Metric]) -> tuple[Metric, ...]:
@@ -158,11 +171,26 @@ def _own(choice: MetricChoice) -> Metric:
     term = RowTerm(value, choice.resolution, choice.resolution)
     under = None if per is None else RowTerm(per, choice.resolution, choice.resolution)
     kind: Kind = "mean" if under is None else "ratio"
+    if choice.quantile is not None:
+        kind, formula = (
+            "quantile",
+            f"{choice.quantile:g} quantile of {choice.value} over impressions",
+        )
     read = {
         c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))
     }
     needs = frozenset(_NEEDED_BY[column] for column in read if column in _NEEDED_BY)
-    return Metric(choice.name, kind, formula, role="goal", value=term, per=under, needs=needs)
+    return Metric(
+        choice.name,
+        kind,
+        formula,
+        role="goal",
+        source="quantile" if kind == "quantile" else "unit_day",
+        value=term,
+        per=under,
+        level=choice.quantile,
+        needs=needs,
+    )
 
 
 _NEEDED_BY: dict[str, Need] = {

@@ -69,7 +69,7 @@ class Row:
 
     Attributes:
         metric: Its id.
-        kind: `mean`, `ratio`, `auc` or `catalogue`.
+        kind: `mean`, `ratio`, `quantile`, `auc` or `catalogue`.
         role: `goal`, `guardrail` or `diagnostic`.
         direction: `increase`, `decrease` or `toward VALUE`.
         variant: The variant compared with control.

@@ -12,6 +12,7 @@ from abeval.comparison import (
     Rule,
     compare_catalogue,
     compare_moments,
+    compare_quantiles,
     refused,
     scales,
 )
@@ -40,6 +41,8 @@ def compare(
     rule = rule_of(experiment, units_base + units)
     if metric.kind == "catalogue":
         return compare_catalogue(metric, aggregates, base, variant, rule)
+    if metric.kind == "quantile":
+        return compare_quantiles(metric, aggregates, base, variant, rule)
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
     arms = aggregates.of(metric.name, slice_name, "", scales(metric))
     return compare_moments(metric, arms.get(base), arms.get(variant), rule)

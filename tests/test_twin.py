@@ -24,6 +24,7 @@ from tests.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
 
 EffectRow = ScoreRow | SliceRow
 
+QUANTILES = {"dwell_p50": 0.5, "dwell_p90": 0.9}
 EXACT = {"rel": 1e-9, "abs": 1e-9}
 PERIOD = (datetime(2024, 3, 9), datetime(2024, 3, 12))
 BEFORE = (datetime(2024, 3, 8), datetime(2024, 3, 9))
@@ -123,7 +124,7 @@ def analyze(plan: Plan, sources: dict[str, pd.DataFrame]) -> Result:
         variants={v: ({"model": models[v]} if models else {}) for v in plan.variants},
         models={f"model_{score}": {"score": score} for score in plan.serves.values()},
         cleaning={"crossover": plan.crossover, "duplicates": plan.duplicates},
-        metrics=[{"name": name} for name in (*MEANS, *RATIOS, "auc")],
+        metrics=[{"name": name} for name in (*MEANS, *RATIOS, "auc", *QUANTILES)],
         engine={"threads": 1},
         **entries,
     )
@@ -152,6 +153,7 @@ def check(result: Result, twin: Twin) -> None:
         else:
             check_effect(row, *arms, mean=name in MEANS)
     check_auc(result, twin)
+    check_quantiles(result, twin)
     if twin.plan.before is not None:
         check_balance(result, twin)
     if twin.plan.period is not None:
@@ -249,6 +251,21 @@ def check_auc(result: Result, twin: Twin) -> None:
         assert row.treatment == pytest.approx(arms[1][0], **EXACT)
         if row.reason != "too_few_units":
             check_interval(row, [a for a, _ in arms], [v for _, v in arms])
+
+
+def check_quantiles(result: Result, twin: Twin) -> None:
+    for name, level in QUANTILES.items():
+        row, arms = result[name], [twin.quantile(v, level) for v in ("a", "b")]
+        if row.reason in ("no_clicks", "no_units", "empty_denominator"):
+            assert twin.clicks == 0 or None in arms
+            continue
+        values, variances = [a[0] for a in arms if a], [a[1] for a in arms if a]
+        assert (row.control, row.treatment) == pytest.approx(values, **EXACT)
+        if row.difference is None:
+            assert row.reason in ("too_few_units", "tied_quantile", "zero_variance")
+            assert any(v is None or math.isnan(v) or v < 1e-18 for v in variances)
+        else:
+            check_interval(row, values, variances)
 
 
 def check_balance(result: Result, twin: Twin) -> None:

@@ -241,6 +241,8 @@ class Twin:
         return {
             ("dwell_per_click", "clicks whose dwell is unknown"): untimed,
             ("long_click_rate", "clicks whose dwell is unknown"): untimed,
+            ("dwell_p50", "clicks whose dwell is unknown"): untimed,
+            ("dwell_p90", "clicks whose dwell is unknown"): untimed,
             ("q_ctr", "impressions without a score"): len(rows) - len(scored),
             ("gauc", "units with one class only"): len(of_one_class),
             ("gauc", "impressions of units with one class only"): sum(map(len, of_one_class)),
@@ -271,6 +273,35 @@ class Twin:
         spread = math.fsum(x * x for x in psi.values())
         return value, spread * units / (units - 1) if units > 1 else math.nan
 
+    def quantile(self, variant: str, level: float) -> tuple[float, float | None] | None:
+        """Quantile of dwell over clicks, and its variance clustered by unit (Deng et al. 2018).
+
+        No value where there is no such click, no variance where there are too few or many are one.
+        """
+        own = self._by_unit([r for r in self.rows if r["in_period"]])
+        dwells = {
+            unit: [
+                round(r["dwell"] * 1000) for r in own[unit] if r["click"] and r["dwell"] is not None
+            ]
+            for unit in self.members(variant)
+        }
+        everything = sorted(ms for values in dwells.values() for ms in values)
+        if not everything:
+            return None
+        n, z = len(everything), 1.959963984540054
+        value = _type_7(everything, level)
+        half = z * math.sqrt(level * (1 - level) / n)
+        if n < 2 or level - half <= 0 or level + half >= 1:
+            return value / 1000, None
+        low, high = _type_7(everything, level - half), _type_7(everything, level + half)
+        pairs = [(sum(ms <= value for ms in values), len(values)) for values in dwells.values()]
+        units, mean = len(pairs), n / len(pairs)
+        share = sum(below for below, _ in pairs) / n
+        spread = math.fsum(((below - share * m) / mean) ** 2 for below, m in pairs)
+        clustered = spread / (units - 1) / units if units > 1 else math.nan
+        independent = ((high - low) / (2 * z) / 1000) ** 2
+        return value / 1000, independent * clustered / (level * (1 - level) / n)
+
     def shown(self, variant: str) -> dict[Any, Counter[Any]]:
         """Item → unit → impressions."""
         reach: dict[Any, Counter[Any]] = defaultdict(Counter)
@@ -294,6 +325,14 @@ class Twin:
         for row in rows:
             own[row["unit"]].append(row)
         return own
+
+
+def _type_7(values: Sequence[int], level: float) -> float:
+    """Linear interpolation between the two sorted values around (n - 1) x level."""
+    place = (len(values) - 1) * level
+    below = math.floor(place)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (values[above] - values[below]) * (place - below)
 
 
 def _wins(positive: float, negative: float) -> float:

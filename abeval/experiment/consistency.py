@@ -31,7 +31,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 """The names that abeval gives the columns of each log."""
 
 
-_UNCAPPED = ("auc", "coverage", "gini", "entropy")
+_UNCAPPED = ("auc", "coverage", "gini", "entropy", "dwell_p50", "dwell_p90")
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:
@@ -136,7 +136,7 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(("metrics", i, "name"), f"{choice.name!r} is listed twice")
         seen.add(choice.name)
         yield from _definition(i, choice, list(builtin))
-        if choice.cap is not None and choice.name in _UNCAPPED:
+        if choice.cap is not None and (choice.name in _UNCAPPED or choice.quantile is not None):
             yield Problem(("metrics", i, "cap"), f"{choice.name} has no totals per unit to cap")
         role = choice.role or (builtin[choice.name].role if choice.name in builtin else "goal")
         if role == "guardrail" and choice.margin is None:
@@ -146,6 +146,8 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
 
 def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Problem]:
     if not choice.is_own:
+        if choice.quantile is not None:
+            yield Problem(("metrics", i, "quantile"), "needs `value`, whose quantile it is")
         if choice.name not in builtin:
             hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
             message = f"no built-in metric is called {choice.name!r}{hint}"
@@ -162,6 +164,9 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
     if (choice.value is not None) == any(ratio) or any(ratio) != all(ratio):
         message = "give either `value`, or both `numerator` and `denominator`"
         yield Problem(("metrics", i), message)
+    if choice.quantile is not None and choice.value is None:
+        message = "is that of `value`, an expression of each impression"
+        yield Problem(("metrics", i, "quantile"), message)
     for key in ("value", "numerator", "denominator"):
         text = getattr(choice, key)
         problem = None if text is None else expression_problem(text)

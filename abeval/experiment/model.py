@@ -212,6 +212,7 @@ class MetricChoice(Section):
     value: str | None = None
     numerator: str | None = None
     denominator: str | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
     resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None

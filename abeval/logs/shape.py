@@ -10,7 +10,7 @@ from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.experiment.problems import near_miss
 from abeval.expressions import columns_of, missing_columns, parse_expression
 from abeval.logs.mapping import LogColumns, is_number
-from abeval.metrics import ColumnTerm, Metric, Need, RowTerm, Term, row_terms
+from abeval.metrics import ColumnTerm, Metric, Need, RowTerm, Term, event_terms, row_terms
 
 EXPRESSION_COLUMNS = (
     "impression_id",
@@ -41,6 +41,7 @@ class LogShape:
         components: SQL of each summed column, `c_1` first, which counts impressions.
         segments: Name of each segment → its SQL.
         own_columns: The log's columns that expressions read under their own names.
+        events: SQL of each value that is wanted impression by impression, null where it has none.
     """
 
     impressions: LogColumns
@@ -52,6 +53,7 @@ class LogShape:
     components: tuple[str, ...]
     segments: Mapping[str, str]
     own_columns: tuple[str, ...]
+    events: tuple[str, ...] = ()
 
     @property
     def names_variant(self) -> bool:
@@ -100,6 +102,10 @@ class LogShape:
         if isinstance(term, ColumnTerm):
             return term.column
         return self._named(component_sql(term, self.score_of.get(variant)))
+
+    def event(self, term: RowTerm, variant: str) -> str:
+        """The column of the impressions with the value of each, in one variant."""
+        return event_name(self.events.index(event_sql(term, self.score_of.get(variant))))
 
     def _named(self, sql: str) -> str:
         return component_name(self.components.index(sql))
@@ -152,7 +158,8 @@ def shape_of(
     )
     has = shape.needs_met(experiment.unit)
     terms = [t for metric in metrics if metric.needs <= has for t in row_terms(metric)]
-    texts = [t.expression for t in terms] + list(experiment.segments.values())
+    ranked = [t for metric in metrics if metric.needs <= has for t in event_terms(metric)]
+    texts = [t.expression for t in (*terms, *ranked)] + list(experiment.segments.values())
     own = _with_extra(_own_columns(texts, impressions), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
     sums = [component_sql(term, score) for term in terms for score in served]
@@ -163,6 +170,7 @@ def shape_of(
         components=tuple(dict.fromkeys(["1", *known, *sums])),
         segments={name: _segment_sql(text) for name, text in experiment.segments.items()},
         own_columns=own,
+        events=tuple(dict.fromkeys(event_sql(t, score) for t in ranked for score in served)),
     )
 
 
@@ -209,6 +217,21 @@ def _check_score(model: str, column: str, impressions: LogColumns) -> None:
 def component_name(index: int) -> str:
     """The name of a summed column."""
     return f"c_{index + 1}"
+
+
+def event_name(index: int) -> str:
+    """The name of a column of values by impression."""
+    return f"v_{index + 1}"
+
+
+def event_sql(term: RowTerm, score: str | None) -> str:
+    """A term as a whole number of each impression, null where it has none or it is not finite."""
+    text = _in_view_names(term.expression, score)
+    if term.resolution is None:
+        return f"cast({text} as bigint)"
+    value = f"cast({text} as double)"
+    whole = f"cast(round({value} / {term.resolution!r}) as bigint)"
+    return f"case when abs({value}) < 1e300 then {whole} end"
 
 
 def component_sql(term: RowTerm, score: str | None) -> str:

@@ -10,7 +10,7 @@ from abeval.experiment.model import (
     Period,
 )
 from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import LogShape, component_name, own_name
+from abeval.logs.shape import LogShape, component_name, event_name, own_name
 from abeval.sql import literal, quoted
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")
@@ -69,6 +69,7 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     keep = experiment.logs.impressions.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
     sums = [f"{sql} as {component_name(i)}" for i, sql in enumerate(shape.components)]
+    sums += [f"{sql} as {event_name(i)}" for i, sql in enumerate(shape.events)]
     segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
     scores = [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
     own = [quoted(own_name(column)) for column in shape.own_columns]

@@ -1,6 +1,7 @@
 """Quantiles with standard errors from order statistics, for independent and clustered values."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,6 +70,37 @@ def from_order_statistics(
         raise Refusal("zero_variance", f"the quantile sits on a tie at {value}")
     se = (high - low) / (2 * two_sided_quantile(alpha))
     return Estimate(value, se * se, n, float(n - 1))
+
+
+class Place(NamedTuple):
+    """Where a sample quantile lies among n sorted values.
+
+    Attributes:
+        lower: Position of the value at or below it, from 0.
+        upper: Position of the value at or above it.
+        share: How far it is from the lower one to the upper one.
+    """
+
+    lower: int
+    upper: int
+    share: float
+
+    def between(self, lower: float, upper: float) -> float:
+        """The quantile from the values at the two positions."""
+        return lower + (upper - lower) * self.share
+
+
+def place(n: int, level: float) -> Place:
+    """Position of the type 7 quantile (numpy, DuckDB `quantile_cont`) of n values.
+
+    Example:
+        >>> place(101, 0.5), place(4, 0.5).between(2, 3)
+        (Place(lower=50, upper=50, share=0.0), 2.5)
+    """
+    position = (n - 1) * level
+    lower = math.floor(position)
+    share = position - lower
+    return Place(lower, lower + 1 if share else lower, share)
 
 
 def iid(values: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
@@ -187,7 +219,6 @@ def _histogram(
 def _of_counts(points: NDArray[np.float64], sizes: NDArray[np.int64], level: float) -> float:
     """Type 7 quantile of values given with their multiplicities, sorted."""
     ends = np.cumsum(sizes)
-    position = (int(ends[-1]) - 1) * level
-    floor = math.floor(position)
-    i, j = np.searchsorted(ends, [floor, min(floor + 1, int(ends[-1]) - 1)], side="right")
-    return float(points[i] + (points[j] - points[i]) * (position - floor))
+    at = place(int(ends[-1]), level)
+    i, j = np.searchsorted(ends, [at.lower, at.upper], side="right")
+    return at.between(float(points[i]), float(points[j]))

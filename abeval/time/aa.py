@@ -17,7 +17,7 @@ from abeval.collect import Step
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import MetricQueries
-from abeval.metrics import Metric
+from abeval.metrics import Metric, Source
 from abeval.queries import query
 from abeval.stats.records import Refusal
 from abeval.stats.replay import aa_replay, aa_summary
@@ -133,6 +133,12 @@ class BucketSums:
         return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1))
 
 
+_NOT_SUMS: Mapping[Source, str] = {
+    "catalogue": "not a sum over units: items overlap",
+    "quantile": "not a sum over units: a quantile is over all impressions",
+}
+
+
 def collect_buckets(
     experiment: Experiment,
     metrics: Sequence[Metric],
@@ -147,8 +153,8 @@ def collect_buckets(
     by_units = sum(counts.values()) < UNITS_PER_BUCKET * SUB_BUCKETS
     found: dict[str, BucketSums] = {}
     for source, chosen in opened.by_source().items():
-        if source == "catalogue":
-            refused |= {m.name: "not a sum over units: items overlap" for m in chosen}
+        if source in _NOT_SUMS:
+            refused |= {m.name: _NOT_SUMS[source] for m in chosen}
             continue
         step(f"sums per sub-bucket of {source}")
         opened.run.load(source)

@@ -82,6 +82,7 @@ def collect_time(
 
 _NOT_DAILY: Mapping[Source, str] = {
     "auc": "AUC over all impressions does not add up over days",
+    "quantile": "a quantile over impressions does not add up over days",
     "catalogue": "items shown do not add up over days",
 }
 
