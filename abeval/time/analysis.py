@@ -15,16 +15,8 @@ from abeval.time.collect import TimeSums, collect_time
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
 from abeval.time.ramps import Strata, shares_of, strata_of
-from abeval.time.result import (
-    TIME_SCHEMA_VERSION,
-    EventRow,
-    Look,
-    Novelty,
-    Ramp,
-    Stability,
-    TimeResult,
-    WindowRow,
-)
+from abeval.time.records import EventRow, Look, Novelty, Ramp, Stability, WindowRow
+from abeval.time.result import TIME_SCHEMA_VERSION, TimeResult
 from abeval.time.stability import agreement, judge
 from abeval.time.windows import effect_of, window_rows
 

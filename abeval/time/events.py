@@ -10,7 +10,7 @@ from abeval.metrics import Metric
 from abeval.stats import effects, shapes
 from abeval.stats.records import Refusal
 from abeval.time.change import Series
-from abeval.time.result import EventRow
+from abeval.time.records import EventRow
 
 
 def event_rows(

@@ -13,7 +13,7 @@ from abeval.stats.distributions import tail
 from abeval.stats.records import Interval, Refusal
 from abeval.time.axes import Axis
 from abeval.time.change import LEVEL, WEEK, Change, Series, find, series_of
-from abeval.time.result import Novelty
+from abeval.time.records import Novelty
 
 Floats = NDArray[np.float64]
 _Z = 1.959963984540054

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from abeval.metrics import Direction, Metric
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
-from abeval.time.result import Declared, Look
+from abeval.time.records import Declared, Look
 
 Floats = NDArray[np.float64]
 

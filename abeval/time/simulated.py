@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.time.collect import TimeSums
-from abeval.time.result import Verdict
+from abeval.time.records import Verdict
 from abeval.time.sums import DaySums
 
 Floats = NDArray[np.float64]

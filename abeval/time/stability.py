@@ -14,7 +14,7 @@ from abeval.time.axes import Axis
 from abeval.time.change import WEEK, Change, Series, find, series_of
 from abeval.time.novelty import Decays
 from abeval.time.peeking import declared
-from abeval.time.result import Stability, Verdict, WindowRow
+from abeval.time.records import Stability, Verdict, WindowRow
 
 TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""

@@ -8,7 +8,7 @@ from abeval.metrics import Metric
 from abeval.scorecard import numbers_of
 from abeval.stats.records import Refusal
 from abeval.time.axes import Axis
-from abeval.time.result import WindowRow
+from abeval.time.records import WindowRow
 from abeval.time.sums import Span
 
 Kind = Literal["daily", "cumulative", "rolling"]
