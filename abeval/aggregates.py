@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from abeval.buckets import BucketSums
 from abeval.stats.moments import Moments
 
 Row = Mapping[str, object]
@@ -74,6 +75,7 @@ class Aggregates:
         facts: What the trust checks count, by name.
         caps: Metric → the caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile.
+        buckets: Metric → its sums over sub-buckets, for A/A replays; none where not asked for.
     """
 
     moments: pd.DataFrame
@@ -87,6 +89,7 @@ class Aggregates:
     facts: Mapping[str, int]
     caps: Mapping[str, tuple[int, int | None]]
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
+    buckets: Mapping[str, BucketSums] = field(default_factory=dict)
 
     def units_of(self, variant: str) -> int:
         """Analysed units of a variant."""

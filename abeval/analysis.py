@@ -9,7 +9,7 @@ from abeval.metrics import Metric
 from abeval.result import SCHEMA_VERSION, Result
 from abeval.scorecard import adjustments, compare, scorecard, slice_rows
 from abeval.segments import segment_tests
-from abeval.trust import trust_checks
+from abeval.trust import aa_replays, off_in_aa, trust_checks
 from abeval.verdict import decide
 
 
@@ -22,14 +22,15 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         aggregates: What the engine brought back.
     """
     metrics = _shown(experiment, metrics, aggregates)
-    trust = trust_checks(experiment, metrics, aggregates)
+    aa = aa_replays(experiment, aggregates)
+    trust = trust_checks(experiment, metrics, aggregates, aa)
     trusted = all(check.status != "fail" for check in trust)
     found = {
         (metric.name, variant): compare(experiment, metric, variant, aggregates)
         for metric in metrics
         for variant in experiment.treatments
     }
-    rows = scorecard(experiment, metrics, found, trusted)
+    rows = scorecard(experiment, metrics, found, trusted, off_in_aa(aa))
     infos = tuple(background.metric_info(metric) for metric in metrics)
     return Result(
         schema_version=SCHEMA_VERSION,
@@ -49,6 +50,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         notes=background.notes(experiment, aggregates),
         adjustments=adjustments(experiment, metrics, aggregates, found),
         segment_tests=segment_tests(experiment, metrics, aggregates),
+        aa=() if aa is None else aa.metrics,
     )
 
 

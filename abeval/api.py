@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from abeval.offline.result import ReplayResult
     from abeval.pairwise import Pairwise
     from abeval.planning import Plans
+    from abeval.replays import AAResult
     from abeval.result import Result
-    from abeval.time.aa import AAResult
     from abeval.time.result import TimeResult
 
 Step = Callable[[str], None]

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 
 from abeval.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.buckets import BucketSums, deals_units
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, facts
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
-from abeval.metric_queries import MetricQueries
+from abeval.metric_queries import MetricQueries, SourceSums
 from abeval.metrics import Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
 from abeval.queries import query
@@ -60,11 +61,17 @@ def collect(
     if any(source in ("gauc", "auc") for source in sources):
         engine.view("scored", scored_view(shape))
     run = MetricQueries(experiment, shape, engine)
-    parts = []
+    units = engine.frame(query("units/unit_counts"))
+    parts: list[SourceSums] = []
+    buckets: dict[str, BucketSums] = {}
     for source in sources:
         if source not in ("catalogue", "quantile"):
             step(_TITLES[source])
-            parts.append(run.of_source(source, [m for m in wanted if m.source == source]))
+            chosen = [m for m in wanted if m.source == source]
+            parts.append(run.of_source(source, chosen))
+            if experiment.trust.aa_runs:
+                by_units = deals_units(int(units["units"].sum()))
+                buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
     quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
     step("catalogue" if "catalogue" in sources else "accounting")
     reach, group_units, size = _catalogue(engine, shape, "catalogue" in sources)
@@ -77,12 +84,13 @@ def collect(
         reach=reach,
         group_units=group_units,
         catalogue_size=size,
-        units=engine.frame(query("units/unit_counts")),
+        units=units,
         accounts=accounts(prepared, engine),
         days=engine.frame(query("units/days")),
         refused=refused,
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,
+        buckets=buckets,
     )
 
 

@@ -28,6 +28,7 @@ Reason = Literal[
     "lift_unbounded",
     "not_finite",
     "failed_trust_check",
+    "failed_aa",
 ]
 
 MIN_UNITS = 30

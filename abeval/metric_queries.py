@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from abeval.aggregates import CAPPED, DAY, LEFT_OUT, SEGMENT, WHOLE
+from abeval.buckets import BucketSums
 from abeval.engines.protocol import Cell, Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
@@ -85,6 +86,16 @@ class MetricQueries:
         if metric.cap is None:
             return self.terms(metric)
         return self._capped_terms(metric, self._caps(metric))
+
+    def bucket_sums(self, metric: Metric, by_units: bool) -> BucketSums:
+        """What A/A replays deal out, from `source_unit`: sub-buckets, or units where few."""
+        terms = self.judged_terms(metric)
+        listed = f"sub_bucket, {terms.y} as y, {terms.x} as x"
+        self.engine.view("bucket_value", f"select {listed} from source_unit")
+        if not by_units:
+            return BucketSums.of_buckets(self.engine.frame(query("time/bucket_sums")))
+        values = self.engine.frame(query("time/unit_values"))
+        return BucketSums.of_units(values["y"].to_numpy(float), values["x"].to_numpy(float))
 
     def _of_units(self, metric: Metric) -> list[Row]:
         terms = self.terms(metric)

@@ -64,6 +64,52 @@ class Check:
 
 
 @dataclass(frozen=True)
+class AAMetric:
+    """The A/A replay of one metric.
+
+    Attributes:
+        metric: Its id.
+        runs: Replays.
+        rejection_rate: Share of p-values below alpha, which should be alpha.
+        rejection_low: Lower end of its 95 % interval (Clopper and Pearson).
+        rejection_high: Upper end.
+        uniformity_p_value: Of the p-values being uniform (Kolmogorov and Smirnov).
+    """
+
+    metric: str
+    runs: int
+    rejection_rate: float
+    rejection_low: float
+    rejection_high: float
+    uniformity_p_value: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One metric of one variant against control before the period.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        control: Value in control, over the analysed units.
+        treatment: Value in the variant.
+        difference: `treatment - control`.
+        p_value: Two-sided, of no difference.
+        p_adjusted: Holm over metrics × variants.
+        reason: Why it could not be compared, else None.
+    """
+
+    metric: str
+    variant: str
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class Row:
     """One metric in one variant against control. Effects keep their raw sign.
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from abeval.records import (
+    AAMetric,
     Account,
     Adjustment,
     Check,
@@ -41,6 +42,7 @@ class Result:
     notes: tuple[str, ...]
     adjustments: tuple[Adjustment, ...] = ()
     segment_tests: tuple[SegmentTest, ...] = ()
+    aa: tuple[AAMetric, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -116,6 +118,7 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
         notes=tuple(raw["notes"]),
         adjustments=tuple(_adjustment(a) for a in raw["adjustments"]),
         segment_tests=tuple(SegmentTest(**t) for t in raw["segment_tests"]),
+        aa=tuple(AAMetric(**a) for a in raw.get("aa", ())),
     )
 
 

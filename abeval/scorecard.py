@@ -1,6 +1,6 @@
 """Comparisons → the rows that people read: scorecard, days, segments, adjustments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -73,11 +73,30 @@ def scorecard(
     metrics: Sequence[Metric],
     found: Mapping[Key, Comparison],
     trusted: bool,
+    off: Collection[str] = (),
 ) -> tuple[Row, ...]:
-    """One row per metric and variant, in the order of both."""
+    """One row per metric and variant, in the order of both.
+
+    Args:
+        experiment: What was planned.
+        metrics: The metrics of the scorecard.
+        found: Their effects.
+        trusted: Whether no trust check failed.
+        off: Metrics whose test does not keep its level in A/A replays.
+    """
+    doubt: dict[str, Reason] = dict.fromkeys(off, "failed_aa")
+    if not trusted:
+        doubt = {metric.name: "failed_trust_check" for metric in metrics}
     adjusted = _adjusted(experiment, metrics, found)
     return tuple(
-        _row(metric, variant, found[metric.name, variant], adjusted, experiment.alpha, trusted)
+        _row(
+            metric,
+            variant,
+            found[metric.name, variant],
+            adjusted,
+            experiment.alpha,
+            doubt.get(metric.name),
+        )
         for metric in metrics
         for variant in experiment.treatments
     )
@@ -105,7 +124,7 @@ def _row(
     found: Comparison,
     adjusted: Mapping[Key, float],
     alpha: float,
-    trusted: bool,
+    doubt: Reason | None,
 ) -> Row:
     effect = found.effect
     own = None if effect is None else goodness_p_value(metric.direction, effect)
@@ -120,8 +139,9 @@ def _row(
         **numbers_of(found)._asdict(),
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
-        status=status if trusted else "untrusted",
-        reason=found.reason if trusted or found.reason is not None else "failed_trust_check",
+        status=status if doubt is None else "untrusted",
+        # What a row lacks outlives why it is doubted; a lift without ends does not.
+        reason=found.reason if effect is None or doubt is None else doubt,
     )
 
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from abeval.aggregates import WHOLE, Aggregates
-from abeval.comparison import Rule, compare_moments, scales
+from abeval.balance import balance, known_before
+from abeval.comparison import scales
 from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
-from abeval.records import Check, CheckStatus
+from abeval.records import Balance, Check, CheckStatus
+from abeval.replays import AAResult, replays
 from abeval.segments import segment_srm
 from abeval.stats import srm
 from abeval.stats.records import Refusal
@@ -18,8 +20,17 @@ ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
 
 
+AA_WARN, AA_FAIL = 0.01, 0.001
+
+AA_UNITS = 200
+"""Fewer units a variant than this are too few for large-sample tests to keep their level."""
+
+
 def trust_checks(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    aggregates: Aggregates,
+    aa: AAResult | None = None,
 ) -> tuple[Check, ...]:
     """Every check, in the order of how much it can spoil."""
     return (
@@ -27,6 +38,7 @@ def trust_checks(
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
         *_balance(experiment, metrics, aggregates),
+        _aa(aa),
         _missing_days(experiment, aggregates),
         _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
@@ -103,43 +115,70 @@ def _graded(value: float, warn: float, fail: float) -> CheckStatus:
 def _balance(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
 ) -> list[Check]:
-    """Goals before the experiment: were the groups equal? Bonferroni over goals × variants."""
-    goals = [
-        m
-        for m in metrics
-        if m.role == "goal" and m.name not in aggregates.refused and m.kind in ("mean", "ratio")
-    ]
+    """Every metric before the experiment: were the groups equal? Holm over metrics × variants."""
     if experiment.pre_period is None:
         message = "no [pre_period], so whether the groups were equal before cannot be seen"
         return [Check("pre_period", "skipped", None, IMBALANCE_FAIL, message)]
-    tests = len(goals) * len(experiment.treatments)
-    return [
-        _balance_of(experiment, metric, variant, aggregates, tests)
-        for metric in goals
-        for variant in experiment.treatments
-    ]
+    compared = [m for m in known_before(metrics) if m.name not in aggregates.refused]
+    before = {
+        metric.name: {
+            variant: moments.pick(2, 3)
+            for variant, moments in aggregates.of(metric.name, WHOLE, "", scales(metric)).items()
+        }
+        for metric in compared
+    }
+    return [_balance_check(row) for row in balance(experiment, compared, before)]
 
 
-def _balance_of(
-    experiment: Experiment, metric: Metric, variant: str, aggregates: Aggregates, tests: int
-) -> Check:
-    name = f"pre_period:{metric.name}:{variant}"
-    arms = aggregates.of(metric.name, WHOLE, "", scales(metric))
-    before = {v: m.pick(2, 3) for v, m in arms.items()}
-    found = compare_moments(metric, before.get(experiment.control), before.get(variant), Rule())
-    if found.effect is None:
-        message = f"{metric.name} before the experiment cannot be compared: {found.reason}"
+def _balance_check(row: Balance) -> Check:
+    name = f"pre_period:{row.metric}:{row.variant}"
+    if row.p_adjusted is None:
+        message = f"{row.metric} before the experiment cannot be compared: {row.reason}"
         return Check(name, "skipped", None, IMBALANCE_FAIL, message)
-    p_value = min(1.0, found.effect.p_value * tests)
-    status: CheckStatus = (
-        "fail" if p_value < IMBALANCE_FAIL else "warn" if p_value < IMBALANCE_WARN else "pass"
-    )
-    words = "differed" if status != "pass" else "did not differ"
+    status = _graded(-row.p_adjusted, -IMBALANCE_WARN, -IMBALANCE_FAIL)
+    words = "did not differ" if status == "pass" else "differed"
     message = (
-        f"{metric.name} of {variant} {words} before the experiment: {found.effect.control:.4g} "
-        f"against {found.effect.treatment:.4g} (p = {p_value:.2g})"
+        f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
+        f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
     )
-    return Check(name, status, p_value, IMBALANCE_FAIL, message)
+    return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
+
+
+def aa_replays(experiment: Experiment, aggregates: Aggregates) -> AAResult | None:
+    """A/A replays of the metrics, None where none were asked for or units are too few."""
+    counts = {name: aggregates.units_of(name) for name in experiment.variants}
+    if not aggregates.buckets or min(counts.values()) < AA_UNITS:
+        return None
+    return replays(experiment, aggregates.buckets, counts, experiment.trust.aa_runs)
+
+
+def off_in_aa(aa: AAResult | None) -> frozenset[str]:
+    """The metrics that are not to be trusted, because their own A/A tests are off."""
+    doubts = {} if aa is None else aa.doubts()
+    return frozenset(name for name, p_value in doubts.items() if p_value < AA_FAIL)
+
+
+def _aa(aa: AAResult | None) -> Check:
+    """Whether each metric's test keeps its level on these logs.
+
+    It never fails the whole: what is wrong with one metric's test says nothing of another's. The
+    rows of a metric that is off are untrusted.
+    """
+    if aa is None or not aa.metrics:
+        message = f"no A/A replays: not asked for, or fewer than {AA_UNITS} units in a variant"
+        return Check("aa", "skipped", None, AA_FAIL, message)
+    doubts, runs = aa.doubts(), aa.metrics[0].runs
+    smallest = min(doubts.values())
+    doubtful = [name for name, p_value in doubts.items() if p_value < AA_WARN]
+    if not doubtful:
+        message = f"all {len(doubts)} metrics keep their level in {runs:,} A/A replays"
+        return Check("aa", "pass", smallest, AA_FAIL, message)
+    listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
+    message = (
+        f"tests at {aa.alpha:.3g} do not reject that share of A/A replays ({listed}): look for few "
+        "units with most of the value (cap it), or a unit that is not the one randomised"
+    )
+    return Check("aa", "warn", smallest, AA_FAIL, message)
 
 
 def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:

@@ -164,15 +164,74 @@ def test_groups_that_were_alike_before_pass() -> None:
     found = analyze(log, metrics=goals, **PRE)
     checks = {c.name: c for c in found.trust if c.name.startswith("pre_period")}
     assert {c.status for c in checks.values()} == {"pass"}
-    # Clicks before the period of all analysed units, zeros included; two tests, so p is doubled.
+    # Clicks before the period of all analysed units, zeros included; Holm doubles the smaller p.
     before = log[log.ts < pd.Timestamp(PERIOD["start"])]
     clicks = before.groupby("user_id").click.sum()
     active = log[log.ts >= pd.Timestamp(PERIOD["start"])].drop_duplicates("user_id")
     own = clicks.reindex(active.user_id, fill_value=0).to_numpy()
     a, b = (own[(active.variant == v).to_numpy()] for v in "ab")
-    expected = 2 * stats.ttest_ind(a, b, equal_var=False).pvalue
-    assert expected < 1
-    assert checks["pre_period:clicks_per_user:b"].value == pytest.approx(expected, rel=1e-9)
+    own_p = stats.ttest_ind(a, b, equal_var=False).pvalue
+    adjusted = {name: check.value for name, check in checks.items()}
+    assert set(adjusted) == {"pre_period:ctr:b", "pre_period:clicks_per_user:b"}
+    found_p = adjusted["pre_period:clicks_per_user:b"]
+    smaller = found_p < adjusted["pre_period:ctr:b"]
+    assert found_p == pytest.approx(own_p * (2 if smaller else 1), rel=1e-9)
+
+
+def test_a_diagnostic_that_differed_before_is_seen_too() -> None:
+    log = with_before(0.3)
+    found = analyze(log, metrics=["ctr", "clicks_per_user", "impressions_per_user"], **PRE)
+    checks = {c.name: c.status for c in found.trust if c.name.startswith("pre_period")}
+    assert checks == {
+        "pre_period:ctr:b": "fail",
+        "pre_period:clicks_per_user:b": "fail",
+        "pre_period:impressions_per_user:b": "pass",
+    }
+
+
+def whales(units: int = 600) -> pd.DataFrame:
+    """Everybody watches a little, and three in all watch for days."""
+    rows = np.arange(units)
+    return pd.DataFrame(
+        {
+            "user_id": rows,
+            "variant": np.where(rows % 2 == 0, "a", "b"),
+            "ts": pd.Timestamp("2024-03-01 12:00"),
+            "click": 1,
+            "dwell": np.where(rows < 3, 1e6, 1.0 + rows % 7),
+        }
+    )
+
+
+def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> None:
+    metrics = [
+        {"name": "dwell_per_user", "role": "goal"},
+        {"name": "watched", "value": "dwell < 4"},
+    ]
+    found = analyze(whales(), metrics=metrics, trust={"aa_runs": 2000})
+    aa = next(c for c in found.trust if c.name == "aa")
+    assert aa.status == "warn"
+    assert "dwell_per_user" in aa.message
+    assert "watched" not in aa.message
+    off, kept = found["dwell_per_user"], found["watched"]
+    assert (off.status, off.reason) == ("untrusted", "failed_aa")
+    assert off.p_value is not None
+    assert kept.status != "untrusted"
+    assert found.verdicts[0].decision != "ship"
+    assert [row.metric for row in found.aa] == ["dwell_per_user", "watched"]
+
+
+def test_capping_the_few_brings_the_level_back() -> None:
+    capped = [{"name": "dwell_per_user", "role": "goal", "cap": 0.99}]
+    found = analyze(whales(), metrics=capped)
+    assert next(c for c in found.trust if c.name == "aa").status == "pass"
+    assert found["dwell_per_user"].status != "untrusted"
+
+
+def test_replays_are_not_run_where_they_are_not_asked_for() -> None:
+    found = analyze(whales(), metrics=["ctr", "dwell_per_user"], trust={"aa_runs": 0})
+    assert next(c for c in found.trust if c.name == "aa").status == "skipped"
+    assert found.aa == ()
 
 
 def test_without_a_pre_period_balance_is_skipped(honest: Aggregates) -> None:

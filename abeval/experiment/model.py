@@ -233,6 +233,12 @@ class Inference(Section):
     family: Literal["none", "bonferroni", "holm", "hochberg", "hommel", "bh", "by"] = "holm"
 
 
+class TrustOptions(Section):
+    """What is looked at before numbers are believed."""
+
+    aa_runs: Annotated[int, Field(ge=0, le=1_000_000)] = 2_000
+
+
 class EngineOptions(Section):
     """What the engine may use."""
 
@@ -262,6 +268,7 @@ class Experiment(Section):
     metrics: list[MetricChoice] = Field(default_factory=list)
     events: list[Event] = Field(default_factory=list)
     inference: Inference = Inference()
+    trust: TrustOptions = TrustOptions()
     engine: EngineOptions = EngineOptions()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 

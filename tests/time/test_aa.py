@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
+from abeval.buckets import BucketSums
 from abeval.cli import app
 from abeval.errors import ExperimentError
-from abeval.time.aa import AAResult, BucketSums, _row, replay
+from abeval.replays import AAResult, _row, replay
 from tests.real_logs import kuairand
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"

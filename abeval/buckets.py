@@ -1,0 +1,48 @@
+"""What A/A replays deal out: sums over sub-buckets or units, all variants pooled."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from abeval.assignment import SUB_BUCKETS
+
+Floats = NDArray[np.float64]
+
+UNITS_PER_BUCKET = 10
+"""With fewer units per sub-bucket than this, units are dealt out instead."""
+
+
+def deals_units(units: int) -> bool:
+    """Whether units are dealt out themselves, because sub-buckets would hold too few."""
+    return units < UNITS_PER_BUCKET * SUB_BUCKETS
+
+
+@dataclass(frozen=True, eq=False)
+class BucketSums:
+    """Pooled sums of one metric over what is dealt out, and nothing of variants.
+
+    Attributes:
+        units: Per sub-bucket (or 1 per unit), shape (buckets,).
+        sums: Σy, Σx, Σy², Σyx and Σx², shape (buckets, 5).
+    """
+
+    units: Floats
+    sums: Floats
+
+    @classmethod
+    def of_buckets(cls, frame: pd.DataFrame) -> "BucketSums":
+        """From `queries/time/bucket_sums.sql`."""
+        columns = ["y", "x", "y_y", "y_x", "x_x"]
+        return cls(frame["units"].to_numpy(float), frame[columns].to_numpy(float))
+
+    @classmethod
+    def of_units(cls, y: Floats, x: Floats) -> "BucketSums":
+        """Every unit a bucket of its own.
+
+        Example:
+            >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
+            [[2.0, 3.0, 4.0, 6.0, 9.0]]
+        """
+        return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1))
