@@ -54,7 +54,17 @@ def collect_time(
         LogError: The log has no time, or as for `collect`.
         QueryError: The engine could not run a query.
     """
-    opened = open_metrics(experiment, metrics, engine, frames, step)
+    return sums_of(open_metrics(experiment, metrics, engine, frames, step), step)
+
+
+def sums_of(opened: Opened, step: Step) -> TimeSums:
+    """The sums of opened logs.
+
+    Raises:
+        LogError: As for `collect_time`.
+        QueryError: As for `collect_time`.
+    """
+    experiment, engine = opened.run.experiment, opened.run.engine
     if not opened.shape.has_time:
         raise LogError(
             "windows need a time, and the impressions log has no column `ts`",
@@ -76,7 +86,7 @@ def collect_time(
         step(f"pairs of days of {source}")
         _load(opened, source, engine)
         found |= _of_source(opened, chosen, engine, days, activity)
-    ordered = {m.name: found[m.name] for m in metrics if m.name in found}
+    ordered = {m.name: found[m.name] for m in opened.metrics if m.name in found}
     return TimeSums(days, frozenset(partial), activity, ordered, refused)
 
 
