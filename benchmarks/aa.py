@@ -50,7 +50,7 @@ def main() -> None:
     for row in found.metrics:
         away = (row.rejection_rate - experiment.alpha) / error
         print(f"{row.metric:24} {row.rejection_rate:7.2%}  {away:+5.1f} Monte Carlo errors")
-    print(f"more than three errors from 5 %: {', '.join(found.off()) or 'none'}")
+    print(f"off, sub-buckets being finitely many allowed for: {', '.join(found.off()) or 'none'}")
 
 
 def simulated(users: int) -> dict[str, BucketSums]:

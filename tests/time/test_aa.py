@@ -11,6 +11,7 @@ import abeval
 from abeval.buckets import BucketSums
 from abeval.cli import app
 from abeval.errors import ExperimentError
+from abeval.records import AAMetric
 from abeval.replays import AAResult, _row, replay
 from tests.real_logs import kuairand
 
@@ -110,3 +111,11 @@ def test_kuairand_keeps_the_level():
     found = kuairand(metrics=[{"name": "ctr"}, {"name": "dwell_per_user"}]).aa(runs=2000)
     assert found.off() == ()
     assert found.dealt == "units"
+
+
+def test_finitely_many_sub_buckets_are_allowed_for_and_units_are_exact():
+    row = AAMetric("m", 10_000, 0.0575, 0.0, 1.0, 0.5)
+    dealt = {d: AAResult(0.05, 0.5, d, 1, (row,), {}, {}) for d in ("units", "sub_buckets")}
+    assert dealt["units"].off() == ("m",)
+    assert dealt["sub_buckets"].off() == ()
+    assert dealt["units"].errors()["m"] == pytest.approx(0.0075 / (0.0475 / 10_000) ** 0.5)
