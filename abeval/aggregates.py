@@ -1,6 +1,6 @@
 """The waist: what the engine hands to the statistics. Small, typed, mergeable, serialisable."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -132,6 +132,14 @@ class Aggregates:
             cells = found.setdefault((str(row["metric"]), str(row["slice"])), {})
             cells.setdefault(str(row["cell"]), {})[str(row["variant"])] = row
         return found
+
+
+def moments_by_variant(
+    rows: Iterable[Sequence[object]], scales: tuple[float, float]
+) -> dict[str, Moments]:
+    """Variant → moments of (y, x) of rows of `MOMENT_COLUMNS`, one a variant."""
+    named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
+    return {str(row["variant"]): _moments(row, scales).pick(0, 1) for row in named}
 
 
 def _moments(row: Row, scales: tuple[float, float]) -> Moments:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abeval.planning import Plans
     from abeval.replays import AAResult
     from abeval.result import Result
+    from abeval.time.clock import By
     from abeval.time.result import TimeResult
 
 Step = Callable[[str], None]
@@ -175,6 +176,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         widths: Sequence[int] = (3, 7),
         looks: Sequence[int] | None = None,
+        by: Sequence["By"] = (),
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
         step: Step | None = None,
@@ -185,6 +187,7 @@ class LoadedExperiment:
             metrics: Some of the metrics; without, all of the scorecard.
             widths: Days of the rolling windows.
             looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
+            by: `hour` and `weekday`: effects by these too.
             logs: As for `analyze`.
             connection: As for `analyze`.
             step: As for `analyze`.
@@ -194,13 +197,16 @@ class LoadedExperiment:
             LogError: The log has no time.
         """
         from abeval.time.analysis import over_time
+        from abeval.time.clock import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
             raise ExperimentError("widths and looks count days from 1")
+        if unknown := [name for name in by if name not in CLOCKS]:
+            raise ExperimentError(f"windows by {unknown[0]!r}", f"there are {', '.join(CLOCKS)}")
         chosen = self._chosen(metrics)
         with self._engine(connection) as engine:
             given, told = logs or {}, step or _silent
-            return over_time(self.experiment, chosen, engine, given, told, widths, looks or ())
+            return over_time(self.experiment, chosen, engine, given, told, widths, looks or (), by)
 
     def off_policy(
         self,

@@ -1,11 +1,19 @@
 """The commands about time: A/A replays and windows."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from abeval.cli_options import ExperimentFile, JsonFile
+
+
+class By(StrEnum):
+    """Parts of time that come round again."""
+
+    hour = "hour"
+    weekday = "weekday"
 
 
 def aa(
@@ -44,6 +52,9 @@ def windows(
     look: Annotated[
         list[int] | None, typer.Option(help="Day of a planned look; again for more.")
     ] = None,
+    by: Annotated[
+        list[By] | None, typer.Option(help="Effects by hour or weekday too; again for both.")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Effects by window: stable or not, novelty, and what daily looks would have declared."""
@@ -53,7 +64,13 @@ def windows(
 
     loaded = load(experiment)
     with steps() as step:
-        found = loaded.over_time(metrics=metric, widths=width or (3, 7), looks=look, step=step)
+        found = loaded.over_time(
+            metrics=metric,
+            widths=width or (3, 7),
+            looks=look,
+            by=[part.value for part in by or ()],
+            step=step,
+        )
     if json_file is not None:
         write_text(json_file, found.to_json())
     typer.echo(found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))

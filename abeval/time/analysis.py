@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from abeval.balance import balance
 from abeval.collect import Step
 from abeval.comparison import Rule
 from abeval.engines.protocol import Engine
@@ -11,12 +12,14 @@ from abeval.metrics import Metric
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
+from abeval.time.clock import By
 from abeval.time.collect import TimeSums, collect_time
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
 from abeval.time.ramps import Strata, shares_of, strata_of
 from abeval.time.records import EventRow, Look, Novelty, Ramp, Stability, WindowRow
 from abeval.time.result import TIME_SCHEMA_VERSION, TimeResult
+from abeval.time.rhythm import clock_rows
 from abeval.time.stability import agreement, judge
 from abeval.time.windows import effect_of, window_rows
 
@@ -40,9 +43,10 @@ def over_time(
     step: Step,
     widths: Sequence[int],
     looks: Sequence[int],
+    by: Sequence[By] = (),
 ) -> TimeResult:
     """Analyse an experiment over time."""
-    sums = collect_time(experiment, metrics, engine, frames, step)
+    sums = collect_time(experiment, metrics, engine, frames, step, by)
     step("windows")
     return judge_time(experiment, metrics, sums, widths, looks)
 
@@ -62,6 +66,7 @@ def judge_time(
         if metric.name in sums.metrics
         for variant in experiment.treatments
     ]
+    clocks = [clock_rows(experiment, metrics, clock, strata) for clock in sums.clocks]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
@@ -70,12 +75,17 @@ def judge_time(
         partial=tuple(sorted(sums.partial)),
         stability=tuple(one.stability for one in found),
         novelty=tuple(row for one in found for row in one.novelty),
-        windows=tuple(row for one in found for row in one.windows),
+        windows=(
+            *(row for one in found for row in one.windows),
+            *(row for rows, _ in clocks for row in rows),
+        ),
         looks=tuple(row for one in found for row in one.looks),
         events=tuple(row for one in found for row in one.events),
         ramps=_ramps(sums, strata),
         refused=sums.refused,
         notes=_notes(metrics, sums, strata),
+        rhythms=tuple(row for _, tests in clocks for row in tests),
+        before=balance(experiment, metrics, sums.before),
     )
 
 
@@ -172,6 +182,11 @@ def _notes(metrics: Sequence[Metric], sums: TimeSums, strata: Strata) -> tuple[s
         said.append(f"Only partly covered: {', '.join(sorted(sums.partial))}.")
     if "gauc" in sums.metrics:
         said.append("GAUC over time is that of units within a day, weighted by impressions.")
+    said.extend(
+        f"Not by {clock.by}, because no sums over impressions: {', '.join(clock.refused)}."
+        for clock in sums.clocks
+        if clock.refused
+    )
     capped = [m.name for m in metrics if m.cap is not None and m.name in sums.metrics]
     if capped:
         said.append(f"Values by window are not capped: {', '.join(capped)}.")

@@ -10,7 +10,7 @@ from abeval.stats.windows import stratified
 from abeval.time.ramps import Strata
 from abeval.time.sums import DaySums, Span
 
-AxisName = Literal["calendar", "exposure"]
+AxisName = Literal["calendar", "exposure", "hour", "weekday"]
 Arms = tuple[Moments, Moments]
 
 
@@ -19,7 +19,7 @@ class Axis:
     """Days of one metric, of the calendar or since each unit's entry.
 
     Attributes:
-        name: `calendar` or `exposure`.
+        name: `calendar` or `exposure`; `hour` or `weekday`, whose places are no days in a row.
         labels: Name of each day: its date, or the number of days since entry.
         sums: Variant → its sums by cohort and day of this axis.
         control: The variant compared with.

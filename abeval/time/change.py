@@ -82,7 +82,7 @@ def series_of(axis: Axis, variant: str) -> Series:
     from abeval.stats.windows import effects
 
     whole = [day for day in range(len(axis.labels)) if not axis.partial[day]]
-    days = [day for day in whole if _measures(axis, variant, day)]
+    days = [day for day in whole if measures(axis, variant, day)]
     if len(days) < MIN_DAYS:
         raise Refusal(
             "too_few_units",
@@ -151,7 +151,8 @@ def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
     return tail(left.best.z).p_value < LEVEL
 
 
-def _measures(axis: Axis, variant: str, day: int) -> bool:
+def measures(axis: Axis, variant: str, day: int) -> bool:
+    """Whether both variants have units enough on a day, and something to measure."""
     try:
         arms = axis.window(variant, (day, day))
     except Refusal:

@@ -1,13 +1,12 @@
 """Runs the queries of time: one pass over the log, then sums by cohort and pairs of days."""
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 import numpy as np
-import pandas as pd
 
+from abeval.aggregates import moments_by_variant
 from abeval.background import partial_days
 from abeval.collect import Step
 from abeval.comparison import scales
@@ -18,8 +17,11 @@ from abeval.metric_queries import DAILY
 from abeval.metrics import Metric, Source
 from abeval.queries import query
 from abeval.sql import literal
+from abeval.stats.moments import Moments
+from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
 from abeval.time.opened import Opened, open_metrics
-from abeval.time.sums import Activity, DaySums, Whole
+from abeval.time.pairs import cohort_of, pair_sums
+from abeval.time.sums import Activity, DaySums
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class TimeSums:
         activity: Variant → when its units were there.
         metrics: Metric → variant → its sums.
         refused: Metric → why it has none.
+        before: Metric → variant → moments of (y, x) before the period, over the analysed units.
+        clocks: Sums by hour and by weekday, where they are asked for.
     """
 
     days: tuple[str, ...]
@@ -39,6 +43,8 @@ class TimeSums:
     activity: Mapping[str, Activity]
     metrics: Mapping[str, Mapping[str, DaySums]]
     refused: Mapping[str, str]
+    clocks: tuple[ClockSums, ...] = ()
+    before: Mapping[str, Mapping[str, Moments]] = field(default_factory=dict)
 
 
 def collect_time(
@@ -47,6 +53,7 @@ def collect_time(
     engine: Engine,
     frames: Mapping[str, object],
     step: Step,
+    by: Sequence[By] = (),
 ) -> TimeSums:
     """Aggregate the logs of an experiment by day.
 
@@ -54,10 +61,10 @@ def collect_time(
         LogError: The log has no time, or as for `collect`.
         QueryError: The engine could not run a query.
     """
-    return sums_of(open_metrics(experiment, metrics, engine, frames, step), step)
+    return sums_of(open_metrics(experiment, metrics, engine, frames, step), step, by)
 
 
-def sums_of(opened: Opened, step: Step) -> TimeSums:
+def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
     """The sums of opened logs.
 
     Raises:
@@ -79,15 +86,27 @@ def sums_of(opened: Opened, step: Step) -> TimeSums:
     activity = _activity(experiment, engine, days)
     refused = {name: f"the logs lack {', '.join(what)}" for name, what in opened.refused.items()}
     found: dict[str, Mapping[str, DaySums]] = {}
+    weekdays: dict[str, Mapping[str, DaySums]] = {}
+    before: dict[str, Mapping[str, Moments]] = {}
     for source, chosen in opened.by_source().items():
         if source not in (*DAILY, "gauc"):
             refused |= {m.name: _NOT_DAILY[source] for m in chosen}
             continue
         step(f"pairs of days of {source}")
         _load(opened, source, engine)
-        found |= _of_source(opened, chosen, engine, days, activity)
+        found |= pair_sums(opened.run, chosen, "placed_unit_day", days, days, activity)
+        if experiment.pre_period is not None and source in DAILY:
+            before |= _before(opened, chosen)
+        if "weekday" in by:
+            weekdays |= weekday_sums(opened, chosen, days)
     ordered = {m.name: found[m.name] for m in opened.metrics if m.name in found}
-    return TimeSums(days, frozenset(partial), activity, ordered, refused)
+    clocks: list[ClockSums] = []
+    if "hour" in by:
+        step("hours of the day")
+        clocks.append(hour_sums(opened, days, partial))
+    if "weekday" in by:
+        clocks.append(by_weekday(weekdays, days, partial))
+    return TimeSums(days, frozenset(partial), activity, ordered, refused, tuple(clocks), before)
 
 
 _NOT_DAILY: Mapping[Source, str] = {
@@ -124,16 +143,11 @@ def _activity(experiment: Experiment, engine: Engine, days: Sequence[str]) -> di
         name: np.zeros((size, size + 1, size), dtype=np.int64) for name in experiment.variants
     }
     for variant, cohort, units in engine.rows(query("time/entered")):
-        entered[str(variant)][_cohort(str(cohort), days)] += int(units or 0)
+        entered[str(variant)][cohort_of(str(cohort), days)] += int(units or 0)
     for variant, cohort, before, day, units in engine.rows(query("time/returns")):
-        where = _cohort(str(cohort), days), 1 + place.get(str(before), -1), place[str(day)]
+        where = cohort_of(str(cohort), days), 1 + place.get(str(before), -1), place[str(day)]
         returns[str(variant)][where] += int(units or 0)
     return {name: Activity(entered[name], returns[name]) for name in experiment.variants}
-
-
-def _cohort(entry: str, days: Sequence[str]) -> int:
-    """The place of an entry day; exposures may lie beyond the days that have impressions."""
-    return bisect_left(days, min(max(entry, days[0]), days[-1]))
 
 
 def _load(opened: Opened, source: Source, engine: Engine) -> None:
@@ -147,6 +161,17 @@ def _load(opened: Opened, source: Source, engine: Engine) -> None:
     engine.table("placed_unit_day", query("time/placed_unit_day"))
 
 
+def _before(opened: Opened, metrics: Sequence[Metric]) -> dict[str, Mapping[str, Moments]]:
+    """What the source that is loaded adds up to before the period."""
+    run = opened.run
+    run.engine.table("source_unit", query("units/unit_total"))
+    found: dict[str, Mapping[str, Moments]] = {}
+    for metric in metrics:
+        rows = run.sums(metric, "before", "''", run.both(metric, "p_"))
+        found[metric.name] = moments_by_variant(rows, scales(metric))
+    return found
+
+
 def scored_day_view(score_of: Mapping[str, str]) -> str:
     """Impressions of the period with their day and the score of the variant's model."""
     cases = " ".join(f"when {literal(v)} then i.{score}" for v, score in score_of.items())
@@ -158,115 +183,3 @@ def scored_day_view(score_of: Mapping[str, str]) -> str:
     )
     select variant, unit_id, day, score, click from served where score is not null
     """
-
-
-def _of_source(
-    opened: Opened,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    days: Sequence[str],
-    activity: Mapping[str, Activity],
-) -> dict[str, Mapping[str, DaySums]]:
-    terms = {m.name: opened.run.both(m, "c_") for m in metrics}
-    values = list(dict.fromkeys(sql for pair in terms.values() for sql in pair))
-    pairs = _products(terms.values(), values)
-    engine.view("day_pair", pair_view(values, pairs))
-    rows = engine.frame(query("time/co_moments"))
-    return {
-        m.name: {
-            variant: _sums(rows[rows["variant"] == variant], m, terms, values, days, there)
-            for variant, there in activity.items()
-        }
-        for m in metrics
-    }
-
-
-Product = tuple[int, int]
-
-
-def _products(terms: Iterable[tuple[str, str]], values: Sequence[str]) -> list[Product]:
-    """Places of the values of every product that some metric needs, each once."""
-    wanted: dict[Product, None] = {}
-    for y, x in terms:
-        i, j = values.index(y), values.index(x)
-        wanted |= dict.fromkeys([(i, i), (i, j), (j, i), (j, j)])
-    return list(wanted)
-
-
-def pair_view(values: Sequence[str], pairs: Sequence[Product]) -> str:
-    """Every pair of active days of a unit, with the products of the metrics' values."""
-    listed = ", ".join(f"cast({sql} as decimal(38, 0)) as v_{i}" for i, sql in enumerate(values))
-    products = ", ".join(f"a.v_{i} * b.v_{j} as p_{i}_{j}" for i, j in pairs)
-    # A value of the earlier day alone, for plain sums where a day meets itself.
-    plain = ", ".join(f"a.v_{i} as p_{i}" for i in range(len(values)))
-    return f"""
-    with valued as (select unit_id, variant, entry_day, day, {listed} from placed_unit_day)
-    select a.variant, a.entry_day, a.day, b.day as later_day, {products}, {plain}
-    from valued a join valued b on a.unit_id = b.unit_id and a.day <= b.day
-    """
-
-
-def _sums(
-    rows: pd.DataFrame,
-    metric: Metric,
-    terms: Mapping[str, tuple[str, str]],
-    values: Sequence[str],
-    days: Sequence[str],
-    activity: Activity,
-) -> DaySums:
-    pairs = _Pairs.of(rows, days)
-    y, x = (values.index(sql) for sql in terms[metric.name])
-    return DaySums(
-        activity=activity,
-        y=pairs.plain(y),
-        x=pairs.plain(x),
-        yy=pairs.products(y, y),
-        yx=pairs.products(y, x),
-        xx=pairs.products(x, x),
-        scales=scales(metric),
-        per_unit=metric.per is None,
-    )
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Rows of `co_moments` of one variant, with the places of their days."""
-
-    rows: pd.DataFrame
-    size: int
-    cohort: Whole
-    day: Whole
-    later: Whole
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame, days: Sequence[str]) -> "_Pairs":
-        place = {day: i for i, day in enumerate(days)}
-        cohort = np.array([_cohort(day, days) for day in rows["cohort"]], dtype=int)
-        day, later = (
-            np.array([place[d] for d in rows[c]], dtype=int) for c in ("day", "later_day")
-        )
-        return cls(rows, len(days), cohort, day, later)
-
-    def plain(self, value: int) -> Whole:
-        """Sums of a value, by cohort and day: where a day meets itself."""
-        same = self.day == self.later
-        whole = self._whole(f"p_{value}")
-        made = np.zeros((self.size, self.size), dtype=whole.dtype)
-        np.add.at(made, (self.cohort[same], self.day[same]), whole[same])
-        return made
-
-    def products(self, one: int, other: int) -> Whole:
-        """Sums of products of one value on a day with another on another day."""
-        ahead, back = self._whole(f"p_{one}_{other}"), self._whole(f"p_{other}_{one}")
-        kind = object if object in (ahead.dtype, back.dtype) else np.int64
-        made = np.zeros((self.size,) * 3, dtype=kind)
-        np.add.at(made, (self.cohort, self.day, self.later), ahead)
-        off = self.day != self.later
-        np.add.at(made, (self.cohort[off], self.later[off], self.day[off]), back[off])
-        return made
-
-    def _whole(self, column: str) -> Whole:
-        """Exact: 64-bit where there is room for sums over cohorts and days, else Python's own."""
-        texts = self.rows[column]
-        short = max(map(len, texts), default=1) <= 14
-        return np.array([int(text) for text in texts], dtype=np.int64 if short else object)

@@ -17,10 +17,10 @@ class WindowRow:
     Attributes:
         metric: Its id.
         variant: The variant compared with control.
-        axis: `calendar`, or `exposure` for days since each unit's entry.
-        kind: `daily`, `cumulative` or `rolling`.
-        days: Its length.
-        start: First day: a date, or days since entry.
+        axis: `calendar`, `exposure` for days since each unit's entry, or `hour`, `weekday`.
+        kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
+        days: Its length; of an hour or a weekday, how many days of the log have it.
+        start: First day: a date, or days since entry; or which hour or weekday.
         end: Last day.
         partial: Whether a day of it is only partly covered by the log.
         units_control: Units of control in the window: active in it, or entered by its end where
@@ -41,7 +41,7 @@ class WindowRow:
     metric: str
     variant: str
     axis: AxisName
-    kind: Literal["daily", "cumulative", "rolling"]
+    kind: Literal["daily", "cumulative", "rolling", "recurring"]
     days: int
     start: str
     end: str
@@ -58,6 +58,33 @@ class WindowRow:
     lift_high: float | None
     p_value: float | None
     reason: str | None
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Whether the effect is the same at all hours of the day, or on all weekdays.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        by: `hour` or `weekday`.
+        parts: Hours or weekdays that were compared.
+        scale: `relative` or `absolute`.
+        effect: Their mean effect, by generalised least squares.
+        effect_se: Its standard error.
+        p_value: Of one effect in all of them (Wald), with their covariance.
+        reason: Why there is no test, else None.
+    """
+
+    metric: str
+    variant: str
+    by: AxisName
+    parts: int
+    scale: str | None = None
+    effect: float | None = None
+    effect_se: float | None = None
+    p_value: float | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)

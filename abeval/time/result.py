@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from abeval.time.records import EventRow, Look, Novelty, Ramp, Stability, WindowRow
+from abeval.records import Balance
+from abeval.time.records import EventRow, Look, Novelty, Ramp, Rhythm, Stability, WindowRow
 
 TIME_SCHEMA_VERSION = "1"
 
@@ -26,6 +27,8 @@ class TimeResult:
         novelty: One row per metric, variant and cohort.
         windows: Effects by window.
         looks: What each day's reader would have seen.
+        rhythms: Whether hours and weekdays share one effect, where they were asked for.
+        before: A/A on the pre-period with the real assignment: were the groups equal before?
         events: Effects inside and outside `[[events]]`.
         ramps: Stretches of entry days of one share; one where shares stayed the same.
         refused: Metric → why it has no windows.
@@ -45,6 +48,8 @@ class TimeResult:
     ramps: tuple[Ramp, ...]
     refused: Mapping[str, str]
     notes: tuple[str, ...]
+    rhythms: tuple[Rhythm, ...] = ()
+    before: tuple[Balance, ...] = ()
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
         """The stability of a metric, or of a metric and variant where there are several."""
