@@ -34,3 +34,14 @@ def query_names() -> tuple[str, ...]:
     """The names of all queries, sorted."""
     files = _FOLDER.rglob("*.sql")
     return tuple(sorted(str(f.relative_to(_FOLDER).with_suffix("")) for f in files))
+
+
+@cache
+def is_query(sql: str) -> bool:
+    """Whether a text is that of a query.
+
+    Example:
+        >>> is_query(query("units/unit_day")), is_query("select 1")
+        (True, False)
+    """
+    return any(sql == query(name) for name in query_names())

@@ -240,8 +240,10 @@ class TrustOptions(Section):
 
 
 class EngineOptions(Section):
-    """What the engine may use."""
+    """Which engine runs the queries, and what it may use."""
 
+    name: Literal["duckdb", "spark"] = "duckdb"
+    address: Name | None = None
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
     temp_directory: str | None = None

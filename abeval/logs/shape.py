@@ -247,7 +247,7 @@ def component_sql(term: RowTerm, score: str | None) -> str:
 
 
 def _segment_sql(text: str) -> str:
-    return f"cast({_in_view_names(text, None)} as varchar)"
+    return f"coalesce(cast({_in_view_names(text, None)} as varchar), '')"
 
 
 def own_name(column: str) -> str:
@@ -259,6 +259,10 @@ def _in_view_names(text: str, score: str | None) -> str:
     """An expression over the views' columns: canonical names stay, the log's own are prefixed."""
 
     def renamed(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
+            # Engines disagree about how many digits a decimal keeps; a double is the same in all.
+            number = repr(float(node.this))
+            return exp.Literal.number(number if "e" in number else f"{number}e0")
         if not isinstance(node, exp.Column) or node.name.lower() in EXPRESSION_COLUMNS:
             return node
         if node.name.lower() != "score":

@@ -3,4 +3,4 @@
 select request_id
 from positioned_impressions
 group by request_id
-having bit_count(bit_or(cast(1 as bigint) << cast(position as int))) < count(*)
+having bit_count(bit_or(cast(1 as bigint) << cast(floor(position) as int))) < count(*)

@@ -1,0 +1,96 @@
+"""Time and hash in each dialect's own words: what no portable SQL can say.
+
+An engine that transpiles is given `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
+zone)` and `abeval_hash60(salt, unit)`, and writes them out last.
+"""
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+
+from abeval.sql import literal
+
+EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
+
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "duckdb": {
+        EPOCH_MS: "epoch_ms({0})",
+        LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
+        HASH60: "cast('0x' || substr(md5({0} || ':' || {1}), 1, 15) as bigint)",
+    },
+    "spark": {
+        EPOCH_MS: "unix_millis(cast({0} as timestamp))",
+        LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
+        HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
+        " as bigint)",
+    },
+    "bigquery": {
+        EPOCH_MS: "unix_millis(timestamp({0}))",
+        LOCAL_TIME: "datetime(timestamp_millis({0}), {1})",
+        HASH60: "cast(concat('0x', substr(to_hex(md5(concat({0}, ':', {1}))), 1, 15)) as int64)",
+    },
+    "snowflake": {
+        EPOCH_MS: "date_part(epoch_millisecond, {0})",
+        LOCAL_TIME: "convert_timezone('UTC', {1}, to_timestamp_ntz({0}, 3))",
+        HASH60: "to_number(substr(md5({0} || ':' || {1}), 1, 15), 'XXXXXXXXXXXXXXX')",
+    },
+    "trino": {
+        EPOCH_MS: "cast(to_unixtime(with_timezone({0}, 'UTC')) * 1000 as bigint)",
+        LOCAL_TIME: "cast(from_unixtime({0} / 1000e0, {1}) as timestamp)",
+        HASH60: "from_base(substr(to_hex(md5(to_utf8({0} || ':' || {1}))), 1, 15), 16)",
+    },
+}
+
+
+def epoch_ms(timestamp: str) -> str:
+    """Milliseconds since 1970, to be written out."""
+    return f"{EPOCH_MS}({timestamp})"
+
+
+def local_time(milliseconds: str, timezone: str) -> str:
+    """A local timestamp, to be written out."""
+    return f"{LOCAL_TIME}({milliseconds}, {literal(timezone)})"
+
+
+def hash60(salt: str, unit: str) -> str:
+    """The first 60 bits of md5, to be written out."""
+    return f"{HASH60}({literal(salt)}, {unit})"
+
+
+def duckdb_macros() -> list[str]:
+    """Statements by which DuckDB knows the three by name, so that one text runs on two engines."""
+    arguments = {EPOCH_MS: ("t",), LOCAL_TIME: ("ms", "zone"), HASH60: ("salt", "unit")}
+    return [
+        f"create macro {name}({', '.join(names)}) as {_WORDS['duckdb'][name].format(*names)}"
+        for name, names in arguments.items()
+    ]
+
+
+def written_out(tree: exp.Query, dialect: str) -> exp.Query:
+    """The query with time and hash in the dialect's words; what it has no words for stays.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> written_out(parse_one("select abeval_epoch_ms(ts)"), "duckdb").sql("duckdb")
+        'SELECT EPOCH_MS(ts)'
+    """
+    words = _WORDS.get(dialect, {})
+    made = tree.copy()
+    # From the inside out: one may be an argument of another.
+    for call in reversed(_calls(made)):
+        template = words.get(call.name.lower())
+        if template is not None:
+            parts = [part.sql(dialect=dialect) for part in call.expressions]
+            call.replace(sqlglot.parse_one(template.format(*parts), dialect=dialect))
+    return made
+
+
+def unwritten(tree: exp.Query) -> list[str]:
+    """The names of what a dialect had no words for."""
+    return sorted({call.name.lower() for call in _calls(tree)})
+
+
+def _calls(tree: exp.Query) -> list[exp.Anonymous]:
+    every = (EPOCH_MS, LOCAL_TIME, HASH60)
+    return [node for node in tree.find_all(exp.Anonymous) if node.name.lower() in every]

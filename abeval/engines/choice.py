@@ -1,0 +1,52 @@
+"""Which engine an analysis runs on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abeval.engines.protocol import Engine
+from abeval.errors import ExperimentError
+from abeval.experiment.model import EngineOptions
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyspark.sql import SparkSession
+
+    EngineChoice = str | SparkSession | None
+
+ENGINES = ("duckdb", "spark")
+
+
+def open_engine(
+    options: EngineOptions,
+    folder: Path,
+    connection: "duckdb.DuckDBPyConnection | None" = None,
+    choice: "EngineChoice" = None,
+) -> Engine:
+    """The engine that the caller, else the experiment, asks for.
+
+    Args:
+        options: What the experiment says.
+        folder: Where relative paths of logs start.
+        connection: The caller's DuckDB.
+        choice: `duckdb`, `spark`, the caller's Spark session, or None.
+
+    Raises:
+        ExperimentError: It is none of them, or a DuckDB connection is given to another engine.
+        QueryError: The engine does not start.
+    """
+    session = None if isinstance(choice, str) else choice
+    name = choice if isinstance(choice, str) else options.name if session is None else "spark"
+    if name not in ENGINES or (session is not None and not hasattr(session, "sql")):
+        raise ExperimentError(
+            f"engine {choice!r} is none that is known",
+            "give 'duckdb', 'spark' or a SparkSession; a DuckDB connection is `connection`",
+        )
+    if name == "duckdb":
+        from abeval.engines.duckdb import DuckDBEngine
+
+        return DuckDBEngine(options, folder, connection)
+    if connection is not None:
+        raise ExperimentError("a DuckDB connection is given, and the engine is to be Spark")
+    from abeval.engines.spark import SparkEngine
+
+    return SparkEngine(options, folder, session)

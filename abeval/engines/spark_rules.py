@@ -1,0 +1,282 @@
+"""What DuckDB means, said so that Spark means the same; what cannot be said is refused.
+
+Spark runs in its ANSI mode, where an overflow or a text that is no number is an error. The rules
+are about what is silently another thing there: division of decimals, `floor` through a 64-bit
+number, the logarithm of zero, the null in a concatenation. Casts are in `spark_casts`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from abeval.engines.builders import EPOCH_MS, HASH60, LOCAL_TIME
+from abeval.engines.spark_casts import (
+    as_double,
+    as_text,
+    cast,
+    filled,
+    is_cast_to_integer,
+    is_plain_cast,
+    refused,
+    string,
+)
+
+Rule = Callable[[Any], exp.Expr]
+
+
+def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
+    """The query as Spark must be told it.
+
+    Args:
+        tree: As DuckDB has it.
+        trusted: It is one of `queries/`, which cast to whole numbers only what is whole, and to
+            numbers only numbers: tests see to that. Casts of anything else look at the type first.
+
+    Raises:
+        QueryError: It holds something whose meaning on Spark is another, or unknown.
+    """
+    made = tree.copy()
+    # From the inside out, and never into what a rule has made.
+    for node in reversed(list(made.dfs())):
+        rule = _rule(node)
+        if rule is not None and not (trusted and is_plain_cast(node)):
+            node.replace(rule(node))
+    return made
+
+
+def _rule(node: exp.Expr) -> Rule | None:
+    rule = _RULES.get(type(node))
+    if rule is not None or type(node) in _SAME or not isinstance(node, (exp.Func, exp.Escape)):
+        return rule
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED:
+        return None
+    raise refused(node, "is not known to mean the same on Spark")
+
+
+_NAMED = (EPOCH_MS, LOCAL_TIME, HASH60, "bit_count")
+
+
+def _filling(template: str) -> Rule:
+    return lambda node: filled(template, x=node.this)
+
+
+def _div(node: exp.Div) -> exp.Expr:
+    """Of doubles, whatever is divided; by zero it is infinite or NaN, as IEEE 754 has it."""
+    above, below = as_double(node.this), as_double(node.expression)
+    divisor = node.expression.unnest()
+    nonzero = isinstance(divisor, exp.Literal) and float(divisor.this) != 0
+    if nonzero or isinstance(divisor, exp.Nullif):
+        return exp.Div(this=above, expression=below)
+    return filled(
+        "case when y = 0 then x * cast(case when cast(y as string) = '-0.0' then '-Infinity' "
+        "else 'Infinity' end as double) else x / y end",
+        x=above,
+        y=below,
+    )
+
+
+def _int_div(node: exp.IntDiv) -> exp.Expr:
+    """Of whole numbers alone: of others DuckDB does not round."""
+    return filled(
+        "case when typeof(x) like 'decimal%' or typeof(y) like 'decimal%' "
+        "then raise_error('// of decimals: divide with / and take the floor') else x div y end",
+        x=node.this,
+        y=node.expression,
+    )
+
+
+def _round(node: exp.Round) -> exp.Expr:
+    """To whole numbers, half away from zero; -0.0 keeps its sign."""
+    if node.args.get("decimals") is not None:
+        raise refused(node, "may round the last digit otherwise on Spark")
+    if is_cast_to_integer(node.parent):
+        return node
+    return filled(
+        "case when x < 0 then -round(-x) when x = 0 then x else round(x) end", x=node.this
+    )
+
+
+def _floor(node: exp.Floor) -> exp.Expr:
+    """Spark's own goes through a 64-bit number, where NaN is 0."""
+    if node.args.get("decimals") is not None:
+        raise refused(node, "is not known to mean the same on Spark")
+    return filled(_FLOOR, x=as_double(node.this))
+
+
+_FLOOR = "case when rint(x) > x then rint(x) - 1 else rint(x) end"
+
+
+def _ceil(node: exp.Ceil) -> exp.Expr:
+    if node.args.get("decimals") is not None:
+        raise refused(node, "is not known to mean the same on Spark")
+    return exp.Neg(this=filled(_FLOOR, x=exp.Neg(this=exp.Paren(this=as_double(node.this)))))
+
+
+def _trunc(node: exp.Trunc) -> exp.Expr:
+    down, up = _floor(exp.Floor(this=node.this)), _ceil(exp.Ceil(this=node.this))
+    return filled("case when x < 0 then u else d end", x=node.this, u=up, d=down)
+
+
+def _log(node: exp.Log) -> exp.Expr:
+    """Base 10 where none is named; powers of two have a whole logarithm of base 2."""
+    if node.expression is None:
+        return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.this))
+    if node.this.sql() == "10":
+        return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.expression))
+    if node.this.sql() != "2":
+        raise refused(node, "is not known to mean the same on Spark: write ln(x) / ln(base)")
+    return filled(_OF_POSITIVE.format(_LOG2), x=as_double(node.expression))
+
+
+_OF_POSITIVE = """
+case when x = 0 then cast('-Infinity' as double) when x < 0 then cast('NaN' as double)
+  else {} end
+"""
+_LOG2 = "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end"
+
+
+def _concat(node: exp.Concat) -> exp.Expr:
+    parts = (filled("coalesce(x, '')", x=as_text(part)) for part in node.expressions)
+    return exp.Concat(expressions=list(parts), safe=False, coalesce=False)
+
+
+def _pipes(node: exp.DPipe) -> exp.Expr:
+    return exp.DPipe(this=as_text(node.this), expression=as_text(node.expression), safe=True)
+
+
+def _trim(node: exp.Trim) -> exp.Expr:
+    """DuckDB takes every space of Unicode away, Spark the plain one."""
+    if node.expression is not None:
+        return node
+    return exp.Trim(
+        this=node.this, expression=string(_SPACES), position=node.args.get("position") or "BOTH"
+    )
+
+
+_SPACES = " \u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
+
+def _cased(node: exp.Lower | exp.Upper) -> exp.Expr:
+    """A letter that becomes two, or none, in one of them is an error instead."""
+    name, odd = ("lower", _ODD_LOWER) if isinstance(node, exp.Lower) else ("upper", _ODD_UPPER)
+    return filled(
+        f"case when x rlike odd then raise_error(concat('{name} of ', x, ': letters whose case "
+        f"engines change in different ways')) else {name}(x) end",
+        x=node.this,
+        odd=string(odd),
+    )
+
+
+_ODD_LOWER = "[^\\u0000-\\u012f\\u0131-\\u017f]"
+_ODD_UPPER = "[^\\u0000-\\u00b4\\u00b6-\\u00de\\u00e0-\\u0148\\u014a-\\u017e]"
+
+
+def _counted_from_one(node: exp.Left | exp.Right | exp.Substring | exp.SplitPart) -> exp.Expr:
+    """Where a count or a place is below one, engines differ."""
+    numbers = [node.args[name] for name in ("start", "length", "part_index") if node.args.get(name)]
+    if isinstance(node, (exp.Left, exp.Right)):
+        numbers = [node.expression]
+    if not all(isinstance(n, exp.Literal) and n.this.isdigit() and int(n.this) for n in numbers):
+        raise refused(
+            node, "means the same on Spark only where its numbers are written out, from 1"
+        )
+    if isinstance(node, exp.SplitPart) and not node.args["delimiter"].name:
+        raise refused(node, "splits by nothing")
+    return node
+
+
+def _like(node: exp.Like | exp.ILike) -> exp.Expr:
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
+        raise refused(node, "means the same on Spark only with a pattern in quotes, without \\")
+    if isinstance(node, exp.Like):
+        return node
+    return exp.Like(
+        this=_cased(exp.Lower(this=node.this)), expression=_cased(exp.Lower(this=pattern))
+    )
+
+
+def _matches(node: exp.RegexpLike) -> exp.Expr:
+    """Regular expressions of words, classes and repetitions; the end is that of the text."""
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or not _is_plain_pattern(pattern.name):
+        raise refused(node, "is a regular expression that engines may read in different ways")
+    made = pattern.name.replace(".", "[^\\n]").replace("$", "\\z")
+    return exp.RegexpLike(this=node.this, expression=string(made))
+
+
+def _is_plain_pattern(pattern: str) -> bool:
+    inside = False
+    for before, char in zip(" " + pattern, pattern, strict=False):
+        if char == "\\" or (before == "(" and char == "?") or (inside and char in ".$&["):
+            return False
+        inside = char == "[" or (inside and char != "]")
+    return pattern.isascii()
+
+
+def _extract(node: exp.Extract) -> exp.Expr:
+    part = node.name.upper()
+    if part in ("DOW", "DAYOFWEEK"):
+        return filled("dayofweek(x) - 1", x=node.expression)
+    if part == "ISODOW":
+        return filled("weekday(x) + 1", x=node.expression)
+    if part not in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"):
+        raise refused(node, "is not known to mean the same on Spark")
+    return node
+
+
+def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
+    if node.text("unit").upper() not in (
+        "YEAR",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+    ):
+        raise refused(node, "is not known to mean the same on Spark")
+    return exp.cast(node, exp.DataType.Type.TIMESTAMPNTZ)
+
+
+_RULES: Mapping[type[exp.Expr], Rule] = {
+    exp.Div: _div,
+    exp.IntDiv: _int_div,
+    exp.Round: _round,
+    exp.Floor: _floor,
+    exp.Ceil: _ceil,
+    exp.Trunc: _trunc,
+    exp.Log: _log,
+    exp.Ln: _filling(_OF_POSITIVE.format("ln(x)")),
+    exp.Sign: _filling("case when x = cast('NaN' as double) then 0 else cast(sign(x) as int) end"),
+    exp.IsNan: _filling("x = cast('NaN' as double)"),
+    exp.Cast: cast,
+    exp.TryCast: cast,
+    exp.Concat: _concat,
+    exp.DPipe: _pipes,
+    exp.Trim: _trim,
+    exp.Lower: _cased,
+    exp.Upper: _cased,
+    exp.Left: _counted_from_one,
+    exp.Right: _counted_from_one,
+    exp.Substring: _counted_from_one,
+    exp.SplitPart: _counted_from_one,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.RegexpLike: _matches,
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncated,
+}
+
+_SAME = frozenset(
+    {
+        *(exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
+        *(exp.Sum, exp.Count, exp.CountIf, exp.Min, exp.Max, exp.BitwiseOrAgg),
+        *(exp.RowNumber, exp.DenseRank, exp.Rank, exp.Lag),
+        *(exp.Abs, exp.Sqrt, exp.Cbrt, exp.Pow, exp.Exp),
+        *(exp.Length, exp.Replace, exp.StartsWith, exp.Contains),
+        *(exp.Hour, exp.Day, exp.Month, exp.Year),
+    }
+)
+"""Functions that mean the same as they stand; every other is refused."""

@@ -1,0 +1,100 @@
+"""A Spark session: found, started or given, with the settings that equal answers need."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from abeval.errors import QueryError
+from abeval.experiment.model import EngineOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+}
+"""What a session is set to while abeval works on it; without these, answers differ in silence."""
+
+
+def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
+    """The session that an experiment asks for, and whether it was started here.
+
+    Without an address, the session that is running in this process, else a local one.
+
+    Raises:
+        QueryError: pyspark or Java is missing, or Spark does not start.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        what = f"the Spark engine needs pyspark and pyarrow: {error}"
+        raise QueryError(what, 'pip install "abeval[spark]", and Java 17 or newer') from error
+    running = SparkSession.getActiveSession()
+    if running is not None and options.address is None:
+        return running, False
+    if running is not None:
+        _check_same(running, str(options.address))
+        return running, False
+    try:
+        return _started(options), True
+    except (PySparkException, RuntimeError, OSError) as error:
+        what = f"Spark did not start: {str(error).splitlines()[0]}"
+        raise QueryError(
+            what, "is Java 17 or newer installed, and [engine] address right?"
+        ) from error
+
+
+def _check_same(running: "SparkSession", address: str) -> None:
+    there = running.conf.get("spark.master", "")
+    if address not in (there, running.conf.get("spark.remote", "")):
+        raise QueryError(
+            f"[engine] address is {address!r}, but a Spark session of {there!r} is running here",
+            "stop it first, or leave the address out",
+        )
+
+
+def _started(options: EngineOptions) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    address = options.address or f"local[{options.threads or os.cpu_count() or 1}]"
+    builder = SparkSession.builder.appName("abeval")
+    if address.startswith("sc://"):
+        return builder.remote(address).getOrCreate()
+    builder = builder.master(address).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.log.level", "ERROR")
+    if address.startswith("local"):
+        # A reducer a core: the default of 200 is for a cluster.
+        reducers = 2 * (options.threads or os.cpu_count() or 1)
+        builder = builder.config("spark.sql.shuffle.partitions", reducers)
+    if options.memory_limit is not None:
+        builder = builder.config("spark.driver.memory", java_size(options.memory_limit))
+    if options.temp_directory is not None:
+        builder = builder.config("spark.local.dir", options.temp_directory)
+    return builder.getOrCreate()
+
+
+def java_size(size: str) -> str:
+    """A size such as `4GB` as Spark writes it.
+
+    Example:
+        >>> java_size("1.5 GB"), java_size("500MiB")
+        ('1430m', '500m')
+    """
+    number = float("".join(c for c in size if c.isdigit() or c == "."))
+    unit = size.lstrip("0123456789. ")
+    power = "KMGT".index(unit[0]) + 1
+    step = 1024 if "i" in unit else 1000
+    return f"{max(1, int(number * step**power) // 1024**2)}m"

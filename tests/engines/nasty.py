@@ -1,0 +1,172 @@
+"""Logs made of what engines disagree about, and the experiments that read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from abeval.api import LoadedExperiment, define
+from abeval.builtin import builtin_metrics
+
+NAMES = [
+    "Ünïcødé",
+    "日本語",
+    "👍🏽",
+    "a'b",
+    'q"q',
+    "back\\slash",
+    "100%_x",
+    " lead",
+    "ß",
+    "${x}",
+    "",
+    "é",
+]
+"""Ids: quotes, wildcards, spaces, an empty text, an accent that is a character of its own."""
+
+
+def words(rows: int = 600, seed: int = 0) -> dict[str, object]:
+    """Text ids, every score and dwell that is no number, days without a row, a change of clocks."""
+    random = np.random.default_rng(seed)
+    unit = random.integers(0, 60, rows)
+    request = random.integers(0, rows // 4, rows)
+    score = random.integers(0, 8, rows) / 8
+    odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e300, 1e-300])
+    where = random.random(rows) < 0.15
+    score[where] = odd[random.integers(0, len(odd), where.sum())]
+    dwell = np.round(random.exponential(20_000, rows)) / 1000
+    dwell[random.random(rows) < 0.1] = np.nan
+    dwell[:3] = [-1.0, np.inf, 2.0005]
+    # New York's clocks go forward on 8 March 2026; nobody is there on the 10th.
+    seconds = random.integers(0, 6 * 86_400, rows)
+    seconds = np.where((seconds > 4 * 86_400) & (seconds < 5 * 86_400), 100, seconds)
+    log = pd.DataFrame(
+        {
+            "who": [f"{NAMES[u % len(NAMES)]}{u}" for u in unit],
+            "variant": np.where(unit % 3 == 0, "it's \\b", "Ä"),
+            "ts": pd.Timestamp("2026-03-06 05:00") + pd.to_timedelta(seconds, unit="s"),
+            "request_id": [f"r{r}{NAMES[r % len(NAMES)]}" for r in request],
+            "item_id": [NAMES[i] for i in random.integers(0, len(NAMES), rows)],
+            "position": pd.array(random.integers(1, 6, rows), dtype="Int32"),
+            "category": random.choice([*NAMES[:4], None], rows),
+            "model_score": score.astype(np.float32),
+            "click": random.random(rows) < 0.3,
+            "dwell": dwell,
+            "price": [None if i % 17 == 0 else i % 7 * 1.25 for i in range(rows)],
+            "tax": np.float32(0.1) * random.integers(0, 5, rows).astype(np.float32),
+            "Device": random.choice(["Phone", "phone ", "TABLET", None, "déjà"], rows),
+            "prop": random.random(rows).clip(0.05),
+        }
+    )
+    log.loc[log.index[:5], "who"] = None
+    log.loc[log.index[5:9], "variant"] = None
+    log.loc[log.index[9:12], "ts"] = pd.NaT
+    log.loc[log.index[12:15], "request_id"] = None
+    return {"impressions": pd.concat([log, log.iloc[20:40]], ignore_index=True)}
+
+
+def numbers(rows: int = 700, seed: int = 1) -> dict[str, object]:
+    """Ids beyond 64-bit signed and 53-bit numbers, times as numbers, and every log beside."""
+    random = np.random.default_rng(seed)
+    unit = random.integers(0, 70, rows)
+    request = np.arange(rows) // 4
+    start = 1_790_000_000_000
+    log = pd.DataFrame(
+        {
+            "who": (np.uint64(2**63) + unit[request].astype(np.uint64)),
+            "time": start + random.integers(-4 * 86_400_000, 5 * 86_400_000, rows),
+            "request_id": 2**53 + request,
+            "item_id": -(2**62) + random.integers(0, 15, rows),
+            "position": np.arange(rows) % 4,
+            "a": random.integers(0, 50, rows) / 50,
+            "b": random.integers(0, 50, rows) / 50,
+            "amount": random.integers(-(2**40), 2**40, rows),
+            "spent": random.integers(0, 10_000, rows) / 100,
+        }
+    )
+    log.loc[log.index[:4], "time"] = 2**62
+    clicked = log.sample(frac=0.3, random_state=seed)
+    clicks = clicked[["request_id", "item_id", "position", "time"]].assign(
+        time=clicked["time"] + 1000, dwell=random.integers(0, 60_000, len(clicked))
+    )
+    clicks.loc[clicks.index[:5], "request_id"] = 7
+    clicks.loc[clicks.index[5:9], "time"] += 10**9
+    items = pd.DataFrame({"item_id": -(2**62) + np.arange(20), "category": list("abcd") * 5})
+    exposed = pd.DataFrame({"who": np.uint64(2**63) + np.arange(60, dtype=np.uint64)})
+    exposed["time"] = start - 86_400_000 + np.arange(60) * 3_600_000
+    return {
+        "impressions": pd.concat([log, log.iloc[:12]], ignore_index=True),
+        "clicks": pd.concat([clicks, clicks.iloc[:10]], ignore_index=True),
+        "items": items,
+        "exposures": exposed,
+    }
+
+
+OWN: list[dict[str, Any]] = [
+    {"name": "revenue", "value": "price * click * 1.1 + tax"},
+    {"name": "per_position", "value": "1 / (position - 1)"},
+    {"name": "rounded", "value": "cast(price / 0.3 as int) + floor(price) + round(price / 2.5)"},
+    {"name": "logs", "value": "ln(price) + log(price) + sqrt(price - 1)"},
+    {
+        "name": "ratio",
+        "numerator": "greatest(dwell, 1.5) * click",
+        "denominator": "coalesce(price, 0)",
+        "cap": 0.95,
+    },
+]
+
+
+def words_experiment(**entries: Any) -> LoadedExperiment:
+    """Every built-in metric, and expressions that engines compute in ways of their own."""
+    segments = {
+        "device": "lower(trim(Device))",
+        "band": "floor(price / 2.5)",
+        "label": "concat(Device, '-', position)",
+        "weekday": "extract(dow from ts)",
+    }
+    base: dict[str, Any] = {
+        "name": "nasty",
+        "unit": "who",
+        "control": "Ä",
+        "timezone": "America/New_York",
+        "variants": {"Ä": {}, "it's \\b": {}},
+        "period": {"start": "2026-03-07", "end": "2026-03-12"},
+        "pre_period": {"start": "2026-03-06", "end": "2026-03-07"},
+        "logs": {"impressions": {"columns": {"score": "model_score", "propensity": "prop"}}},
+        "segments": segments,
+        "inference": {"cuped": True},
+    }
+    return _with_metrics({**base, **entries}, OWN)
+
+
+def numbers_experiment(**entries: Any) -> LoadedExperiment:
+    """Assigned by hash, clicks and exposures apart, clocks that move by half an hour."""
+    columns = {"ts": "time"}
+    base: dict[str, Any] = {
+        "name": "huge",
+        "unit": "who",
+        "control": "c",
+        "timezone": "Australia/Lord_Howe",
+        "variants": {"c": {"weight": 2, "model": "x"}, "t": {"model": "y"}},
+        "models": {"x": {"score": "a"}, "y": {"score": "b"}},
+        "assignment": {"salt": "s-1"},
+        "period": {"start": "2026-09-20", "end": "2026-09-25"},
+        "pre_period": {"start": "2026-09-16", "end": "2026-09-20"},
+        "logs": {
+            "impressions": {"columns": columns, "time_unit": "ms", "first_position": 0},
+            "clicks": {"columns": columns, "time_unit": "ms", "dwell_unit": "ms"},
+            "items": {},
+            "exposures": {"columns": columns, "time_unit": "ms"},
+        },
+        "cleaning": {"duplicate_key": ["request_id", "item_id", "position"]},
+        "segments": {"big": "case when amount > 0 then 'plus' else 'minus' end"},
+    }
+    own = [{"name": "amount_per_user", "value": "amount"}, {"name": "spent_", "value": "spent / 3"}]
+    return _with_metrics({**base, **entries}, own)
+
+
+def _with_metrics(entries: dict[str, Any], own: list[dict[str, Any]]) -> LoadedExperiment:
+    names = list(builtin_metrics(define(**{**entries, "metrics": []}).experiment))
+    return define(**{"metrics": [*({"name": name} for name in names), *own], **entries})

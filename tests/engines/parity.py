@@ -1,0 +1,136 @@
+"""Every statement of a real analysis, on DuckDB and on Spark, and whether the answers are one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+
+from abeval.engines import builders
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.protocol import Engine
+from abeval.queries import query, query_names
+
+TOLERANCE = 1e-9
+
+
+class Both:
+    """An engine that runs everything on two, compares, and answers what DuckDB does."""
+
+    def __init__(self, duck: DuckDBEngine, spark: Engine) -> None:
+        self.duck, self.spark = duck, spark
+        self.ran: set[str] = set()
+        self.statements = 0
+        for macro in builders.duckdb_macros():
+            duck.rows(macro)
+
+    def add_log(self, name: str, source: Any) -> None:
+        self.duck.add_log(name, source)
+        self.spark.add_log(name, source)
+        self._compare(name, f"select * from {name}")
+
+    def add_frame(self, name: str, frame: object) -> None:
+        self.duck.add_frame(name, frame)
+        self.spark.add_frame(name, frame)
+        self._compare(name, f"select * from {name}")
+
+    def columns(self, relation: str) -> Mapping[str, str]:
+        mine, theirs = self.duck.columns(relation), self.spark.columns(relation)
+        assert list(mine) == list(theirs), relation
+        if relation.startswith("raw_"):
+            assert dict(mine) == dict(theirs), relation
+        return mine
+
+    def view(self, name: str, sql: str) -> None:
+        self._note(sql)
+        self.duck.view(name, sql)
+        self.spark.view(name, sql)
+        self._compare(name, f"select * from {name}")
+
+    def table(self, name: str, sql: str) -> None:
+        self._note(sql)
+        self.duck.table(name, sql)
+        self.spark.table(name, sql)
+        self._compare(name, f"select * from {name}")
+
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        self._note(sql)
+        return self._compare(sql, sql)
+
+    def frame(self, sql: str) -> pd.DataFrame:
+        self._note(sql)
+        self._compare(sql, sql)
+        mine, theirs = self.duck.frame(sql), self.spark.frame(sql)
+        assert list(mine.columns) == list(theirs.columns), sql
+        for column in mine.columns:
+            # A sum of whole numbers is a double in DuckDB's frames, where Spark may keep it whole.
+            kinds = {mine[column].dtype.kind, theirs[column].dtype.kind} - {"i"}
+            assert len(kinds) < 2 or not len(mine), (sql, column, kinds)
+        return mine
+
+    def epoch_ms(self, timestamp: str) -> str:
+        return builders.epoch_ms(timestamp)
+
+    def local_time(self, milliseconds: str, timezone: str) -> str:
+        return builders.local_time(milliseconds, timezone)
+
+    def hash60(self, salt: str, unit: str) -> str:
+        return builders.hash60(salt, unit)
+
+    def close(self) -> None:
+        self.duck.close()
+        self.spark.close()
+
+    def _note(self, sql: str) -> None:
+        self.statements += 1
+        self.ran |= {name for name in query_names() if query(name).strip() in sql}
+
+    def _compare(self, what: str, sql: str) -> Sequence[tuple[Any, ...]]:
+        mine = self.duck.rows(sql)
+        difference = first_difference(mine, self.spark.rows(sql))
+        assert difference is None, f"{what}\n{difference}"
+        return mine
+
+
+def first_difference(mine: Sequence[tuple], theirs: Sequence[tuple]) -> str | None:
+    """What differs between two results whose rows may come in any order; None where nothing."""
+    if len(mine) != len(theirs):
+        return f"{len(mine)} rows on DuckDB, {len(theirs)} on Spark"
+    for row, other in zip(_ordered(mine), _ordered(theirs), strict=True):
+        if len(row) != len(other) or not all(map(same, row, other)):
+            return f"DuckDB {row}\nSpark  {other}"
+    return None
+
+
+def same(mine: object, theirs: object) -> bool:
+    """Floats to 1e-9, everything else exactly, with its kind."""
+    mine, theirs = _plain(mine), _plain(theirs)
+    if type(mine) is not type(theirs):
+        return False
+    if isinstance(mine, float) and isinstance(theirs, float):
+        if math.isnan(mine) or math.isnan(theirs):
+            return math.isnan(mine) and math.isnan(theirs)
+        return mine == theirs or math.isclose(mine, theirs, rel_tol=TOLERANCE, abs_tol=1e-12)
+    return mine == theirs
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+    return value
+
+
+def _ordered(rows: Sequence[tuple]) -> list[tuple]:
+    return sorted(rows, key=lambda row: tuple(map(_place, row)))
+
+
+def _place(value: object) -> tuple[bool, str]:
+    value = _plain(value)
+    # Digits in which two engines may differ must not decide the order.
+    return value is None, f"{value:.6e}" if isinstance(value, float) else str(value)

@@ -1,0 +1,156 @@
+"""Every statement of every kind of analysis, on DuckDB and Spark; whole results too.
+
+Long: `python -m pytest -m spark -n 0 tests/engines`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import abeval
+from abeval.api import analyze_on
+from abeval.builtin import builtin_metrics
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.spark import SparkEngine
+from abeval.errors import LogError, QueryError
+from abeval.experiment.model import Experiment, LogSource
+from abeval.metrics import Metric, chosen_metrics
+from abeval.offline.off_policy import off_policy
+from abeval.offline.off_policy_estimates import OffPolicyOptions
+from abeval.offline.off_policy_log import PolicyChoice
+from abeval.offline.replay import ReplayOptions, replay
+from abeval.queries import query_names
+from abeval.time.aa import aa
+from abeval.time.analysis import over_time
+from tests.engines import nasty
+from tests.engines.expressions import NASTY, listed
+from tests.engines.parity import Both, first_difference
+from tests.engines.sessions import spark_session
+
+pytestmark = pytest.mark.spark
+
+SAMPLE = Path(__file__).parents[2] / "sample_logs"
+WORDS, NUMBERS = nasty.words_experiment().experiment, nasty.numbers_experiment().experiment
+
+
+def metrics(experiment: Experiment) -> list[Metric]:
+    return list(chosen_metrics(experiment, builtin_metrics(experiment)))
+
+
+def silent(_: str) -> None:
+    pass
+
+
+RUNS: dict[str, Callable[[Any], object]] = {
+    "analysis of words": lambda e: analyze_on(WORDS, e, nasty.words(), silent),
+    "analysis of numbers": lambda e: analyze_on(NUMBERS, e, nasty.numbers(), silent),
+    "time of words": lambda e: over_time(
+        *(WORDS, metrics(WORDS), e, nasty.words(), silent, (3,), ())
+    ),
+    "A/A of numbers": lambda e: aa(*(NUMBERS, metrics(NUMBERS), e, nasty.numbers(), silent, 50, 0)),
+    "replay of words": lambda e: replay(WORDS, e, nasty.words(), silent, ReplayOptions(k=(1, 3))),
+    "replay of numbers": lambda e: replay(
+        NUMBERS, e, nasty.numbers(), silent, ReplayOptions(k=(1, 3), relevance="dwell_ms / 7000")
+    ),
+    "policy of words": lambda e: off_policy(
+        *(WORDS, e, nasty.words(), silent, "Ä", PolicyChoice(to="it's \\b")),
+        OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),
+    ),
+}
+
+RAN: set[str] = set()
+"""Queries that ran on both engines, over all tests of this module."""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with spark_session() as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_statement_has_one_answer(name: str, session: Any) -> None:
+    both = Both(DuckDBEngine(), SparkEngine(session=session))
+    try:
+        RUNS[name](both)
+    finally:
+        both.close()
+        RAN.update(both.ran)
+
+
+def test_the_sample_logs_have_one_result(session: Any) -> None:
+    loaded = abeval.load(SAMPLE / "experiment.toml")
+    mine = json.loads(loaded.analyze().to_json())
+    theirs = json.loads(loaded.analyze(engine=session).to_json())
+    assert difference(mine, theirs) is None
+    assert session.catalog.listTables() == []
+
+
+def difference(mine: Any, theirs: Any, where: str = "") -> str | None:
+    """Where two JSON documents differ by more than the last digits of a float."""
+    if isinstance(mine, dict) and isinstance(theirs, dict) and mine.keys() == theirs.keys():
+        pairs = [(f"{where}.{k}", mine[k], theirs[k]) for k in mine]
+    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        pairs = [(f"{where}[{i}]", *both) for i, both in enumerate(zip(mine, theirs, strict=True))]
+    elif isinstance(mine, float) and isinstance(theirs, float):
+        return None if mine == pytest.approx(theirs, rel=1e-9, abs=1e-12) else f"{where}: {mine}"
+    else:
+        return None if mine == theirs else f"{where}: {mine} on DuckDB, {theirs} on Spark"
+    return next((found for w, m, t in pairs if (found := difference(m, t, w))), None)
+
+
+def test_an_expression_has_one_value_or_is_refused(session: Any, tmp_path: Path) -> None:
+    """Spark may refuse what DuckDB answers, and never gives another answer."""
+    file = tmp_path / "nasty.parquet"
+    duck, spark = DuckDBEngine(), SparkEngine(session=session)
+    duck.table("n", NASTY)
+    duck.rows(f"copy n to '{file}' (format parquet)")
+    spark.add_log("n", LogSource(path=str(file)))
+    answered = 0
+    for text in listed():
+        sql = f"select id, {text} as value from n"
+        try:
+            theirs = spark.rows(sql)
+            mine = duck.rows(sql)
+        except QueryError:
+            continue
+        assert first_difference(mine, theirs) is None, text
+        answered += 1
+    spark.close()
+    assert answered > 150
+
+
+def test_frames_tables_and_files_of_spark_are_read(session: Any, tmp_path: Path) -> None:
+    frame = nasty.words()["impressions"]
+    loaded = nasty.words_experiment(metrics=[{"name": "ctr"}])
+    expected = loaded.analyze(logs={"impressions": frame}).to_json()
+    shown = session.createDataFrame(frame.astype(object).where(frame.notna(), None))
+    shown.createOrReplaceTempView("shown")
+    logs = {"impressions": {"columns": {"score": "model_score"}}}
+    table = {"impressions": {**logs["impressions"], "table": "shown"}}
+    by_table = nasty.words_experiment(metrics=[{"name": "ctr"}], logs=table)
+    assert by_table.analyze(engine=session)["it's \\b"] is not None
+    assert loaded.analyze(logs={"impressions": frame}, engine=session).to_json() == expected
+    missing = nasty.words_experiment(logs={"impressions": {"table": "showm"}})
+    with pytest.raises(LogError, match="no table 'showm'; did you mean `shown`"):
+        missing.analyze(engine=session)
+    session.catalog.dropTempView("shown")
+
+
+def test_the_sessions_settings_are_put_back(session: Any) -> None:
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    engine = SparkEngine(session=session)
+    assert session.conf.get("spark.sql.session.timeZone") == "UTC"
+    engine.close()
+    assert session.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
+    session.conf.unset("spark.sql.session.timeZone")
+
+
+def test_every_query_ran_on_both() -> None:
+    """After the others, which fill `RAN`: a query nobody ran is one nobody compared."""
+    assert set(query_names()) - RAN == set()
