@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from abeval.aggregates import Aggregates
-    from abeval.engines.duckdb import DuckDBEngine
+    from abeval.engines.choice import EngineChoice
     from abeval.engines.protocol import Engine
     from abeval.metrics import Metric
     from abeval.offline.off_policy_result import OffPolicyResult
@@ -58,6 +58,7 @@ class LoadedExperiment:
         *,
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
     ) -> "Result":
         """Aggregate the logs, and judge.
@@ -66,14 +67,16 @@ class LoadedExperiment:
             logs: Frames (pandas, Polars, Arrow, DuckDB relations) by log name: `impressions`,
                 `clicks`, `items`, `exposures`; the others are read from where the file says.
             connection: The caller's DuckDB, whose tables `logs.*.table` names.
+            engine: `duckdb`, `spark` or the caller's `SparkSession`, whose tables `logs.*.table`
+                names and whose frames `logs` may be; without, what the experiment says.
             step: Told the name of each step as it begins.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
-        with self._engine(connection) as engine:
-            return analyze_on(self.experiment, engine, logs or {}, step or _silent)
+        with self._engine(connection, engine) as opened:
+            return analyze_on(self.experiment, opened, logs or {}, step or _silent)
 
     def compare(
         self,
@@ -81,6 +84,7 @@ class LoadedExperiment:
         *,
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
     ) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs.
@@ -89,6 +93,7 @@ class LoadedExperiment:
             metric: One of the experiment's metrics, or a built-in one.
             logs: As for `analyze`.
             connection: As for `analyze`.
+            engine: As for `analyze`.
             step: As for `analyze`.
 
         Raises:
@@ -97,7 +102,7 @@ class LoadedExperiment:
         from abeval.pairwise import pairwise
 
         metrics = self._chosen([metric])
-        aggregates = self._aggregate(metrics, logs, connection, step)
+        aggregates = self._aggregate(metrics, logs, connection, engine, step)
         return pairwise(self.experiment, metrics, metrics[0], aggregates)
 
     def power(
@@ -109,6 +114,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
     ) -> "Plans":
         """What the experiment can see, or how long it needs, from its own logs.
@@ -120,6 +126,7 @@ class LoadedExperiment:
             metrics: Some of the metrics; without, goals and guardrails.
             logs: As for `analyze`.
             connection: As for `analyze`.
+            engine: As for `analyze`.
             step: As for `analyze`.
 
         Raises:
@@ -136,7 +143,7 @@ class LoadedExperiment:
         chosen = self._chosen(metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
-        aggregates = self._aggregate(chosen, logs, connection, step)
+        aggregates = self._aggregate(chosen, logs, connection, engine, step)
         return plan(self.experiment, chosen, aggregates, mde, days, power)
 
     def aa(
@@ -147,6 +154,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
     ) -> "AAResult":
         """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
@@ -157,6 +165,7 @@ class LoadedExperiment:
             metrics: Some of the metrics; without, all of the scorecard.
             logs: As for `analyze`.
             connection: As for `analyze`.
+            engine: As for `analyze`.
             step: As for `analyze`.
 
         Raises:
@@ -167,8 +176,8 @@ class LoadedExperiment:
         if runs < 1:
             raise ExperimentError(f"{runs} replays", "ask for at least 1, 10,000 are a good number")
         chosen = self._chosen(metrics)
-        with self._engine(connection) as engine:
-            return aa(self.experiment, chosen, engine, logs or {}, step or _silent, runs, seed)
+        with self._engine(connection, engine) as opened:
+            return aa(self.experiment, chosen, opened, logs or {}, step or _silent, runs, seed)
 
     def over_time(
         self,
@@ -179,6 +188,7 @@ class LoadedExperiment:
         by: Sequence["By"] = (),
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
     ) -> "TimeResult":
         """Effects by window, whether they are stable, and what looking every day would have said.
@@ -190,6 +200,7 @@ class LoadedExperiment:
             by: `hour` and `weekday`: effects by these too.
             logs: As for `analyze`.
             connection: As for `analyze`.
+            engine: As for `analyze`.
             step: As for `analyze`.
 
         Raises:
@@ -204,9 +215,9 @@ class LoadedExperiment:
         if unknown := [name for name in by if name not in CLOCKS]:
             raise ExperimentError(f"windows by {unknown[0]!r}", f"there are {', '.join(CLOCKS)}")
         chosen = self._chosen(metrics)
-        with self._engine(connection) as engine:
+        with self._engine(connection, engine) as opened:
             given, told = logs or {}, step or _silent
-            return over_time(self.experiment, chosen, engine, given, told, widths, looks or (), by)
+            return over_time(self.experiment, chosen, opened, given, told, widths, looks or (), by)
 
     def off_policy(
         self,
@@ -221,6 +232,7 @@ class LoadedExperiment:
         min_ess: float = 100.0,
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
     ) -> "OffPolicyResult":
         """What a policy would have had on the traffic of a variant that logs its propensities.
@@ -238,6 +250,7 @@ class LoadedExperiment:
             min_ess: Effective sample size below which nothing is estimated.
             logs: As for `analyze`.
             connection: As for `analyze`.
+            engine: As for `analyze`.
             step: As for `analyze`.
 
         Raises:
@@ -250,15 +263,16 @@ class LoadedExperiment:
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
-        with self._engine(connection) as engine:
+        with self._engine(connection, engine) as opened:
             given, told = logs or {}, step or _silent
-            return off_policy(self.experiment, engine, given, told, source, choice, options)
+            return off_policy(self.experiment, opened, given, told, source, choice, options)
 
     def replay(
         self,
         *,
         logs: Mapping[str, object] | None = None,
         connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
         step: Step | None = None,
         **options: Any,  # noqa: ANN401
     ) -> "ReplayResult":
@@ -267,6 +281,7 @@ class LoadedExperiment:
         Args:
             logs: As for `analyze`; also `scores`.
             connection: As for `analyze`.
+            engine: As for `analyze`.
             step: As for `analyze`.
             **options: `k`, `metrics`, `compat`, `relevance`, `ties`, `no_relevant`, `threshold`,
                 `kept_negatives` and `blend`, as `abeval.offline.replay.ReplayOptions` has them.
@@ -277,9 +292,9 @@ class LoadedExperiment:
         """
         from abeval.offline.replay import ReplayOptions, replay
 
-        with self._engine(connection) as engine:
+        with self._engine(connection, engine) as opened:
             return replay(
-                self.experiment, engine, logs or {}, step or _silent, ReplayOptions(**options)
+                self.experiment, opened, logs or {}, step or _silent, ReplayOptions(**options)
             )
 
     def _chosen(self, names: Sequence[str] | None) -> "Sequence[Metric]":
@@ -298,26 +313,30 @@ class LoadedExperiment:
         return [known[name] for name in names]
 
     @contextmanager
-    def _engine(self, connection: "duckdb.DuckDBPyConnection | None") -> "Iterator[DuckDBEngine]":
-        from abeval.engines.duckdb import DuckDBEngine
+    def _engine(
+        self, connection: "duckdb.DuckDBPyConnection | None", engine: "EngineChoice"
+    ) -> "Iterator[Engine]":
+        from abeval.engines.choice import open_engine
 
-        engine = DuckDBEngine(self.experiment.engine, self.experiment.folder, connection)
+        experiment = self.experiment
+        opened = open_engine(experiment.engine, experiment.folder, connection, engine)
         try:
-            yield engine
+            yield opened
         finally:
-            engine.close()
+            opened.close()
 
     def _aggregate(
         self,
         metrics: "Sequence[Metric]",
         logs: Mapping[str, object] | None,
         connection: "duckdb.DuckDBPyConnection | None",
+        engine: "EngineChoice",
         step: Step | None,
     ) -> "Aggregates":
         from abeval.collect import collect
 
-        with self._engine(connection) as engine:
-            return collect(self.experiment, metrics, engine, logs or {}, step or _silent)
+        with self._engine(connection, engine) as opened:
+            return collect(self.experiment, metrics, opened, logs or {}, step or _silent)
 
 
 def analyze_on(

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.cli_off_policy import register as register_off_policy
-from abeval.cli_options import ExperimentFile, JsonFile, writable
+from abeval.cli_options import JsonFile, on_engine, writable
 from abeval.cli_replay import register as register_replay
+from abeval.cli_sql import register as register_sql
 from abeval.cli_time import register as register_time
 from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
     from abeval.result import Result
 
 app = typer.Typer(
@@ -35,8 +37,9 @@ _GATE: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "kee
 
 
 @app.command()
+@on_engine
 def analyze(
-    experiment: ExperimentFile,
+    loaded: "LoadedExperiment",
     json_file: JsonFile = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the HTML report.", metavar="FILE", callback=writable)
@@ -53,11 +56,9 @@ def analyze(
     ] = False,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     with steps(profile=profile) as step:
         result = loaded.analyze(step=step)
         step("writing")
@@ -83,17 +84,16 @@ def _show(result: "Result") -> None:
 
 
 @app.command()
+@on_engine
 def compare(
-    experiment: ExperimentFile,
+    loaded: "LoadedExperiment",
     metric: Annotated[str, typer.Option(help="The metric to compare variants on.")],
     json_file: JsonFile = None,
 ) -> None:
     """Compare every two variants: the matrix of adjusted p-values, and each pair."""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     with steps() as step:
         found = loaded.compare(metric, step=step)
     if json_file is not None:
@@ -108,8 +108,9 @@ def compare(
 
 
 @app.command()
+@on_engine
 def power(
-    experiment: ExperimentFile,
+    loaded: "LoadedExperiment",
     mde: Annotated[
         str | None, typer.Option(help="Relative effect to find, such as 1% or 0.01.")
     ] = None,
@@ -121,11 +122,9 @@ def power(
     json_file: JsonFile = None,
 ) -> None:
     """What the experiment can see, or how long it needs, from its own logs."""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     effect = None if mde is None else _fraction(mde)
     with steps() as step:
         found = loaded.power(mde=effect, days=days, power=power, metrics=metric, step=step)
@@ -265,18 +264,9 @@ def schema() -> None:
     typer.echo(json.dumps(Experiment.model_json_schema(), indent=2))
 
 
-@app.command()
-def sql(
-    name: Annotated[str | None, typer.Argument(help="A query, such as units/unit_day.")] = None,
-) -> None:
-    """Print a query of the analysis, or the names of all."""
-    from abeval.queries import query, query_names
-
-    typer.echo("\n".join(query_names()) if name is None else query(name), nl=name is None)
-
-
 register_off_policy(app)
 register_replay(app)
+register_sql(app)
 register_time(app)
 
 

@@ -5,21 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.cli_options import JsonFile, on_engine
+
 if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
     from abeval.offline.off_policy_result import OffPolicyResult, Support
 
 
-def _writable(file: Path | None) -> Path | None:
-    """Say before long work that its result could not be written."""
-    from abeval.files import check_writable
-
-    if file is not None:
-        check_writable(file)
-    return file
-
-
 def off_policy(
-    experiment: Annotated[Path, typer.Argument(help="The experiment file (TOML).")],
+    loaded: "LoadedExperiment",
     source: Annotated[str, typer.Option("--from", help="The variant whose log is used.")],
     to: Annotated[
         str | None, typer.Option(help="The variant whose policy is evaluated.", metavar="VARIANT")
@@ -46,17 +40,12 @@ def off_policy(
     min_ess: Annotated[
         float, typer.Option(help="Effective sample size below which nothing is estimated.")
     ] = 100.0,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the result.", metavar="FILE", callback=_writable),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """What a policy would have had on the traffic of a variant that logs its propensities."""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     with steps() as step:
         found = loaded.off_policy(
             source,
@@ -110,4 +99,4 @@ def register(app: typer.Typer) -> None:
         >>> [command.name for command in app.registered_commands]
         ['off-policy']
     """
-    app.command("off-policy")(off_policy)
+    app.command("off-policy")(on_engine(off_policy))

@@ -1,9 +1,14 @@
 """What the commands of the command line share."""
 
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
 
@@ -21,3 +26,68 @@ JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=writable),
 ]
+
+_ENGINE: Mapping[str, object] = {
+    "engine": Annotated[
+        str | None, typer.Option(help="duckdb or spark.", metavar="NAME", rich_help_panel="Engine")
+    ],
+    "address": Annotated[
+        str | None,
+        typer.Option(
+            help="Of Spark: local[4], spark://…, yarn, sc://… (Spark Connect).",
+            metavar="ADDRESS",
+            rich_help_panel="Engine",
+        ),
+    ],
+    "memory_limit": Annotated[
+        str | None,
+        typer.Option(help="Such as 4GB.", metavar="SIZE", rich_help_panel="Engine"),
+    ],
+    "threads": Annotated[int | None, typer.Option(help="CPU cores.", rich_help_panel="Engine")],
+    "temp_directory": Annotated[
+        str | None,
+        typer.Option(
+            help="Where what does not fit into memory goes.",
+            metavar="FOLDER",
+            rich_help_panel="Engine",
+        ),
+    ],
+}
+"""Flags that stand in for entries of `[engine]`, of every command that takes an experiment."""
+
+
+def on_engine(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first parameter is a loaded experiment, as one that takes its file.
+
+    The flags of the engine are added to its own, and change `[engine]` of the experiment.
+    """
+
+    def run(experiment: Path, **given: Any) -> None:  # noqa: ANN401 (typer's values)
+        flags = {name: given.pop(name) for name in _ENGINE}
+        command(_loaded(experiment, flags), **given)
+
+    own = list(inspect.signature(command).parameters.values())[1:]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    file = inspect.Parameter(
+        "experiment", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ExperimentFile
+    )
+    added = [
+        inspect.Parameter(name, kind, default=None, annotation=annotation)
+        for name, annotation in _ENGINE.items()
+    ]
+    parameters = [file, *(p.replace(kind=kind) for p in own), *added]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    return run
+
+
+def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
+    from abeval.api import load
+
+    loaded = load(file)
+    entries = {"name" if k == "engine" else k: v for k, v in flags.items() if v is not None}
+    if not entries:
+        return loaded
+    told = loaded.experiment.engine.model_dump(exclude_unset=True)
+    return loaded.replace(engine={**told, **entries})

@@ -1,27 +1,19 @@
 """`abeval replay`: the experiment's models, scored offline on its own log."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.cli_options import JsonFile, on_engine
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
     from abeval.offline.result import ReplayResult
 
 
-def _writable(file: Path | None) -> Path | None:
-    """Say before long work that its result could not be written."""
-    from abeval.files import check_writable
-
-    if file is not None:
-        check_writable(file)
-    return file
-
-
 def replay(
-    experiment: Annotated[Path, typer.Argument(help="The experiment file (TOML).")],
+    loaded: "LoadedExperiment",
     k: Annotated[str, typer.Option(help="Cut-offs, such as 1,5,10.")] = "1,5,10",
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric, such as ndcg@10[exp]; again for more.")
@@ -42,17 +34,12 @@ def replay(
     blend: Annotated[
         str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the result.", metavar="FILE", callback=_writable),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Score the models offline, on the log of the experiment, and compare them in pairs."""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     cuts, shares = _whole(k), _shares(blend)
     with steps() as step:
         found = loaded.replay(
@@ -129,4 +116,4 @@ def register(app: typer.Typer) -> None:
         >>> [command.name for command in app.registered_commands]
         ['replay']
     """
-    app.command("replay")(replay)
+    app.command("replay")(on_engine(replay))

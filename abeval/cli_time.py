@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_options import ExperimentFile, JsonFile
+from abeval.cli_options import JsonFile, on_engine
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
 
 
 class By(StrEnum):
@@ -17,7 +20,7 @@ class By(StrEnum):
 
 
 def aa(
-    experiment: ExperimentFile,
+    loaded: "LoadedExperiment",
     runs: Annotated[int, typer.Option(help="Replays.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the re-splits.")] = 0,
     metric: Annotated[
@@ -26,11 +29,9 @@ def aa(
     json_file: JsonFile = None,
 ) -> None:
     """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?"""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     with steps() as step:
         found = loaded.aa(runs=runs, seed=seed, metrics=metric, step=step)
     if json_file is not None:
@@ -42,7 +43,7 @@ def aa(
 
 
 def windows(
-    experiment: ExperimentFile,
+    loaded: "LoadedExperiment",
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
     ] = None,
@@ -58,11 +59,9 @@ def windows(
     json_file: JsonFile = None,
 ) -> None:
     """Effects by window: stable or not, novelty, and what daily looks would have declared."""
-    from abeval.api import load
     from abeval.files import write_text
     from abeval.progress import steps
 
-    loaded = load(experiment)
     with steps() as step:
         found = loaded.over_time(
             metrics=metric,
@@ -86,5 +85,5 @@ def _refused(refused: Mapping[str, str]) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(aa)
-    app.command()(windows)
+    app.command()(on_engine(aa))
+    app.command()(on_engine(windows))

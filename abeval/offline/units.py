@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Floats = NDArray[np.float64]
 
@@ -24,14 +21,14 @@ class UnitValues:
     """One model's columns per unit, all in the order of `units`.
 
     Attributes:
-        units: The ids of the units, ascending.
+        units: The index of units, sorted.
         columns: Column → its values, shape (units,).
     """
 
-    units: NDArray[np.generic]
+    units: pd.Index
     columns: dict[str, Floats] = field(default_factory=dict)
 
-    def add(self, frame: "pd.DataFrame", names: Mapping[str, str], scale: float = 1.0) -> None:
+    def add(self, frame: pd.DataFrame, names: Mapping[str, str], scale: float = 1.0) -> None:
         """Take columns of a frame with a `unit_id`; a unit that is not in it has zero.
 
         Args:
@@ -39,9 +36,7 @@ class UnitValues:
             names: Its column → the name to keep it under.
             scale: What one step of them is worth.
         """
-        import pandas as pd
-
-        place = pd.Index(self.units).get_indexer(pd.Index(frame["unit_id"]))
+        place = self.units.get_indexer(pd.Index(frame["unit_id"]))
         known = place >= 0
         for column, name in names.items():
             values = np.zeros(len(self.units))
@@ -62,6 +57,6 @@ def cut_column(column: str, k: int) -> str:
     return f"{column}@{k}"
 
 
-def value_columns(frame: "pd.DataFrame") -> Sequence[str]:
+def value_columns(frame: pd.DataFrame) -> Sequence[str]:
     """The columns `v_…` of a frame."""
     return [str(name) for name in frame.columns if str(name).startswith("v_")]

@@ -1,0 +1,86 @@
+"""`abeval sql`: the queries, as they stand or for the user's own warehouse."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from abeval.engines.duckdb import DuckDBEngine
+    from abeval.engines.statement import Run
+    from abeval.experiment.model import Experiment
+
+
+def sql(
+    name: Annotated[str | None, typer.Argument(help="A query, such as units/unit_day.")] = None,
+    dialect: Annotated[
+        str, typer.Option(help="spark, bigquery, snowflake, trino, clickhouse, …")
+    ] = "duckdb",
+    experiment: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the query with every view it reads, for the logs of this file.",
+            metavar="FILE",
+        ),
+    ] = None,
+) -> None:
+    """Print a query of the analysis, or the names of all."""
+    from abeval.queries import query_names
+
+    if name is None:
+        typer.echo("\n".join(query_names()))
+        return
+    from abeval.engines.statement import plain_statement, statement
+
+    if experiment is None:
+        typer.echo(plain_statement(name, dialect), nl=False)
+        return
+    from abeval.experiment.load import load_experiment
+
+    loaded = load_experiment(experiment)
+    typer.echo(statement(loaded, name, dialect, _run(loaded, name)), nl=False)
+
+
+def _run(experiment: "Experiment", name: str) -> "Run":
+    """The analysis that comes to a query: each folder of `queries/` belongs to one."""
+    folder = name.split("/")[0]
+    runs: Mapping[str, Run] = {
+        "offline": lambda engine: _replay(experiment, engine),
+        "time": lambda engine: _over_time(experiment, engine, name),
+    }
+    return runs.get(folder, lambda engine: _analyze(experiment, engine))
+
+
+def _analyze(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+    from abeval.api import analyze_on
+
+    analyze_on(experiment, engine, {}, _silent)
+
+
+def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+    from abeval.offline.replay import ReplayOptions, replay
+
+    replay(experiment, engine, {}, _silent, ReplayOptions())
+
+
+def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
+    from abeval.builtin import builtin_metrics
+    from abeval.metrics import chosen_metrics
+    from abeval.time.aa import aa
+    from abeval.time.analysis import over_time
+
+    metrics = chosen_metrics(experiment, builtin_metrics(experiment))
+    if name in ("time/bucket_sums", "time/unit_values"):
+        aa(experiment, metrics, engine, {}, _silent, 1, 0)
+    else:
+        over_time(experiment, metrics, engine, {}, _silent, (3,), ())
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(sql)
