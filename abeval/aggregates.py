@@ -35,6 +35,7 @@ CAPPED = "capped"
 SEGMENT = "segment:"
 
 QUANTILE = "quantile"
+COVARIATES = "covariates"
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
@@ -62,8 +63,9 @@ class Aggregates:
 
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
-            `whole`, `capped`, `day`, `segment:NAME`, `quantile` (impressions at or below the
-            quantile, and all) or `left_out`; sums are exact integers as text.
+            `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
+            `quantile` (impressions at or below the quantile, and all) or `left_out`; sums are
+            exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -114,6 +116,20 @@ class Aggregates:
         variants = self._slices.get((metric, slice_name), {}).get(cell, {})
         return {variant: _moments(row, scales) for variant, row in variants.items()}
 
+    def with_covariates(self, metric: str, scales: Sequence[float]) -> dict[str, Moments]:
+        """Moments of (y, x, covariates, z) by variant, where the metric names covariates.
+
+        Args:
+            metric: Its name.
+            scales: What one counted unit of each variable is worth.
+        """
+        by_variant: dict[str, dict[tuple[int, int], Row]] = {}
+        for cell, variants in self._slices[metric, COVARIATES].items():
+            first, second = cell.split(",")
+            for variant, row in variants.items():
+                by_variant.setdefault(variant, {})[int(first), int(second)] = row
+        return {variant: _joined(pairs, scales) for variant, pairs in by_variant.items()}
+
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""
         cells = self._slices.get((metric, slice_name), {})
@@ -149,4 +165,23 @@ def _moments(row: Row, scales: tuple[float, float]) -> Moments:
         [int(str(row[name])) for name in VARIABLES],
         [[products[frozenset((a, b))] for b in VARIABLES] for a in VARIABLES],
         (*scales, *scales, 1.0),
+    )
+
+
+def _joined(pairs: Mapping[tuple[int, int], Row], scales: Sequence[float]) -> Moments:
+    """Moments of y, x, every covariate and newness, from those of pairs of covariates."""
+    count = 1 + max(second for _, second in pairs)
+    variables: list[str | int] = ["y", "x", *range(count), "z"]
+
+    def total(*wanted: str | int) -> int:
+        pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})
+        called = {pair[0]: "y0", pair[1]: "x0"}
+        names = [called[v] if isinstance(v, int) else v for v in wanted]
+        return int(str(pairs[pair]["_".join(sorted(names, key=VARIABLES.index))]))
+
+    return Moments.from_sums(
+        int(str(next(iter(pairs.values()))["units"])),
+        [total(v) for v in variables],
+        [[total(v, w) for w in variables] for v in variables],
+        scales,
     )

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from abeval import background
 from abeval.aggregates import DAY, SEGMENT, Aggregates
+from abeval.beliefs import beliefs
 from abeval.experiment.model import Experiment
+from abeval.families import family_intervals
 from abeval.metrics import Metric
 from abeval.result import SCHEMA_VERSION, Result
-from abeval.scorecard import adjustments, compare, scorecard, slice_rows
-from abeval.segments import segment_tests
+from abeval.scorecard import adjustments, boundaries, compare, scorecard, slice_rows
+from abeval.segments import segment_contrasts, segment_tests
 from abeval.trust import aa_replays, off_in_aa, trust_checks
 from abeval.verdict import decide
 
@@ -50,6 +52,10 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         notes=background.notes(experiment, aggregates),
         adjustments=adjustments(experiment, metrics, aggregates, found),
         segment_tests=segment_tests(experiment, metrics, aggregates),
+        segment_contrasts=segment_contrasts(experiment, metrics, aggregates),
+        boundaries=boundaries(experiment, metrics, found),
+        beliefs=beliefs(experiment, metrics, found),
+        family_intervals=family_intervals(experiment, metrics, found),
         aa=() if aa is None else aa.metrics,
     )
 

@@ -6,8 +6,10 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from abeval import format as fmt
 from abeval.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.looks import Planned, looks_of
 from abeval.metrics import Metric
 from abeval.records import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 
@@ -36,6 +38,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
         ),
         family=experiment.inference.family,
         looks=experiment.inference.looks,
+        adjust=experiment.inference.adjust,
     )
 
 
@@ -94,6 +97,7 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 _LOOKS = {
     "fixed": "Intervals and p-values hold for one look, at the end that was planned.",
     "always_valid": "Intervals and p-values hold at every look, however often one looks.",
+    "group_sequential": "Intervals and p-values hold at the planned looks together.",
 }
 
 
@@ -128,7 +132,23 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
             f"{int(before):,} of the used impressions lie before the period and serve only to "
             "compare the groups before it."
         )
-    return (*said, *_small_arms(experiment, aggregates))
+    return (*said, *_look(experiment, aggregates), *_small_arms(experiment, aggregates))
+
+
+def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Which of the planned looks this is."""
+    units = int(aggregates.units["units"].sum())
+    looks = looks_of(experiment, units, aggregates.days)
+    if not isinstance(looks, Planned):
+        return
+    fractions = [fmt.percent(fraction) for fraction in looks.fractions]
+    if looks.planned:
+        yield f"This is look {len(fractions)} of {looks.of}, at {fractions[-1]} of the information."
+    else:
+        yield (
+            f"This look, at {fractions[-1]} of the information, is not one of the plan: its bound "
+            f"holds if looks were held at {fmt.listing(fractions)}, and at no other time."
+        )
 
 
 def _small_arms(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:

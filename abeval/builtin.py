@@ -23,7 +23,7 @@ _UNSCORED = (
 
 
 def _value(column: str) -> ColumnTerm:
-    return ColumnTerm(column, PER_UNIT_RESOLUTION)
+    return ColumnTerm(column, PER_UNIT_RESOLUTION, rounded=True)
 
 
 def builtin_metrics(experiment: Experiment) -> dict[str, Metric]:

@@ -1,19 +1,15 @@
 """One metric in one variant against control: aggregates in, an effect or a reason out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
-import numpy as np
-import pandas as pd
-
-from abeval.aggregates import QUANTILE, Aggregates, Quantile
-from abeval.metrics import Metric, Term
-from abeval.stats import catalogue, cuped, effects, means, quantiles, ratios, relative, sequential
-from abeval.stats.distributions import tail
-from abeval.stats.equal_traffic import Functional
+from abeval.looks import Boundary, Looks, at_looks
+from abeval.metrics import Metric, Term, own_terms, rounding
+from abeval.stats import effects, means, ratios, relative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
+from abeval.variance_reduction import Adjust, by_covariates, by_strata
 
 Reason = Literal[
     "missing_columns",
@@ -30,9 +26,13 @@ Reason = Literal[
     "failed_trust_check",
     "failed_aa",
 ]
+Relative = Literal["fieller", "delta", "log_delta"]
 
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
+
+_ALIKE = 1e-6
+"""Units that differ by less than this share of the value, and by rounding alone, are alike."""
 
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
@@ -49,15 +49,14 @@ class Rule:
     Attributes:
         alpha: Two-sided level of intervals and tests.
         relative: Interval of the lift.
-        cuped: Whether pre-period values take variance out.
-        information: For always-valid inference, the share of the planned information that is in;
-            None for a fixed horizon.
+        adjust: What takes variance out of means and ratios.
+        looks: How often one may look; None for a fixed horizon.
     """
 
     alpha: float = 0.05
-    relative: Literal["fieller", "delta", "log_delta"] = "fieller"
-    cuped: bool = False
-    information: float | None = None
+    relative: Relative = "fieller"
+    adjust: Adjust = "none"
+    looks: Looks | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,9 @@ class Comparison:
         effect: The difference, None where it was refused.
         lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
-        adjusted: The effect with and without its covariates, where CUPED was applied.
+        adjusted: The effect with and without its covariates or strata, where there are any.
+        boundary: What the effect is held against, where looks are not fixed.
+        control_variance: Sampling variance of control's value, where the variants are independent.
     """
 
     units_control: int
@@ -83,6 +84,8 @@ class Comparison:
     lift: Lift | None
     reason: Reason | None
     adjusted: Adjusted | None = None
+    boundary: Boundary | None = None
+    control_variance: float | None = None
 
 
 def scales(metric: Metric) -> tuple[float, float]:
@@ -90,14 +93,59 @@ def scales(metric: Metric) -> tuple[float, float]:
     return _scale(metric.value), _scale(metric.per)
 
 
+def covariate_scales(metric: Metric) -> tuple[float, ...]:
+    """What one counted unit of y, x, every covariate and newness is worth."""
+    own = scales(metric)[: len(own_terms(metric))]
+    return (*scales(metric), *own, *(term.scale for term in metric.covariates), 1.0)
+
+
 def _scale(term: Term | None) -> float:
     return 1.0 if term is None else term.scale
+
+
+def refused(units_control: int, units: int, reason: Reason) -> Comparison:
+    """A comparison without numbers."""
+    return Comparison(units_control, units, None, None, None, None, reason)
+
+
+def reason_of(refusal: Refusal) -> Reason:
+    """A refusal of the statistics as a reason of the result."""
+    return _FROM_STATS.get(refusal.reason, "not_finite")
 
 
 def compare_moments(
     metric: Metric, control: Moments | None, treatment: Moments | None, rule: Rule
 ) -> Comparison:
-    """Compare two variants by the moments of (y, x, y0, x0, z) over their units."""
+    """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units."""
+    return _compare(metric, control, treatment, rule, _by_covariates)
+
+
+def compare_strata(
+    metric: Metric, control: Mapping[str, Moments], treatment: Mapping[str, Moments], rule: Rule
+) -> Comparison:
+    """Compare two variants by their moments in each cell of a segment."""
+
+    def stratified(metric: Metric, _: Moments, __: Moments, rule: Rule) -> Adjusted:
+        return by_strata(metric, control, treatment, rule.alpha)
+
+    return _compare(metric, _whole(control), _whole(treatment), rule, stratified)
+
+
+def _whole(cells: Mapping[str, Moments]) -> Moments | None:
+    parts = list(cells.values())
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+Adjustment = Callable[[Metric, Moments, Moments, Rule], Adjusted | None]
+
+
+def _compare(
+    metric: Metric,
+    control: Moments | None,
+    treatment: Moments | None,
+    rule: Rule,
+    adjustment: Adjustment,
+) -> Comparison:
     units_control = 0 if control is None else control.n
     units = 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in (units_control, units):
@@ -106,43 +154,35 @@ def compare_moments(
         return refused(units_control, units, "empty_denominator")
     bare = Comparison(units_control, units, _value(control), _value(treatment), None, None, None)
     try:
-        effect, lift, adjusted = _measured(metric, control, treatment, rule)
+        arms = _estimate(metric, control), _estimate(metric, treatment)
+        adjusted = adjustment(metric, control, treatment, rule)
+        if adjusted is None or sum(arm.variance for arm in arms) == 0:
+            return with_difference(bare, *arms, method_of(metric), rule)
+        return _with_adjusted(bare, metric, adjusted, rule)
     except Refusal as refusal:
-        return replace(bare, reason=_FROM_STATS.get(refusal.reason, "not_finite"))
-    return replace(bare, effect=effect, lift=lift, reason=_limit(lift), adjusted=adjusted)
+        return replace(bare, reason=reason_of(refusal))
 
 
 def _value(moments: Moments) -> float:
     return float(moments.mean[0] / moments.mean[1])
 
 
-def _limit(lift: Lift | None) -> Reason | None:
-    if lift is None:
-        return "control_near_zero"
-    return None if lift.bounded else "lift_unbounded"
+def _estimate(metric: Metric, moments: Moments) -> Estimate:
+    """A variant's value; what rounding leaves of values that are all alike is no variance."""
+    found = means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
+    mean, spread = abs(float(moments.mean[1])), found.variance * moments.n
+    # A unit's sum of m rounded values is off by some √m steps, and its value by that over m.
+    noise = (2 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
+    alike = spread <= min(noise, (_ALIKE * found.value) ** 2)
+    return found._replace(variance=0.0) if alike else found
 
 
-def _measured(
+def _by_covariates(
     metric: Metric, control: Moments, treatment: Moments, rule: Rule
-) -> tuple[Effect, Lift | None, Adjusted | None]:
-    if rule.cuped and metric.kind in ("mean", "ratio") and _known_before(control, treatment):
-        adjusted = _cuped(metric, control, treatment, rule.alpha)
-        named = adjusted.effect._replace(method=f"cuped_{_method(metric)}")
-        effect, level = _at_looks(named, rule)
-        interval = _RELATIVE_ADJUSTED[rule.relative]
-        lift = _or_none(lambda: interval(adjusted, level))
-        return effect, lift, adjusted
-    estimate = means.estimate if metric.kind == "mean" else ratios.estimate
-    return (*_difference(estimate(control), estimate(treatment), _method(metric), rule), None)
-
-
-def _difference(
-    control: Estimate, treatment: Estimate, method: str, rule: Rule
-) -> tuple[Effect, Lift | None]:
-    """Two independent estimates as an effect and a lift."""
-    effect, level = _at_looks(effects.compare(control, treatment, rule.alpha, method), rule)
-    interval_of = _RELATIVE[rule.relative]
-    return effect, _or_none(lambda: interval_of(control, treatment, level))
+) -> Adjusted | None:
+    if rule.adjust not in ("cuped", "regression") or metric.kind not in ("mean", "ratio"):
+        return None
+    return by_covariates(metric, control, treatment, rule.adjust, rule.alpha)
 
 
 _RELATIVE = {
@@ -153,6 +193,50 @@ _RELATIVE = {
 _RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
 
 
+def with_difference(
+    bare: Comparison, control: Estimate, treatment: Estimate, method: str, rule: Rule
+) -> Comparison:
+    """The comparison with the effect of two independent estimates.
+
+    Raises:
+        Refusal: `zero_variance`, `not_finite`.
+    """
+    effect, level, boundary = at_looks(
+        effects.compare(control, treatment, rule.alpha, method), rule.looks, rule.alpha
+    )
+    lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
+    return replace(
+        bare,
+        effect=effect,
+        lift=lift,
+        reason=limit(lift),
+        boundary=boundary,
+        control_variance=control.variance,
+    )
+
+
+def _with_adjusted(bare: Comparison, metric: Metric, adjusted: Adjusted, rule: Rule) -> Comparison:
+    named = adjusted.effect
+    if rule.adjust == "cuped":
+        named = named._replace(method=f"cuped_{method_of(metric)}")
+    return replace(with_joint(bare, adjusted._replace(effect=named), rule), adjusted=adjusted)
+
+
+def with_joint(bare: Comparison, found: Adjusted, rule: Rule) -> Comparison:
+    """The comparison with an effect that is not independent of the control it is taken over."""
+    effect, level, boundary = at_looks(found.effect, rule.looks, rule.alpha)
+    interval = _RELATIVE_ADJUSTED[rule.relative]
+    lift = _or_none(lambda: interval(found, level))
+    return replace(bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary)
+
+
+def limit(lift: Lift | None) -> Reason | None:
+    """Why a lift is missing or has no interval."""
+    if lift is None:
+        return "control_near_zero"
+    return None if lift.bounded else "lift_unbounded"
+
+
 def _or_none(lift: Callable[[], Lift]) -> Lift | None:
     try:
         return lift()
@@ -160,46 +244,8 @@ def _or_none(lift: Callable[[], Lift]) -> Lift | None:
         return None
 
 
-def _known_before(control: Moments, treatment: Moments) -> bool:
-    """Whether some unit of both variants was seen before the period."""
-    return all(m.mean[4] < 1 and m.covariance[2, 2] > 0 for m in (control, treatment))
-
-
-def _cuped(metric: Metric, control: Moments, treatment: Moments, alpha: float) -> Adjusted:
-    """Pre-period values as covariates; units without any in a stratum of their own."""
-    some_new = all(0 < m.mean[4] < 1 for m in (control, treatment))
-    stratum = (4,) if some_new else ()
-    if metric.kind == "mean":
-        chosen = (0, 2, *stratum)
-        return cuped.mean(control.pick(*chosen), treatment.pick(*chosen), alpha)
-    chosen = (0, 1, 2, 3, *stratum)
-    return cuped.ratio_with(control.pick(*chosen), treatment.pick(*chosen), alpha)
-
-
-def _at_looks(effect: Effect, rule: Rule) -> tuple[Effect, float]:
-    """The effect as it may be looked at, and the level whose fixed quantile is as wide."""
-    if rule.information is None:
-        return effect, rule.alpha
-    look = sequential.confidence_sequence(
-        effect.difference, effect.se, rule.information, rule.alpha
-    )
-    level, _ = tail((look.high - effect.difference) / effect.se, effect.df, "two-sided")
-    valid = effect._replace(
-        low=look.low,
-        high=look.high,
-        p_value=look.p_value,
-        log10_p_value=look.log10_p_value,
-        method=f"always_valid_{effect.method.removesuffix('_t')}",
-    )
-    return valid, level
-
-
-def refused(units_control: int, units: int, reason: Reason) -> Comparison:
-    """A comparison without numbers."""
-    return Comparison(units_control, units, None, None, None, None, reason)
-
-
-def _method(metric: Metric) -> str:
+def method_of(metric: Metric) -> str:
+    """Id of the test at a fixed horizon."""
     match metric.kind:
         case "mean":
             return "welch_t"
@@ -207,79 +253,3 @@ def _method(metric: Metric) -> str:
             return "influence_t"
         case _:
             return "delta_t"
-
-
-def compare_quantiles(
-    metric: Metric, aggregates: Aggregates, control: str, variant: str, rule: Rule
-) -> Comparison:
-    """Compare two variants' quantiles over impressions, clustered by unit."""
-    arms = aggregates.of(metric.name, QUANTILE, "", (1.0, 1.0))
-    found = aggregates.quantiles.get(metric.name, {})
-    units_control, units = (aggregates.units_of(name) for name in (control, variant))
-    if 0 in (units_control, units):
-        return refused(units_control, units, "no_units")
-    if control not in found or variant not in found:
-        return refused(units_control, units, "empty_denominator")
-    scale = scales(metric)[0]
-    values = [found[name].value * scale for name in (control, variant)]
-    bare = Comparison(units_control, units, values[0], values[1], None, None, None)
-    if any(q.low is not None and q.low == q.high for q in (found[control], found[variant])):
-        return replace(bare, reason="tied_quantile")
-    try:
-        estimates = [_clustered(metric, found[name], arms[name]) for name in (control, variant)]
-        effect, lift = _difference(estimates[0], estimates[1], "quantile_t", rule)
-    except Refusal as refusal:
-        return replace(bare, reason=_FROM_STATS.get(refusal.reason, "not_finite"))
-    return replace(bare, effect=effect, lift=lift, reason=_limit(lift))
-
-
-def _clustered(metric: Metric, found: Quantile, counts: Moments) -> Estimate:
-    """A quantile with the variance of its units, in the metric's own unit."""
-    if found.low is None or found.high is None or metric.level is None:
-        raise Refusal("too_few_units", f"{found.events} impressions are too few")
-    step = scales(metric)[0]
-    ends = (found.value * step, found.low * step, found.high * step)
-    independent = quantiles.from_order_statistics(*ends, found.events)
-    return quantiles.inflate(independent, counts, metric.level)
-
-
-def compare_catalogue(
-    metric: Metric, aggregates: Aggregates, control: str, variant: str, rule: Rule
-) -> Comparison:
-    """Compare two variants' coverage, Gini or entropy at equal numbers of units."""
-    arms = [incidence(aggregates, name) for name in (control, variant)]
-    units_control, units = (int(arm.units_in_group.sum()) for arm in arms)
-    functional = cast(Functional, metric.name)
-    try:
-        found = catalogue.compare(arms[0], arms[1], functional, rule.alpha)
-    except Refusal as refusal:
-        return refused(units_control, units, _FROM_STATS.get(refusal.reason, "not_finite"))
-    effect = found.effect
-    return Comparison(
-        units_control=units_control,
-        units=units,
-        control=effect.control,
-        treatment=effect.treatment,
-        effect=effect,
-        lift=found.lift,
-        reason=_limit(found.lift),
-    )
-
-
-def incidence(aggregates: Aggregates, variant: str) -> catalogue.Incidence:
-    """Who was shown what in one variant, with items and groups numbered alike in all variants."""
-    reach, units = aggregates.reach, aggregates.group_units
-    items = pd.Index(np.sort(reach["item_id"].unique()))
-    groups = pd.Index(np.sort(units["item_group"].unique()))
-    shown = reach[reach["variant"] == variant]
-    present = units[units["variant"] == variant]
-    in_group = np.zeros(len(groups), dtype=np.int64)
-    in_group[groups.get_indexer(present["item_group"])] = present["units"].to_numpy()
-    return catalogue.Incidence(
-        item=items.get_indexer(shown["item_id"]).astype(np.int64),
-        group=groups.get_indexer(shown["item_group"]).astype(np.int64),
-        units=shown["units"].to_numpy(dtype=np.int64),
-        impressions=shown["impressions"].to_numpy(dtype=np.int64),
-        units_in_group=in_group,
-        catalogue_size=aggregates.catalogue_size or len(items),
-    )

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
-from abeval.aggregates import CAPPED, DAY, LEFT_OUT, SEGMENT, WHOLE
+from abeval.aggregates import CAPPED, COVARIATES, DAY, LEFT_OUT, SEGMENT, WHOLE
 from abeval.buckets import BucketSums
 from abeval.engines.protocol import Cell, Engine
 from abeval.experiment.model import Experiment
@@ -100,9 +101,24 @@ class MetricQueries:
     def _of_units(self, metric: Metric) -> list[Row]:
         terms = self.terms(metric)
         rows = self.sums(metric, WHOLE, "''", terms)
+        rows += self._of_covariates(metric, terms)
         for name in self.shape.segments:
             rows += self.sums(metric, SEGMENT + name, quoted(f"s_{name}"), terms[:2])
         return [*rows, *self.left_out(metric)]
+
+    def _of_covariates(self, metric: Metric, terms: Terms) -> list[Row]:
+        """Sums with each pair of covariates in the place of the metric's own values before."""
+        own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
+        if not metric.covariates:
+            return []
+        columns = [*own, *(self._column(term, "p_") for term in metric.covariates)]
+        return [
+            row
+            for (i, first), (j, second) in combinations(enumerate(columns), 2)
+            for row in self.sums(
+                metric, COVARIATES, literal(f"{i},{j}"), terms._replace(y0=first, x0=second)
+            )
+        ]
 
     def left_out(self, metric: Metric) -> list[Row]:
         """What the definition of a metric leaves out, counted over `source_unit`."""

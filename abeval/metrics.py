@@ -1,5 +1,6 @@
 """What a metric is: its terms, direction, role, and the list that an experiment is judged by."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -76,10 +77,17 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class ColumnTerm:
-    """A summable integer column of the metric's source query."""
+    """A summable integer column of the metric's source query.
+
+    Attributes:
+        column: Its name.
+        scale: What one counted unit is worth.
+        rounded: Whether its values were rounded to whole multiples of the scale.
+    """
 
     column: str
     scale: float = 1.0
+    rounded: bool = False
 
 
 Term = RowTerm | ColumnTerm
@@ -104,6 +112,7 @@ class Metric:
         level: Of a quantile, between 0 and 1.
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
+        covariates: Further sums that CUPED takes from before the period, beside the metric's own.
         margin: Of a guardrail, or of an equivalence.
         cap: Share of units, over all variants, whose values stay as they are; the largest are
             brought down to theirs.
@@ -121,15 +130,33 @@ class Metric:
     level: float | None = None
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
+    covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
     cap: float | None = None
+
+
+def rounding(metric: Metric) -> float:
+    """The step to which values of the numerator are rounded; 0 where they are exact."""
+    match metric.value:
+        case RowTerm(resolution=float(step)):
+            return step
+        case ColumnTerm(rounded=True, scale=step):
+            return step
+        case _:
+            return 0.0
 
 
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """The terms of a metric that are summed over impressions."""
     counted = (term for _, term in metric.left_out)
     value = None if metric.kind == "quantile" else metric.value
-    return tuple(t for t in (value, metric.per, *counted) if isinstance(t, RowTerm))
+    terms = (value, metric.per, *counted, *metric.covariates)
+    return tuple(term for term in terms if isinstance(term, RowTerm))
+
+
+def own_terms(metric: Metric) -> tuple[Term, ...]:
+    """Numerator and, of a ratio, denominator."""
+    return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
 def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
@@ -146,16 +173,20 @@ def chosen_metrics(experiment: Experiment, builtin: dict[str, Metric]) -> tuple[
     """
     if not experiment.metrics:
         return tuple(builtin.values())
-    return tuple(_chosen(choice, builtin) for choice in experiment.metrics)
+    own = {choice.name: _own(choice) for choice in experiment.metrics if choice.is_own}
+    return tuple(_chosen(choice, builtin | own) for choice in experiment.metrics)
 
 
-def _chosen(choice: MetricChoice, builtin: dict[str, Metric]) -> Metric:
-    metric = _own(choice) if choice.is_own else builtin[choice.name]
+def _chosen(choice: MetricChoice, known: Mapping[str, Metric]) -> Metric:
+    metric = known[choice.name]
+    named = [term for name in choice.covariates or () for term in own_terms(known[name])]
+    own = own_terms(metric)
     return replace(
         metric,
         role=choice.role or metric.role,
         direction=_direction(choice, metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
+        covariates=tuple(term for term in dict.fromkeys(named) if term not in own),
         margin=_margin(choice),
         cap=choice.cap,
     )

@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from abeval.aggregates import Aggregates
 from abeval.comparison import Comparison
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import Experiment, Family
 from abeval.metrics import Metric
 from abeval.records import Check
 from abeval.scorecard import compare
@@ -97,7 +98,7 @@ def pairwise(
         for base, variant in combinations(experiment.variants, 2)
     }
     tested = {key: f.effect.p_value for key, f in found.items() if f.effect is not None}
-    family = experiment.inference.family
+    family = _of_pairs(experiment.inference.family)
     adjusted = dict(tested)
     if tested and family != "none":
         values = multiplicity.adjust(list(tested.values()), family)
@@ -110,6 +111,13 @@ def pairwise(
         pairs=tuple(_pair(key, f, adjusted.get(key)) for key, f in found.items()),
         trust=trust_checks(experiment, metrics, aggregates),
     )
+
+
+def _of_pairs(family: Family) -> Literal["none"] | multiplicity.Method:
+    """Dunnett is for pairs with control, and the pairs of one metric weigh the same."""
+    if family == "dunnett":
+        return "holm"
+    return "bonferroni" if family == "weighted" else family
 
 
 def _values(

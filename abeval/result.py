@@ -11,11 +11,15 @@ from abeval.records import (
     AAMetric,
     Account,
     Adjustment,
+    Belief,
+    Boundary,
     Check,
     ExperimentInfo,
+    FamilyInterval,
     LeftOut,
     MetricInfo,
     Row,
+    SegmentContrast,
     SegmentTest,
     SliceRow,
     VariantInfo,
@@ -42,6 +46,10 @@ class Result:
     notes: tuple[str, ...]
     adjustments: tuple[Adjustment, ...] = ()
     segment_tests: tuple[SegmentTest, ...] = ()
+    segment_contrasts: tuple[SegmentContrast, ...] = ()
+    boundaries: tuple[Boundary, ...] = ()
+    beliefs: tuple[Belief, ...] = ()
+    family_intervals: tuple[FamilyInterval, ...] = ()
     aa: tuple[AAMetric, ...] = ()
 
     @property
@@ -118,6 +126,10 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
         notes=tuple(raw["notes"]),
         adjustments=tuple(_adjustment(a) for a in raw["adjustments"]),
         segment_tests=tuple(SegmentTest(**t) for t in raw["segment_tests"]),
+        segment_contrasts=tuple(SegmentContrast(**c) for c in raw["segment_contrasts"]),
+        boundaries=tuple(Boundary(**b) for b in raw["boundaries"]),
+        beliefs=tuple(Belief(**b) for b in raw["beliefs"]),
+        family_intervals=tuple(FamilyInterval(**i) for i in raw["family_intervals"]),
         aa=tuple(AAMetric(**a) for a in raw.get("aa", ())),
     )
 

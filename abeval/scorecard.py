@@ -6,23 +6,25 @@ from typing import NamedTuple
 
 from abeval.aggregates import CAPPED, DAY, SEGMENT, WHOLE, Aggregates
 from abeval.background import partial_days
+from abeval.catalogue_comparison import compare_catalogue
 from abeval.comparison import (
     Comparison,
     Reason,
     Rule,
-    compare_catalogue,
     compare_moments,
-    compare_quantiles,
+    compare_strata,
+    covariate_scales,
     refused,
     scales,
 )
 from abeval.experiment.model import Experiment
+from abeval.families import Key, adjusted
 from abeval.judgement import goodness_p_value, status_of
+from abeval.looks import looks_of
 from abeval.metrics import Metric
-from abeval.records import Adjustment, Row, SliceRow
-from abeval.stats import multiplicity
-
-Key = tuple[str, str]
+from abeval.quantile_comparison import compare_quantiles
+from abeval.records import Adjustment, Boundary, Row, SliceRow
+from abeval.stats.moments import Moments
 
 
 def compare(
@@ -38,23 +40,40 @@ def compare(
     empty = _emptiness(metric, aggregates)
     if empty is not None:
         return refused(units_base, units, empty)
-    rule = rule_of(experiment, units_base + units)
+    rule = rule_of(experiment, aggregates, units_base + units)
     if metric.kind == "catalogue":
         return compare_catalogue(metric, aggregates, base, variant, rule)
     if metric.kind == "quantile":
         return compare_quantiles(metric, aggregates, base, variant, rule)
+    by = experiment.inference.stratify_by
+    if by is not None and metric.kind in ("mean", "ratio"):
+        cells = [_by_cell(metric, aggregates, by, name) for name in (base, variant)]
+        return compare_strata(metric, cells[0], cells[1], rule)
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
-    arms = aggregates.of(metric.name, slice_name, "", scales(metric))
+    if metric.covariates:
+        arms = aggregates.with_covariates(metric.name, covariate_scales(metric))
+    else:
+        arms = aggregates.of(metric.name, slice_name, "", scales(metric))
     return compare_moments(metric, arms.get(base), arms.get(variant), rule)
 
 
-def rule_of(experiment: Experiment, units: int) -> Rule:
-    """How effects are judged; the clock of always-valid inference is units over those planned."""
+def _by_cell(
+    metric: Metric, aggregates: Aggregates, segment: str, variant: str
+) -> dict[str, Moments]:
+    """The variant's moments in each cell of a segment."""
+    name = SEGMENT + segment
+    cells = {
+        cell: aggregates.of(metric.name, name, cell, scales(metric))
+        for cell in aggregates.cells(metric.name, name)
+    }
+    return {cell: arms[variant] for cell, arms in cells.items() if variant in arms}
+
+
+def rule_of(experiment: Experiment, aggregates: Aggregates, units: int) -> Rule:
+    """How the effects of a comparison of so many units are judged."""
     inference = experiment.inference
-    information = None
-    if inference.looks == "always_valid":
-        information = units / inference.planned_units if inference.planned_units else 1.0
-    return Rule(experiment.alpha, inference.relative, inference.cuped, information)
+    looks = looks_of(experiment, units, aggregates.days)
+    return Rule(experiment.alpha, inference.relative, inference.adjust, looks)
 
 
 def _emptiness(metric: Metric, aggregates: Aggregates) -> Reason | None:
@@ -87,13 +106,13 @@ def scorecard(
     doubt: dict[str, Reason] = dict.fromkeys(off, "failed_aa")
     if not trusted:
         doubt = {metric.name: "failed_trust_check" for metric in metrics}
-    adjusted = _adjusted(experiment, metrics, found)
+    p_values = adjusted(experiment, metrics, found)
     return tuple(
         _row(
             metric,
             variant,
             found[metric.name, variant],
-            adjusted,
+            p_values,
             experiment.alpha,
             doubt.get(metric.name),
         )
@@ -102,33 +121,17 @@ def scorecard(
     )
 
 
-def _adjusted(
-    experiment: Experiment, metrics: Sequence[Metric], found: Mapping[Key, Comparison]
-) -> dict[Key, float]:
-    """Adjusted over goals × variants, on the p-values that statuses follow."""
-    by_name = {metric.name: metric for metric in metrics}
-    family = {
-        key: goodness_p_value(by_name[key[0]].direction, comparison.effect)
-        for key, comparison in found.items()
-        if by_name[key[0]].role == "goal" and comparison.effect is not None
-    }
-    if not family or experiment.inference.family == "none":
-        return family
-    adjusted = multiplicity.adjust(list(family.values()), experiment.inference.family)
-    return dict(zip(family, (float(p) for p in adjusted), strict=True))
-
-
 def _row(
     metric: Metric,
     variant: str,
     found: Comparison,
-    adjusted: Mapping[Key, float],
+    p_values: Mapping[Key, float],
     alpha: float,
     doubt: Reason | None,
 ) -> Row:
     effect = found.effect
     own = None if effect is None else goodness_p_value(metric.direction, effect)
-    p_adjusted = adjusted.get((metric.name, variant))
+    p_adjusted = p_values.get((metric.name, variant))
     status = status_of(metric, found, own if p_adjusted is None else p_adjusted, alpha)
     return Row(
         metric=metric.name,
@@ -216,13 +219,25 @@ def _slice_row(
     )
 
 
+def boundaries(
+    experiment: Experiment, metrics: Sequence[Metric], found: Mapping[Key, Comparison]
+) -> tuple[Boundary, ...]:
+    """What each row is held against, where one looks more than once."""
+    return tuple(
+        Boundary(metric.name, variant, *held)
+        for metric in metrics
+        for variant in experiment.treatments
+        if (held := found[metric.name, variant].boundary) is not None
+    )
+
+
 def adjustments(
     experiment: Experiment,
     metrics: Sequence[Metric],
     aggregates: Aggregates,
     found: Mapping[Key, Comparison],
 ) -> tuple[Adjustment, ...]:
-    """What CUPED and capping changed, row by row."""
+    """What variance reduction and capping changed, row by row."""
     return tuple(
         _adjustment(experiment, metric, variant, aggregates, found[metric.name, variant])
         for metric in metrics
@@ -238,13 +253,14 @@ def _adjustment(
     aggregates: Aggregates,
     found: Comparison,
 ) -> Adjustment:
-    """The row as it would be without capping and without covariates."""
+    """The row as it would be without capping, covariates and strata."""
     arms = aggregates.of(metric.name, WHOLE, "", scales(metric))
-    plain = replace(rule_of(experiment, found.units_control + found.units), cuped=False)
+    rule = rule_of(experiment, aggregates, found.units_control + found.units)
+    plain = replace(rule, adjust="none")
     before = compare_moments(metric, arms.get(experiment.control), arms.get(variant), plain).effect
     caps = aggregates.caps.get(metric.name)
     counted = scales(metric)
-    kinds = ("cap", caps), ("cuped", found.adjusted)
+    kinds = ("cap", caps), (rule.adjust, found.adjusted)
     return Adjustment(
         metric=metric.name,
         variant=variant,

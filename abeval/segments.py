@@ -1,14 +1,14 @@
 """Segments: do they share one effect, does their mix explain it, does the split hold in each?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates import SEGMENT, Aggregates
 from abeval.comparison import Comparison, Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
-from abeval.records import SegmentTest
-from abeval.stats import heterogeneity, multiplicity, simpson, srm
+from abeval.records import SegmentContrast, SegmentTest
+from abeval.stats import heterogeneity, means, multiplicity, ratios, simpson, srm
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -38,12 +38,7 @@ def _test(
 ) -> SegmentTest | None:
     """None where fewer than two segments have an effect to compare."""
     control = experiment.control
-    both = {
-        cell: arms
-        for cell in aggregates.cells(metric.name, SEGMENT + name)
-        if {control, variant}
-        <= set(arms := aggregates.of(metric.name, SEGMENT + name, cell, scales(metric)))
-    }
+    both = _in_both(control, metric, variant, name, aggregates)
     found = {
         cell: compare_moments(metric, arms[control], arms[variant], Rule(experiment.alpha))
         for cell, arms in both.items()
@@ -71,6 +66,59 @@ def _test(
         mix_p_value=mix.mix_p_value,
         reversed=mix.reversed,
     )
+
+
+def segment_contrasts(
+    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
+) -> tuple[SegmentContrast, ...]:
+    """The effect on goals and guardrails in each cell of a segment against all its others."""
+    return tuple(
+        contrast
+        for name in experiment.segments
+        for metric in metrics
+        if metric.role != "diagnostic" and metric.kind in ("mean", "ratio")
+        for variant in experiment.treatments
+        for contrast in _contrasts(experiment, metric, variant, name, aggregates)
+    )
+
+
+def _contrasts(
+    experiment: Experiment, metric: Metric, variant: str, name: str, aggregates: Aggregates
+) -> Iterator[SegmentContrast]:
+    cells = _in_both(experiment.control, metric, variant, name, aggregates)
+    control, treatment = (
+        [arms[v] for arms in cells.values()] for v in (experiment.control, variant)
+    )
+    estimate = means.estimate if metric.kind == "mean" else ratios.estimate
+    try:
+        found = heterogeneity.segments_against_rest(control, treatment, estimate, experiment.alpha)
+    except Refusal:
+        return
+    p_adjusted = multiplicity.adjust([effect.p_value for effect in found], "holm")
+    for cell, effect, p in zip(cells, found, p_adjusted, strict=True):
+        yield SegmentContrast(
+            metric=metric.name,
+            variant=variant,
+            segment=name,
+            cell=cell,
+            difference=effect.difference,
+            difference_low=effect.low,
+            difference_high=effect.high,
+            p_value=effect.p_value,
+            p_adjusted=float(p),
+        )
+
+
+def _in_both(
+    control: str, metric: Metric, variant: str, name: str, aggregates: Aggregates
+) -> dict[str, dict[str, Moments]]:
+    """Cells that both variants have, with the moments of each."""
+    return {
+        cell: arms
+        for cell in aggregates.cells(metric.name, SEGMENT + name)
+        if {control, variant}
+        <= set(arms := aggregates.of(metric.name, SEGMENT + name, cell, scales(metric)))
+    }
 
 
 def _mix(

@@ -3,16 +3,14 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import abeval
 from abeval.errors import ExperimentError
 from abeval.stats import cuped, multiplicity, outliers
-from abeval.stats.moments import Moments
+from tests.logs.people import arms, experiment, log_of, users
 
 SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
-DAY = 86_400_000
 
 
 @pytest.fixture(scope="module")
@@ -20,56 +18,9 @@ def loaded():
     return abeval.load(SAMPLE)
 
 
-def users(seed=5, n=400):
-    """One row a user and phase: what each did before and in the period; a third is new."""
-    rng = np.random.default_rng(seed)
-    taste = rng.gamma(2.0, 2.0, n)
-    before = rng.poisson(taste)
-    before[rng.random(n) < 1 / 3] = 0
-    return pd.DataFrame(
-        {
-            "user_id": np.arange(n),
-            "variant": np.where(rng.random(n) < 0.5, "a", "b"),
-            "before": before,
-            "during": 1 + rng.poisson(taste),
-        }
-    )
-
-
-def log_of(people):
-    parts = []
-    for day, column in (("2026-01-01", "before"), ("2026-01-08", "during")):
-        rows = people.loc[people.index.repeat(people[column])]
-        parts.append(
-            rows.assign(ts=pd.Timestamp(day), variant=rows.variant)[["user_id", "variant", "ts"]]
-        )
-    frame = pd.concat(parts, ignore_index=True)
-    return frame.assign(click=(frame.index % 3 == 0).astype(int))
-
-
-def experiment(**entries):
-    return abeval.define(
-        name="cuped",
-        unit="user_id",
-        control="a",
-        period={"start": "2026-01-08", "end": "2026-01-09"},
-        pre_period={"start": "2026-01-01", "end": "2026-01-08"},
-        variants={"a": {}, "b": {}},
-        cleaning={"duplicates": "unchecked"},
-        logs={"impressions": {}},
-        **entries,
-    )
-
-
-def arms(people, *columns):
-    new = (people.before == 0).astype(float)
-    table = people.assign(new=new)
-    return [Moments.of(*(table[table.variant == v][c] for c in columns)) for v in "ab"]
-
-
 def test_cuped_is_that_of_the_statistics_with_new_units_in_their_own_stratum():
     people = users()
-    loaded = experiment(metrics=[{"name": "impressions_per_user"}], inference={"cuped": True})
+    loaded = experiment(metrics=[{"name": "impressions_per_user"}], inference={"adjust": "cuped"})
     result = loaded.analyze(logs={"impressions": log_of(people)})
     row, (change,) = result["impressions_per_user"], result.adjustments
     expected = cuped.mean(*arms(people, "during", "before", "new"))
@@ -84,8 +35,8 @@ def test_cuped_is_that_of_the_statistics_with_new_units_in_their_own_stratum():
 
 def test_without_a_pre_period_cuped_is_refused_where_it_is_asked_for(loaded):
     told = loaded.experiment.model_dump(exclude_unset=True, exclude={"folder", "pre_period"})
-    with pytest.raises(ExperimentError, match=r"inference.cuped: needs a \[pre_period\]"):
-        abeval.define(**(told | {"inference": {"cuped": True}}))
+    with pytest.raises(ExperimentError, match=r'inference.adjust: "cuped" needs a \[pre_period\]'):
+        abeval.define(**(told | {"inference": {"adjust": "cuped"}}))
 
 
 def test_caps_are_pooled_and_both_numbers_are_there():

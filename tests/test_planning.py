@@ -46,7 +46,7 @@ def test_always_valid_inference_needs_more_and_cuped_less(loaded):
         return found.plans[0].units_control
 
     assert units(looks="always_valid") > 1.3 * units()
-    assert units(cuped=True) < 0.95 * units()
+    assert units(adjust="cuped") < 0.95 * units()
 
 
 def test_uneven_weights_give_an_uneven_plan(loaded):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.builtin import builtin_metrics
+from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
 from abeval.experiment.problems import Problem, suggestion
 from abeval.expressions import expression_problem
@@ -44,7 +45,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
-        *_inference(experiment),
+        *inference_problems(experiment, builtin_metrics(experiment)),
     ]
 
 
@@ -179,17 +180,3 @@ def _segments(experiment: Experiment) -> Iterator[Problem]:
         problem = expression_problem(text)
         if problem is not None:
             yield Problem(("segments", name), problem)
-
-
-def _inference(experiment: Experiment) -> Iterator[Problem]:
-    inference = experiment.inference
-    if inference.cuped and experiment.pre_period is None:
-        yield Problem(
-            ("inference", "cuped"), "needs a [pre_period], whose values are the covariates"
-        )
-    if inference.cuped and inference.relative == "log_delta":
-        yield Problem(("inference", "relative"), 'with cuped = true, choose "fieller" or "delta"')
-    if inference.planned_units is not None and inference.looks == "fixed":
-        yield Problem(
-            ("inference", "planned_units"), 'only means something with looks = "always_valid"'
-        )

@@ -67,17 +67,18 @@ class Period(Section):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if _moment(self.start) >= _moment(self.end):
+        if moment(self.start) >= moment(self.end):
             raise ValueError(f"is empty: start {self.start} is not before end {self.end}")
         return self
 
     @property
     def bounds(self) -> tuple[datetime, datetime]:
         """Start (inclusive) and end (exclusive) as local timestamps."""
-        return _moment(self.start), _moment(self.end)
+        return moment(self.start), moment(self.end)
 
 
-def _moment(value: date | datetime) -> datetime:
+def moment(value: date | datetime) -> datetime:
+    """A date as the local time at which it begins."""
     if isinstance(value, datetime):
         return value
     return datetime(value.year, value.month, value.day)
@@ -216,6 +217,8 @@ class MetricChoice(Section):
     unit: str | None = None
     resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
+    covariates: Annotated[list[Word], Field(min_length=1)] | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -223,14 +226,31 @@ class MetricChoice(Section):
         return not (self.value is None and self.numerator is None and self.denominator is None)
 
 
+class Prior(Section):
+    """A normal belief about every lift before the data: 0.05 is 5 %."""
+
+    mean: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    sd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
+Family = Literal[
+    "none", "bonferroni", "weighted", "holm", "hochberg", "hommel", "bh", "by", "dunnett"
+]
+
+
 class Inference(Section):
     """How effects are judged."""
 
     relative: Literal["fieller", "delta", "log_delta"] = "fieller"
-    cuped: bool = False
-    looks: Literal["fixed", "always_valid"] = "fixed"
+    adjust: Literal["none", "cuped", "regression", "stratify"] = "none"
+    stratify_by: str | None = None
+    looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
     planned_units: Annotated[int, Field(gt=0)] | None = None
-    family: Literal["none", "bonferroni", "holm", "hochberg", "hommel", "bh", "by"] = "holm"
+    planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
+    spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
+    prior: Prior | None = None
+    family: Family = "holm"
 
 
 class TrustOptions(Section):

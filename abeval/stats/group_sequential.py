@@ -187,6 +187,54 @@ def group_sequential(
     return GroupSequential(plan, tuple(z.tolist()), intervals, first)
 
 
+class RepeatedPValue(NamedTuple):
+    """The smallest level at which a look crosses, and its base-10 logarithm."""
+
+    value: float
+    log10: float
+
+
+def repeated_p_value(
+    z: float, fractions: ArrayLike, spending: Spending = "obrien_fleming", rho: float = 2.0
+) -> RepeatedPValue:
+    """P-value of one look that holds over all looks: at most alpha iff |z| reaches its bound.
+
+    Args:
+        z: Statistic of the last look.
+        fractions: Information fractions of the looks so far, as in `bounds`.
+        spending: As in `spent`.
+        rho: Exponent of the power family.
+
+    Raises:
+        Refusal: As `bounds`.
+
+    Source:
+        Jennison & Turnbull (JRSS B 1989), section 4.
+
+    Example:
+        >>> fractions = [0.5, 1.0]
+        >>> p = repeated_p_value(bounds(fractions).z[-1], fractions)
+        >>> round(p.value, 9)
+        0.05
+    """
+    from scipy.optimize import brentq
+
+    size = abs(z)
+    # A look spends no more than all of alpha, so that p is no smaller than at a fixed horizon.
+    least = math.log(2) + float(special.log_ndtr(-size))
+    largest = math.log1p(-1e-9)
+
+    def short(log_alpha: float) -> float:
+        return bounds(fractions, math.exp(log_alpha), spending, rho).z[-1] - size
+
+    if least >= largest or short(largest) > 0:
+        return RepeatedPValue(1.0, 0.0)
+    if least < math.log(1e-290) or short(least) <= 0:
+        return RepeatedPValue(math.exp(least), least / math.log(10))
+    found = float(brentq(short, least, largest, xtol=1e-12, rtol=1e-13))
+    return RepeatedPValue(math.exp(found), found / math.log(10))
+
+
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
     """The c at which the path, continued by one step, leaves (-c, c) with probability share."""
     from scipy.optimize import brentq

@@ -1,6 +1,5 @@
-"""Families of tests: adjusted p-values, intervals that fit them, many arms against one control."""
+"""Families of tests: adjusted p-values, and intervals that fit them."""
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -27,24 +26,6 @@ class FCR(NamedTuple):
     level: float
     selected: tuple[bool, ...]
     intervals: tuple[Interval | None, ...]
-
-
-class Dunnett(NamedTuple):
-    """Every treatment against one control, at one family-wise level.
-
-    Attributes:
-        differences: Treatment less control.
-        statistics: Differences over their pooled standard errors.
-        p_values: Adjusted, two-sided.
-        intervals: Simultaneous intervals of the differences.
-        df: Degrees of freedom of the pooled variance.
-    """
-
-    differences: tuple[float, ...]
-    statistics: tuple[float, ...]
-    p_values: tuple[float, ...]
-    intervals: tuple[Interval, ...]
-    df: int
 
 
 class PreferentialAlpha(NamedTuple):
@@ -199,63 +180,6 @@ def fcr(estimates: ArrayLike, ses: ArrayLike, q: float = 0.05, df: ArrayLike = n
     return FCR(1 - 2 * tail, tuple(selected.tolist()), intervals)
 
 
-def dunnett(
-    units: Sequence[int],
-    means: Sequence[float],
-    variances: Sequence[float],
-    alpha: float = 0.05,
-) -> Dunnett:
-    """Compare several treatments with one control by their means, of one common variance.
-
-    The multivariate t probability is integrated (its correlations are products), not sampled,
-    so the answer is the same on every run.
-
-    Args:
-        units: Units per arm, control first, shape (arms,).
-        means: Means per arm, shape (arms,).
-        variances: Sample variances per arm, shape (arms,).
-        alpha: Family-wise level of the simultaneous intervals.
-
-    Returns:
-        Statistics, adjusted p-values and simultaneous intervals of the treatments.
-
-    Raises:
-        Refusal: `too_few_units` if the pooled variance has no degree of freedom or an arm no
-            unit; `zero_variance`; `not_finite`; `not_applicable` for fewer than two arms.
-
-    Source:
-        Dunnett (JASA 1955).
-
-    Example:
-        >>> found = dunnett([6, 4, 5], [8.25, 8.9, 10.94], [0.907, 0.773, 2.593])
-        >>> [round(p, 3) for p in found.p_values]
-        [0.631, 0.006]
-    """
-    n, mean, variance = (np.asarray(x, dtype=float) for x in (units, means, variances))
-    if not (len(n) == len(mean) == len(variance)) or len(n) < 2:
-        raise Refusal("not_applicable", "a control and at least one treatment, of equal lengths")
-    if not (np.isfinite(n).all() and np.isfinite(mean).all() and np.isfinite(variance).all()):
-        raise Refusal("not_finite", "units, means and variances must be finite")
-    df = int(n.sum()) - len(n)
-    if df < 1 or np.any(n < 1):
-        raise Refusal("too_few_units", "a pooled variance needs more units than arms")
-    pooled = float(np.sum((n - 1) * variance)) / df
-    if pooled <= 0:
-        raise Refusal("zero_variance", "all units of every arm are equal")
-    differences = mean[1:] - mean[0]
-    errors = np.sqrt(pooled * (1 / n[1:] + 1 / n[0]))
-    loadings = np.sqrt(n[1:] / (n[1:] + n[0]))
-    statistics = differences / errors
-    p_values = [_dunnett_p_value(abs(float(t)), loadings, df) for t in statistics]
-    width = _dunnett_critical(alpha, loadings, df) * errors
-    intervals = tuple(
-        Interval(float(d - w), float(d + w)) for d, w in zip(differences, width, strict=True)
-    )
-    return Dunnett(
-        tuple(differences.tolist()), tuple(statistics.tolist()), tuple(p_values), intervals, df
-    )
-
-
 def _checked(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=float)
     if p.ndim != 1:
@@ -306,35 +230,3 @@ def _t_tail(df: Floats, statistic: Floats) -> Floats:
 def _t_quantile(df: Floats, tail: float) -> Floats:
     t = special.stdtrit(np.where(np.isinf(df), 1.0, df), tail)
     return np.where(np.isinf(df), special.ndtri(tail), t)
-
-
-def _dunnett_p_value(statistic: float, loadings: Floats, df: int) -> float:
-    """P(max |T| >= statistic): the common factor z and the common scale are integrated out."""
-    z, z_weight = np.polynomial.legendre.leggauss(160)
-    z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
-    scale, u_weight = _pooled_scale(df)
-    bound = statistic * scale[:, None, None]
-    shift = loadings * z[:, None]
-    spread = np.sqrt(1 - loadings**2)
-    # Tails are added per arm before the product is taken, so a tiny p-value is not lost.
-    outside = special.ndtr(-(bound + shift) / spread) + special.ndtr(-(bound - shift) / spread)
-    exceed = -np.expm1(np.sum(np.log1p(-np.minimum(outside, 1 - 1e-16)), axis=2))
-    return float(np.clip(u_weight @ exceed @ z_weight, 0.0, 1.0))
-
-
-def _pooled_scale(df: int) -> tuple[Floats, Floats]:
-    """Nodes and weights for s/sigma of the pooled variance, even in the logarithm."""
-    half = df / 2
-    low, high = special.gammaincinv(half, 1e-17), special.gammainccinv(half, 1e-17)
-    u, weight = np.polynomial.legendre.leggauss(160)
-    span = (np.log(high) - np.log(low)) / 2
-    x = np.log(low) + span * (u + 1)
-    density = np.exp(half * x - np.exp(x) - special.gammaln(half))
-    return np.sqrt(2 * np.exp(x) / df), span * weight * density
-
-
-def _dunnett_critical(alpha: float, loadings: Floats, df: int) -> float:
-    from scipy.optimize import brentq
-
-    high = -float(special.stdtrit(df, alpha / len(loadings) / 2))
-    return float(brentq(lambda c: _dunnett_p_value(c, loadings, df) - alpha, 0.0, high + 1e-6))

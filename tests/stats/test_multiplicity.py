@@ -88,37 +88,6 @@ def test_fcr_with_t_is_wider_and_selecting_nothing_gives_no_interval() -> None:
     assert multiplicity.fcr([0.1, 0.1], [1.0, 1.0]) == (1.0, (False, False), (None, None))
 
 
-def test_vector_dunnett() -> None:
-    v = vector("dunnett")
-    arms = [v.inputs["control"], *v.inputs["treatments"]]
-    found = multiplicity.dunnett(
-        [len(a) for a in arms], [np.mean(a) for a in arms], [np.var(a, ddof=1) for a in arms]
-    )
-    assert found.statistics == pytest.approx(v.expected["statistic"], abs=1e-9)
-    assert found.p_values == pytest.approx(v.expected["p"], abs=v.tol)
-
-
-def test_dunnett_of_one_treatment_is_students_t() -> None:
-    rng = np.random.default_rng(3)
-    for n_c, n_t, shift in ((5, 4, 1.0), (40, 12, 2.0), (3, 3, 0.0), (900, 100, 0.6)):
-        a, b = rng.normal(size=n_c), rng.normal(shift, size=n_t)
-        theirs = stats.ttest_ind(b, a)
-        found = multiplicity.dunnett(
-            [n_c, n_t], [a.mean(), b.mean()], [a.var(ddof=1), b.var(ddof=1)]
-        )
-        assert found.p_values[0] == pytest.approx(theirs.pvalue, rel=1e-7)
-        assert found.intervals[0] == pytest.approx(theirs.confidence_interval(), abs=1e-7)
-
-
-def test_dunnett_interval_and_p_value_agree() -> None:
-    kwargs = {"units": [50, 50, 50, 50], "variances": [1.0] * 4}
-    found = multiplicity.dunnett(means=[0.0, 0.40, 0.48, 0.6], **kwargs)
-    for interval, p in zip(found.intervals, found.p_values, strict=True):
-        assert (interval.low > 0) == (p < 0.05)
-    at_edge = multiplicity.dunnett(means=[0.0, 0.48, 0.48, 0.48], alpha=found.p_values[1], **kwargs)
-    assert at_edge.intervals[1].low == pytest.approx(0, abs=1e-9)
-
-
 def test_vector_preferential_bonferroni() -> None:
     v = vector("preferential_bonferroni")
     found = multiplicity.preferential(**v.inputs)
@@ -160,9 +129,6 @@ def test_family_wise_error_of_holm_under_the_complete_null() -> None:
         (lambda: multiplicity.weighted([0.1], [float("inf")]), "not_finite"),
         (lambda: multiplicity.fcr([0.1], [0.0]), "zero_variance"),
         (lambda: multiplicity.fcr([float("inf")], [1.0]), "not_finite"),
-        (lambda: multiplicity.dunnett([1, 1], [0, 1], [0, 0]), "too_few_units"),
-        (lambda: multiplicity.dunnett([5, 5], [0, 1], [0, 0]), "zero_variance"),
-        (lambda: multiplicity.dunnett([5], [0], [1]), "not_applicable"),
         (lambda: multiplicity.preferential(0.05, 1.5, 1, 2), "not_applicable"),
     ],
 )

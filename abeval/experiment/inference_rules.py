@@ -1,0 +1,119 @@
+"""Entries of `[inference]` that do not go together, each with what would."""
+
+from collections.abc import Iterator, Mapping
+
+from abeval.experiment.model import Experiment, MetricChoice, moment
+from abeval.experiment.problems import Problem, suggestion
+from abeval.metrics import Metric
+
+
+def inference_problems(experiment: Experiment, builtin: Mapping[str, Metric]) -> list[Problem]:
+    """Every contradiction in how effects are to be judged."""
+    return [
+        *_adjust(experiment),
+        *_covariates(experiment, builtin),
+        *_looks(experiment),
+        *_planned_looks(experiment),
+        *_family(experiment),
+    ]
+
+
+def _problem(entry: str, message: str) -> Problem:
+    return Problem(("inference", entry), message)
+
+
+def _adjust(experiment: Experiment) -> Iterator[Problem]:
+    inference = experiment.inference
+    by, segments = inference.stratify_by, experiment.segments
+    if inference.adjust in ("cuped", "regression") and experiment.pre_period is None:
+        message = "needs a [pre_period], whose values are the covariates"
+        yield _problem("adjust", f'"{inference.adjust}" {message}')
+    if inference.adjust != "none" and inference.relative == "log_delta":
+        message = f'with adjust = "{inference.adjust}", choose "fieller" or "delta"'
+        yield _problem("relative", message)
+    if inference.adjust == "stratify" and by is None:
+        yield _problem("stratify_by", 'adjust = "stratify" needs the name of one of [segments]')
+    if by is not None and inference.adjust != "stratify":
+        yield _problem("stratify_by", 'only means something with adjust = "stratify"')
+    if by is not None and by not in segments:
+        yield _problem("stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}")
+    for i, choice in enumerate(experiment.metrics):
+        if choice.cap is not None and inference.adjust == "stratify":
+            message = 'goes with adjust = "cuped" or "regression", not with "stratify"'
+            yield Problem(("metrics", i, "cap"), message)
+
+
+def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
+    own = {choice.name for choice in experiment.metrics if choice.is_own}
+    usable = {name for name, metric in builtin.items() if metric.source == "unit_day"}
+    usable |= {c.name for c in experiment.metrics if c.is_own and c.quantile is None}
+    for i, choice in enumerate(experiment.metrics):
+        where = ("metrics", i, "covariates")
+        if choice.covariates is None:
+            continue
+        if experiment.inference.adjust not in ("cuped", "regression"):
+            yield Problem(where, 'needs [inference] adjust = "cuped" or "regression"')
+        if choice.cap is not None:
+            yield Problem(where, "does not go with `cap`")
+        if not _has_covariates(choice, builtin):
+            yield Problem(where, f"{choice.name} is not made of sums over impressions")
+        for name in choice.covariates:
+            if name not in {*builtin, *own}:
+                hint = suggestion(name, [*builtin, *own])
+                yield Problem(where, f"no metric is called {name!r}{hint}")
+            elif name not in usable:
+                yield Problem(where, f"{name!r} is not made of sums over impressions")
+
+
+def _has_covariates(choice: MetricChoice, builtin: Mapping[str, Metric]) -> bool:
+    if choice.is_own or choice.name not in builtin:
+        return choice.quantile is None
+    return builtin[choice.name].source == "unit_day"
+
+
+def _looks(experiment: Experiment) -> Iterator[Problem]:
+    inference = experiment.inference
+    sequential = inference.looks == "group_sequential"
+    if inference.planned_units is not None and inference.looks == "fixed":
+        message = 'only means something with looks = "always_valid" or "group_sequential"'
+        yield _problem("planned_units", message)
+    if sequential and inference.planned_looks is None:
+        message = 'looks = "group_sequential" needs the planned looks: dates, or shares such as 0.5'
+        yield _problem("planned_looks", message)
+    if inference.planned_looks is not None and not sequential:
+        yield _problem("planned_looks", 'only means something with looks = "group_sequential"')
+    if "spending" in inference.model_fields_set and not sequential:
+        yield _problem("spending", 'only means something with looks = "group_sequential"')
+    if sequential and experiment.period is None and inference.planned_units is None:
+        message = 'looks = "group_sequential" needs a [period] or planned_units: what is a whole?'
+        yield _problem("looks", message)
+
+
+def _planned_looks(experiment: Experiment) -> Iterator[Problem]:
+    inference, period = experiment.inference, experiment.period
+    looks = inference.planned_looks or []
+    dates = [moment(look) for look in looks if not isinstance(look, float)]
+    if dates and len(dates) < len(looks):
+        yield _problem("planned_looks", "mixes dates and shares; keep one kind")
+    elif dates and inference.planned_units is not None:
+        yield _problem("planned_looks", "dates go with the [period], shares with planned_units")
+    elif dates and period is None:
+        yield _problem("planned_looks", "dates need a [period]")
+    elif period is not None:
+        start, end = period.bounds
+        for date in dates:
+            if not start < date <= end:
+                message = f"{date} is not after the period's start and up to its end"
+                yield _problem("planned_looks", message)
+
+
+def _family(experiment: Experiment) -> Iterator[Problem]:
+    inference = experiment.inference
+    if inference.family == "dunnett" and inference.looks != "fixed":
+        yield _problem("family", '"dunnett" is for looks = "fixed"; choose "holm"')
+    for i, choice in enumerate(experiment.metrics):
+        if choice.weight is not None and inference.family != "weighted":
+            message = 'only means something with [inference] family = "weighted"'
+            yield Problem(("metrics", i, "weight"), message)
+        if choice.weight is not None and choice.role not in (None, "goal"):
+            yield Problem(("metrics", i, "weight"), "is a goal's share of alpha")

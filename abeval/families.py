@@ -1,0 +1,138 @@
+"""Goals × variants as one family of tests: adjusted p-values, and intervals that fit them."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from abeval.comparison import Comparison
+from abeval.experiment.model import Experiment
+from abeval.judgement import goodness_p_value
+from abeval.metrics import Metric
+from abeval.records import FamilyInterval
+from abeval.stats import dunnett, multiplicity
+from abeval.stats.effects import interval
+
+Key = tuple[str, str]
+Found = Mapping[Key, Comparison]
+
+
+def family_of(metrics: Sequence[Metric], found: Found) -> dict[Key, float]:
+    """The p-values that goals are concluded from, of every goal and variant that has one."""
+    by_name = {metric.name: metric for metric in metrics}
+    return {
+        key: goodness_p_value(by_name[key[0]].direction, comparison.effect)
+        for key, comparison in found.items()
+        if by_name[key[0]].role == "goal" and comparison.effect is not None
+    }
+
+
+def adjusted(experiment: Experiment, metrics: Sequence[Metric], found: Found) -> dict[Key, float]:
+    """P-values adjusted over goals × variants."""
+    family = family_of(metrics, found)
+    method = experiment.inference.family
+    if not family or method == "none":
+        return family
+    p_values = list(family.values())
+    match method:
+        case "dunnett":
+            return _dunnett(family, found)
+        case "weighted":
+            changed = multiplicity.weighted(p_values, _weights(experiment, family))
+        case _:
+            changed = multiplicity.adjust(p_values, method)
+    return dict(zip(family, (float(p) for p in changed), strict=True))
+
+
+def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]:
+    told = {choice.name: choice.weight for choice in experiment.metrics}
+    return [told.get(metric) or 1.0 for metric, _ in family]
+
+
+def _dunnett(family: Mapping[Key, float], found: Found) -> dict[Key, float]:
+    """Dunnett over the variants of each goal, Bonferroni over the goals."""
+    goals = list(dict.fromkeys(metric for metric, _ in family))
+    changed: dict[Key, float] = {}
+    for goal in goals:
+        keys = [key for key in family if key[0] == goal]
+        p_values = dunnett.p_values(
+            [family[key] for key in keys], _loadings(keys, found), _df(keys, found)
+        )
+        changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
+    return {key: changed[key] for key in family}
+
+
+def _loadings(keys: Sequence[Key], found: Found) -> list[float]:
+    """Correlation of each difference with control's value, which all of them share."""
+    loadings = []
+    for comparison in (found[key] for key in keys):
+        effect, variance = comparison.effect, comparison.control_variance
+        if variance is None or effect is None:
+            share = comparison.units / (comparison.units + comparison.units_control)
+        else:
+            share = variance / effect.se**2
+        loadings.append(math.sqrt(share))
+    return loadings
+
+
+def _df(keys: Sequence[Key], found: Found) -> float:
+    return min(effect.df for key in keys if (effect := found[key].effect) is not None)
+
+
+def family_intervals(
+    experiment: Experiment, metrics: Sequence[Metric], found: Found
+) -> tuple[FamilyInterval, ...]:
+    """Intervals of goals that fit how the family adjusts, where there is such a thing.
+
+    Bonferroni and its weights: at each test's share of alpha; Dunnett: all at once; Benjamini and
+    Hochberg: of the selected, at false coverage rate alpha (Benjamini and Yekutieli 2005). Holm
+    and its like have none. With more than one look there are none either.
+    """
+    family = family_of(metrics, found)
+    if not family or experiment.inference.looks != "fixed":
+        return ()
+    levels = _levels(experiment, family, found)
+    return tuple(
+        FamilyInterval(metric, variant, 1 - level, *_ends(found[metric, variant], level))
+        for (metric, variant), level in levels.items()
+    )
+
+
+def _levels(experiment: Experiment, family: Mapping[Key, float], found: Found) -> dict[Key, float]:
+    """The error rate of each interval."""
+    alpha, m = experiment.alpha, len(family)
+    match experiment.inference.family:
+        case "bonferroni":
+            return dict.fromkeys(family, alpha / m)
+        case "weighted":
+            weights = np.array(_weights(experiment, family))
+            return dict(zip(family, (alpha * weights / weights.sum()).tolist(), strict=True))
+        case "bh":
+            changed = multiplicity.adjust(list(family.values()), "bh")
+            selected = [key for key, p in zip(family, changed, strict=True) if p <= alpha]
+            return dict.fromkeys(selected, alpha * len(selected) / m)
+        case "dunnett":
+            goals = list(dict.fromkeys(metric for metric, _ in family))
+            return {
+                key: level
+                for goal in goals
+                for key, level in _dunnett_levels(goal, family, found, alpha / len(goals)).items()
+            }
+        case _:
+            return {}
+
+
+def _dunnett_levels(
+    goal: str, family: Mapping[Key, float], found: Found, alpha: float
+) -> dict[Key, float]:
+    keys = [key for key in family if key[0] == goal]
+    level = dunnett.level(alpha, _loadings(keys, found), _df(keys, found))
+    return dict.fromkeys(keys, level)
+
+
+def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
+    effect = comparison.effect
+    if effect is None:
+        raise TypeError("a family holds effects only")
+    low, high = interval(effect.difference, effect.se, effect.df, level)
+    return low, high

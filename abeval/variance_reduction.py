@@ -1,0 +1,91 @@
+"""Variance that the treatment cannot have caused, taken out of a mean or a ratio."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from abeval.metrics import Metric
+from abeval.stats import cuped, regression, stratification
+from abeval.stats.moments import Moments
+from abeval.stats.records import Adjusted
+
+Adjust = Literal["none", "cuped", "regression", "stratify"]
+
+MIN_STRATUM = 30
+"""Strata with fewer units than this in a variant are taken together."""
+
+
+def by_covariates(
+    metric: Metric, control: Moments, treatment: Moments, adjust: Adjust, alpha: float
+) -> Adjusted | None:
+    """Adjusted by values from before the period; None where no unit has any.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Moments of (y, x, values before, whether new) over control's units.
+        treatment: The same of the treatment.
+        adjust: `cuped`: one slope for both variants; `regression`: one each (Lin 2013).
+        alpha: Error rate of test and interval.
+    """
+    arms, is_new = (control, treatment), control.mean.size - 1
+    before: Sequence[int] = range(2, is_new)
+    if metric.kind == "mean":
+        # The denominator before is that of now: every unit counts once.
+        before = [k for k in before if any(arm.covariance[k, k] > 0 for arm in arms)]
+    if not all(_known_before(arm, before) for arm in arms):
+        return None
+    # Units without a pre-period are a stratum of their own, where there are some and not all.
+    stratum = (is_new,) if all(0 < arm.mean[is_new] < 1 for arm in arms) else ()
+    terms = (0,) if metric.kind == "mean" else (0, 1)
+    picked = [arm.pick(*terms, *before, *stratum) for arm in arms]
+    if adjust == "regression":
+        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
+        return lin(picked[0], picked[1], alpha)
+    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
+    return method(picked[0], picked[1], alpha)
+
+
+def _known_before(arm: Moments, covariates: Sequence[int]) -> bool:
+    """Whether some unit was seen before the period, and a covariate varies."""
+    return bool(arm.mean[-1] < 1) and any(arm.covariance[k, k] > 0 for k in covariates)
+
+
+def by_strata(
+    metric: Metric,
+    control: Mapping[str, Moments],
+    treatment: Mapping[str, Moments],
+    alpha: float,
+) -> Adjusted:
+    """Differences within the cells of a segment, combined by the cells' shares.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Moments of (y, x, …) over control's units, by cell.
+        treatment: The same of the treatment.
+        alpha: Error rate of test and interval.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    """
+    strata = strata_of(control, treatment)
+    arms = [c for c, _ in strata], [t for _, t in strata]
+    method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
+    return method(arms[0], arms[1], alpha).adjusted
+
+
+def strata_of(
+    control: Mapping[str, Moments], treatment: Mapping[str, Moments]
+) -> list[tuple[Moments, Moments]]:
+    """Cells that are large enough in both variants, and all the others as one."""
+    cells = sorted({*control, *treatment})
+    width = next(iter((*control.values(), *treatment.values()))).mean.size
+    nobody = Moments.of(*[[]] * width)
+    pairs = [(control.get(cell, nobody), treatment.get(cell, nobody)) for cell in cells]
+    pairs.sort(key=_smaller)
+    while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
+        (first, second), rest = pairs[:2], pairs[2:]
+        pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
+    return pairs
+
+
+def _smaller(pair: tuple[Moments, Moments]) -> int:
+    return min(arm.n for arm in pair)
