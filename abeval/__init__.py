@@ -13,29 +13,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment, define, load
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
+    from abeval.offline.evaluate import Evaluation, evaluate
+    from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.result import Result
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AbevalError",
+    "Evaluation",
     "ExperimentError",
+    "JudgedColumns",
     "LoadedExperiment",
     "LogError",
     "QueryError",
     "Result",
     "define",
+    "evaluate",
+    "evaluate_log",
     "load",
 ]
 
 _HOME = {
     "AbevalError": "errors",
+    "Evaluation": "offline.evaluate",
     "ExperimentError": "errors",
+    "JudgedColumns": "offline.evaluate_log",
     "LoadedExperiment": "api",
     "LogError": "errors",
     "QueryError": "errors",
     "Result": "result",
     "define": "api",
+    "evaluate": "offline.evaluate",
+    "evaluate_log": "offline.evaluate_log",
     "load": "api",
 }
 

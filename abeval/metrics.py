@@ -23,6 +23,18 @@ Need = Literal[
     "unit", "ts", "click", "dwell", "request_id", "item_id", "position", "score", "category"
 ]
 
+READS: dict[Source, tuple[str, ...]] = {
+    "page_views": ("in_period", "day", "request_id"),
+    "served_ranking": ("in_period", "day", "request_id", "position", "item_id", "click"),
+    "category_diversity": ("in_period", "day", "request_id", "category"),
+    "sessions": ("in_period", "day", "time_ms"),
+    "gauc": ("in_period", "day", "click"),
+    "auc": ("in_period", "click"),
+    "quantile": ("in_period", "day"),
+    "catalogue": ("in_period", "item_id"),
+}
+"""Columns of the impressions that the query of a source reads, beside scores."""
+
 
 @dataclass(frozen=True)
 class Direction:

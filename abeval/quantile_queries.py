@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from abeval.aggregates import QUANTILE, Quantile
-from abeval.errors import ExperimentError, QueryError
 from abeval.metric_queries import MetricQueries, Row, Terms
 from abeval.metrics import Metric, RowTerm
 from abeval.queries import query
@@ -31,21 +30,13 @@ class QuantileSums:
 
 
 def collect_quantiles(run: MetricQueries, metrics: Sequence[Metric]) -> QuantileSums:
-    """Quantiles of every metric, those of one value by one sort of it.
-
-    Raises:
-        ExperimentError: A metric's expression cannot be computed.
-    """
+    """Quantiles of every metric, those of one value by one sort of it."""
     rows: list[Row] = []
     found: dict[str, Mapping[str, Quantile]] = {}
-    for value, alike in groupby(sorted(metrics, key=_value), key=_value):
+    for _, alike in groupby(sorted(metrics, key=_value), key=_value):
         chosen = list(alike)
-        try:
-            run.engine.table("quantile_event", _events(run, chosen[0]))
-            run.engine.table("quantile_level", query("metric/quantile_levels"))
-        except QueryError as error:
-            what = f"metric {chosen[0].name!r}: {value!r} cannot be computed: {error.what}"
-            raise ExperimentError(what, "the value must be a number") from error
+        run.engine.table("quantile_event", _events(run, chosen[0]))
+        run.engine.table("quantile_level", query("metric/quantile_levels"))
         counts = {str(v): int(n or 0) for v, n in run.engine.rows(query("metric/quantile_events"))}
         places = {metric.name: _places(metric, counts) for metric in chosen}
         values = _values(run, places)

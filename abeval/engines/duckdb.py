@@ -1,21 +1,26 @@
 """DuckDB, embedded: the default engine."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
-import pandas as pd
+import numpy as np
 
 from abeval.engines import sources
 from abeval.engines.protocol import Cell
 from abeval.errors import LogError, QueryError
-from abeval.experiment.model import EngineOptions, LogSource
-from abeval.experiment.problems import suggestion
 from abeval.sql import literal, quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from abeval.experiment.model import EngineOptions, LogSource
 
 _Answer = TypeVar("_Answer")
 _RUNS = count(1)
@@ -35,7 +40,7 @@ class DuckDBEngine:
 
     def __init__(
         self,
-        options: EngineOptions | None = None,
+        options: "EngineOptions | None" = None,
         folder: Path = Path(),
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
@@ -51,16 +56,20 @@ class DuckDBEngine:
         self._run("set timezone = 'UTC'")
         self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
 
-    def add_log(self, name: str, source: LogSource) -> None:
+    def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
-        log = _plain(name)
         if source.table is not None:
             self._add_table(name, source.table, source.database)
-            return
-        files = sources.files_of(log, source, self._folder)
-        kind = sources.kind_of(log, files, source)
+        else:
+            self.add_files(name, source.paths, source.format)
+
+    def add_files(self, name: str, paths: Sequence[str], said: str = "auto") -> None:
+        """Make files readable as the relation `name`, of the kind that is said or named."""
+        log = _plain(name)
+        files = sources.files_of(log, paths, self._folder)
+        kind = sources.kind_of(log, files, said)
         hint = "is the file whole, and of the kind its name says? `format` can name the kind"
-        with _reading(f"{log} cannot be read from {', '.join(source.paths)}", hint):
+        with _reading(f"{log} cannot be read from {', '.join(paths)}", hint):
             self._read(name, kind, files)
         if kind == "csv":
             sources.check_split(log, list(self.columns(name)), files)
@@ -68,9 +77,8 @@ class DuckDBEngine:
     def add_frame(self, name: str, frame: object) -> None:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
         # A copy: DuckDB cannot read columns that a reversed or sliced frame strides through.
-        source = (
-            frame.copy() if isinstance(frame, pd.DataFrame) else _ArrowStream(frame, _plain(name))
-        )
+        packed = _packed(frame)
+        source = _ArrowStream(frame, _plain(name)) if packed is None else packed
         hint = "each column must have one type, and each column a name of its own"
         with _reading(f"{_plain(name)}: the frame cannot be read", hint):
             self._connection.register("abeval_frame", source)
@@ -97,10 +105,17 @@ class DuckDBEngine:
         with _asking():
             return self._wait(lambda: self._connection.execute(sql).fetchall())
 
-    def frame(self, sql: str) -> pd.DataFrame:
+    def frame(self, sql: str) -> "pd.DataFrame":
         """Run a query and fetch its rows as a frame."""
         with _asking():
             return self._wait(lambda: self._connection.execute(sql).df())
+
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        """Run a query and fetch its columns as arrays, masked where something is null."""
+        with _asking():
+            found = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
+        # Only an enum is fetched as something else.
+        return {name: np.ma.asanyarray(column) for name, column in found.items()}
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: milliseconds since 1970 of a UTC timestamp expression."""
@@ -169,6 +184,8 @@ class DuckDBEngine:
             self.add_frame(name, self._caller.table(quoted(table)))
         else:
             hint = f"tables and views: {', '.join(known) or 'none'}"
+            from abeval.experiment.problems import suggestion
+
             what = f"logs.{_plain(name)}: there is no table {table!r}{suggestion(table, known)}"
             raise LogError(what, hint if len(known) > 12 else None)
 
@@ -230,6 +247,12 @@ _H60 = "cast('0x' || substr(md5(salt || ':' || unit), 1, 15) as bigint)"
 _MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with space"
 
 
+def _packed(frame: object) -> object | None:
+    """A pandas frame copied, None if it is none; whoever has one has imported pandas."""
+    pandas = sys.modules.get("pandas")
+    return frame.copy() if pandas is not None and isinstance(frame, pandas.DataFrame) else None
+
+
 class _ArrowStream:
     """Shows DuckDB nothing but the Arrow stream of a frame, so that no other package is needed."""
 
@@ -245,13 +268,14 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _connect(options: EngineOptions | None) -> duckdb.DuckDBPyConnection:
-    given = options or EngineOptions()
-    named: dict[str, str | int | None] = {
-        "memory_limit": given.memory_limit,
-        "threads": given.threads,
-        "temp_directory": given.temp_directory,
-    }
+def _connect(options: "EngineOptions | None") -> duckdb.DuckDBPyConnection:
+    named: dict[str, str | int | None] = {}
+    if options is not None:
+        named = {
+            "memory_limit": options.memory_limit,
+            "threads": options.threads,
+            "temp_directory": options.temp_directory,
+        }
     config: dict[str, str | bool | int | float | list[str]] = {
         key: value for key, value in named.items() if value is not None
     }

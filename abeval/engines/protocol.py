@@ -1,11 +1,12 @@
 """What abeval asks of an engine."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
-from abeval.experiment.model import LogSource
+    from abeval.experiment.model import LogSource
 
 Cell = str | int | float | bool | None
 
@@ -17,7 +18,7 @@ class Engine(Protocol):
     expression builders are what no portable SQL can say.
     """
 
-    def add_log(self, name: str, source: LogSource) -> None:
+    def add_log(self, name: str, source: "LogSource") -> None:
         """Make a log readable as the relation `name`."""
 
     def add_frame(self, name: str, frame: object) -> None:
@@ -35,7 +36,7 @@ class Engine(Protocol):
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
 
-    def frame(self, sql: str) -> pd.DataFrame:
+    def frame(self, sql: str) -> "pd.DataFrame":
         """Run a query and fetch its rows as a frame."""
 
     def epoch_ms(self, timestamp: str) -> str:

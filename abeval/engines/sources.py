@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from abeval.errors import LogError
-from abeval.experiment.model import LogSource
 
 _KINDS = {
     ".parquet": "parquet",
@@ -22,18 +21,18 @@ _KINDS = {
 _DELIMITERS = ",;\t|"
 
 
-def files_of(log: str, source: LogSource, folder: Path) -> list[str]:
+def files_of(log: str, paths: Sequence[str], folder: Path) -> list[str]:
     """The files and URLs of a log, those of each path in the order of their names.
 
     Raises:
         LogError: No file is there, or none has anything in it.
     """
-    if not source.paths:
+    if not paths:
         raise LogError(
             f"nothing says where {log} are",
             f"give logs.{log}.path or .table, or pass a frame from Python",
         )
-    return [file for path in source.paths for file in _matching(log, path, folder)]
+    return [file for path in paths for file in _matching(log, path, folder)]
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:
@@ -52,10 +51,10 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
     return filled
 
 
-def kind_of(log: str, files: Sequence[str], source: LogSource) -> str:
+def kind_of(log: str, files: Sequence[str], said: str) -> str:
     """`parquet`, `csv` or `json`: as the file says, else as the names of the files do."""
-    if source.format != "auto":
-        return source.format
+    if said != "auto":
+        return said
     kinds = {_kind(Path(file)) for file in files}
     if len(kinds) != 1 or None in kinds:
         suffixes = sorted({Path(f).suffix or f for f in files})

@@ -71,8 +71,8 @@ class SparkEngine:
         if source.table is not None:
             self._stage(name, source)
             return
-        files = sources.files_of(log, source, self._folder)
-        if sources.kind_of(log, files, source) != "parquet":
+        files = sources.files_of(log, source.paths, self._folder)
+        if sources.kind_of(log, files, source.format) != "parquet":
             self._stage(name, source)
             return
         self._add_parquet(name, files, source)

@@ -34,19 +34,17 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
 
 def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
     by_reason: dict[str, int] = {}
-    usable = {True: 0, False: 0}
+    counted = {True: 0, False: 0}
     for reason, in_period, count in engine.rows(query("log/impression_accounting")):
         if reason is None:
-            usable[bool(in_period)] += int(count or 0)
+            counted[bool(in_period)] += int(count or 0)
         else:
             by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
-    counted = {bool(p): int(n or 0) for p, n in engine.rows(query("log/counted_impressions"))}
-    not_exposed = sum(usable.values()) - sum(counted.values())
     for reason, in_period, _, count in engine.rows(query("units/set_aside_units")):
         counted[bool(in_period)] -= int(count or 0)
         by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
-    aside = {"duplicate": prepared.dropped, "not_exposed": not_exposed, **by_reason}
-    used = {USED: counted.get(True, 0), USED_BEFORE: counted.get(False, 0)}
+    aside = {"duplicate": prepared.dropped, **by_reason}
+    used = {USED: counted[True], USED_BEFORE: counted[False]}
     return [*used.items(), *((r, n) for r, n in aside.items() if n)]
 
 

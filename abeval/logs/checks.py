@@ -10,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape
-from abeval.metrics import Metric, row_terms
+from abeval.metrics import Metric, event_terms, row_terms
 from abeval.sql import quoted
 
 
@@ -120,7 +120,7 @@ def faulty_expression(
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
     what = error.what.removeprefix("DuckDB could not run a query: ")
-    if _fails("select count(*) from impressions", engine):
+    if _fails("select count(*) from logged", engine):
         # A constant that cannot be computed stops every query, so that none can be blamed.
         texts = [choice.value or choice.numerator for choice in experiment.metrics if choice.is_own]
         listed = ", ".join(map(repr, [*texts, *experiment.segments.values()]))
@@ -134,11 +134,14 @@ def faulty_expression(
 def _summed(
     experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
 ) -> Iterator[tuple[str, str, str]]:
-    """Where each summed expression comes from, its text, and what is summed."""
+    """Where each expression comes from, its text, and the column that holds it."""
     has = shape.needs_met(experiment.unit)
     for metric in metrics:
         for term in row_terms(metric) if metric.needs <= has else ():
             for column in dict.fromkeys(shape.component(term, v) for v in experiment.variants):
+                yield f"metric {metric.name!r}", term.expression, column
+        for term in event_terms(metric) if metric.needs <= has else ():
+            for column in dict.fromkeys(shape.event(term, v) for v in experiment.variants):
                 yield f"metric {metric.name!r}", term.expression, column
     for name, text in experiment.segments.items():
         yield f"segments.{name}", text, f"length({quoted(f's_{name}')})"
@@ -146,7 +149,7 @@ def _summed(
 
 _SUMS = """
 select max(v) from (
-  select cast(sum({column}) as bigint) as v from impressions group by unit_id, in_period, day
+  select cast(sum({column}) as bigint) as v from logged group by unit_id, in_period, day
 ) as sums
 """
 

@@ -11,7 +11,7 @@ from abeval.logs import checks, views
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
-from abeval.metrics import Metric
+from abeval.metrics import READS, Metric
 from abeval.queries import query
 from abeval.sql import literal
 
@@ -75,9 +75,11 @@ def prepare(
     step: Step,
     extra: Sequence[str] = (),
 ) -> Prepared:
-    """Open the logs and write the canonical views, up to the table `unit_day` and `units`.
+    """Open the logs and write the canonical views, up to the tables `unit_day` and `units`.
 
     `extra` are columns of the impressions that the views keep, as `own_name` calls them.
+    Where metrics read impressions beyond the sums per unit and day, the columns that they read are
+    kept as the table `impressions`; else it is a view, which reads the log again.
     """
     step("reading the logs")
     logs = open_logs(experiment, engine, frames)
@@ -90,9 +92,12 @@ def prepare(
     step("units and days")
     checks.check_positions(metrics, shape, engine)
     try:
-        engine.table("unit_day", query("units/unit_day"))
+        engine.table("logged_sums", query("units/logged_sums"))
+        engine.view("logged_cells", views.cells_view(experiment, shape))
+        _write_unit_days(shape, engine)
         step("assignment")
         _write_units(experiment, shape, engine)
+        _write_impressions(experiment, metrics, shape, engine, step)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -127,7 +132,7 @@ def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: 
         engine.table("clicked_keys", query("log/clicked_keys"))
         engine.table("click_fate", query("log/click_fate"))
         engine.table("attributed", query("log/attributed"))
-    engine.view("impressions", views.impressions_view(experiment, shape))
+    engine.view("logged", views.logged_view(experiment, shape))
 
 
 def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
@@ -163,6 +168,40 @@ def _natural_join(both: Sequence[str]) -> list[str]:
 _JOIN_COLUMNS = ("impression_id", "request_id", "item_id", "position")
 
 
+def _write_unit_days(shape: LogShape, engine: Engine) -> None:
+    known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
+    engine.view("known_units", query(f"units/{known}"))
+    engine.table("unit_names", query("units/unit_names"))
+    engine.view("unit_cells", query("units/unit_cells"))
+    engine.table("unit_day", query("units/unit_day"))
+
+
+def _write_impressions(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    shape: LogShape,
+    engine: Engine,
+    step: Step,
+) -> None:
+    engine.view("analysed_names", query("units/analysed_names"))
+    engine.view("logged_impressions", views.impressions_view(experiment, shape))
+    read = columns_read(metrics, shape, experiment.unit)
+    if read:
+        step("impressions")
+        engine.table("impressions", f"select unit_id, {', '.join(read)} from logged_impressions")
+    else:
+        engine.view("impressions", "select * from logged_impressions")
+
+
+def columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
+    """The columns of the impressions that metrics read beyond the sums per unit and day."""
+    has = shape.needs_met(unit)
+    sources = dict.fromkeys(m.source for m in metrics if m.needs <= has)
+    read = [column for source in sources for column in READS.get(source, ())]
+    scores = views.score_columns(shape) if {"gauc", "auc"} & set(sources) else []
+    return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
+
+
 def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
     engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
@@ -195,9 +234,11 @@ def allocation_of(experiment: Experiment) -> Assignment:
 
 def hashed_units(experiment: Experiment, engine: Engine) -> str:
     """Each unit's slot and sub-bucket: hashed once a unit, never once an impression."""
-    h60 = engine.hash60(experiment.salt, "cast(unit_id as varchar)")
+    h60 = engine.hash60(experiment.salt, "cast(n.logged_id as varchar)")
     return f"""
-    with hashed as (select *, {h60} as h60 from present_units)
+    with hashed as (
+      select p.*, {h60} as h60 from present_units p join unit_names n on p.unit_id = n.unit_id
+    )
     select unit_id, first_ms, variant_low, variant_high, first_variant,
       h60 % {SLOTS} as slot,
       cast(floor(h60 / {SLOTS}) as bigint) % {SUB_BUCKETS} as sub_bucket

@@ -247,7 +247,7 @@ def component_sql(term: RowTerm, score: str | None) -> str:
 
 
 def _segment_sql(text: str) -> str:
-    return f"coalesce(cast({_in_view_names(text, None)} as varchar), '')"
+    return f"cast({_in_view_names(text, None)} as varchar)"
 
 
 def own_name(column: str) -> str:

@@ -14,6 +14,8 @@ from abeval.logs.shape import LogShape, component_name, event_name, own_name
 from abeval.sql import literal, quoted
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")
+OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
+"""Phases of an impression: neither period, no time, before the experiment, in it."""
 _TO_MILLISECONDS = {"s": "* 1000", "ms": "* 1", "us": "// 1000", "ns": "// 1000000"}
 
 
@@ -35,6 +37,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: lis
     columns = [
         f"{_unit(experiment, log)} as unit_id",
         f"{_time_ms(log, source, engine)} as time_ms",
+        f"{_column(log, 'ts')} as own_ts",
         f"{_column(log, 'impression_id')} as impression_id",
         f"{_column(log, 'request_id')} as request_id",
         f"{_column(log, 'item_id')} as item_id",
@@ -50,42 +53,114 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: lis
     ]
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
-    timed as (select *, {engine.local_time("time_ms", _zone(experiment, log))} as ts from named),
-    dated as (
-      select *, cast(ts as date) as day, {_in_period(experiment)} as in_period from timed
-    )
-    select *, {_set_aside(experiment, shape)} as set_aside from dated
+    timed as (select *, {_local_time(experiment, log, source, engine)} as ts from named),
+    dated as (select *, cast(ts as date) as day, {_phase(experiment)} as phase from timed)
+    select *, phase = {IN_PERIOD} as in_period, {set_aside(experiment, shape)} as set_aside
+    from dated
     """
+
+
+def _local_time(
+    experiment: Experiment, log: LogColumns, source: ImpressionLog, engine: Engine
+) -> str:
+    """The local timestamp; one that is in UTC already is taken as it is, which is much faster."""
+    zone = _zone(experiment, log)
+    if zone == "UTC" and source.time_unit is None and _is(log, "ts", "TIMESTAMP"):
+        return "own_ts"
+    return engine.local_time("time_ms", zone)
 
 
 def _zone(experiment: Experiment, log: LogColumns) -> str:
     """Whose days they are: a DATE already is a day of the experiment's, and is not moved."""
-    dated = "ts" in log and log.type_of("ts") == "DATE"
-    return "UTC" if dated else experiment.timezone
+    return "UTC" if _is(log, "ts", "DATE") else experiment.timezone
+
+
+def _is(log: LogColumns, canonical: str, kind: str) -> bool:
+    return canonical in log and log.type_of(canonical) == kind
+
+
+def logged_view(experiment: Experiment, shape: LogShape) -> str:
+    """Every impression with click, dwell, components `c_…`, segments `s_…`, and its set_aside.
+
+    Components are computed for the impressions that count alone: what a row set aside holds stops
+    no run.
+    """
+    keep = experiment.logs.impressions.dwell_without_click == "keep"
+    dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
+    sums = [f"{_counted(sql)} as {component_name(i)}" for i, sql in enumerate(shape.components)]
+    sums += [f"{_counted(sql)} as {event_name(i)}" for i, sql in enumerate(shape.events)]
+    segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
+    own = [quoted(own_name(column)) for column in shape.own_columns]
+    item_join = _item_join(shape) if _reads_category(shape) else ""
+    category = _category(shape) if item_join else "i.own_category"
+    return f"""
+    with joined as (
+      select i.*, {category} as category, {_clicked(shape)}, {_is_exposed(shape)} as is_exposed
+      from seen i {_click_join(shape)} {item_join} {_exposure_join(shape)}
+    ),
+    clicked as (select *, {dwell} as dwell_ms from joined),
+    dwelt as (
+      select *, dwell_ms / 1000.0e0 as dwell, set_aside is null and is_exposed as counts
+      from clicked
+    )
+    select phase, is_exposed, counts,
+      {", ".join([*LOGGED, *score_columns(shape), *own, *segments, *sums])}
+    from dwelt
+    """
 
 
 def impressions_view(experiment: Experiment, shape: LogShape) -> str:
-    """The impressions that count, with click, dwell, components `c_…` and segments `s_…`."""
-    keep = experiment.logs.impressions.dwell_without_click == "keep"
-    dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
-    sums = [f"{sql} as {component_name(i)}" for i, sql in enumerate(shape.components)]
-    sums += [f"{sql} as {event_name(i)}" for i, sql in enumerate(shape.events)]
-    segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
-    scores = [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+    """The impressions of analysed units, whose `unit_id` is the number in `unit_names`."""
+    others = [f"i.{column}" for column in LOGGED if column not in ("unit_id", "category")]
     own = [quoted(own_name(column)) for column in shape.own_columns]
+    sums = [component_name(i) for i in range(len(shape.components))]
+    sums += event_columns(shape)
+    segments = [quoted(f"s_{name}") for name in experiment.segments]
+    item_join = "" if _reads_category(shape) else _item_join(shape)
+    category = "coalesce(i.category, t.category)" if item_join else "i.category"
     return f"""
-    with joined as (
-      select i.*, {_category(shape)} as category, {_clicked(shape)}
-      from seen i {_click_join(shape)} {_item_join(shape)} {_exposure_join(shape)}
-      where i.set_aside is null {_after_exposure(shape)}
-    ),
-    clicked as (select *, {dwell} as dwell_ms from joined),
-    dwelt as (select *, dwell_ms / 1000.0e0 as dwell from clicked)
-    select
-      unit_id, in_period, day, ts, time_ms, variant, request_id, item_id, position, category,
-      click, dwell_ms, propensity, {", ".join([*scores, *own, *segments, *sums])}
-    from dwelt
+    select n.unit_id, {category} as category,
+      {", ".join([*others, *score_columns(shape), *own, *segments, *sums])}
+    from logged i join analysed_names n on i.unit_id = n.logged_id {item_join}
+    where i.counts
     """
+
+
+def score_columns(shape: LogShape) -> list[str]:
+    """The columns of the models' scores."""
+    return [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+
+
+def event_columns(shape: LogShape) -> list[str]:
+    """The columns of the values that are wanted impression by impression."""
+    return [event_name(i) for i in range(len(shape.events))]
+
+
+LOGGED = (
+    "unit_id",
+    "in_period",
+    "day",
+    "ts",
+    "time_ms",
+    "variant",
+    "request_id",
+    "item_id",
+    "position",
+    "category",
+    "click",
+    "dwell_ms",
+    "propensity",
+)
+"""Columns of every impression, beside scores, components, segments and the log's own."""
+
+
+def _counted(sql: str) -> str:
+    return sql if sql.isdigit() else f"case when counts then {sql} else 0 end"
+
+
+def _reads_category(shape: LogShape) -> bool:
+    """Whether an expression reads the category; else only impressions that are kept look it up."""
+    return any(quoted("category") in sql for sql in (*shape.components, *shape.segments.values()))
 
 
 def clicks_view(source: ClickLog, clicks: LogColumns, engine: Engine, join: list[str]) -> str:
@@ -197,30 +272,52 @@ def _score(column: str) -> str:
     return f"case when abs({value}) < 1e300 then {value} end"
 
 
-def _in_period(experiment: Experiment) -> str:
-    return "true" if experiment.period is None else _within(experiment.period)
+def _phase(experiment: Experiment) -> str:
+    """In the period, before it, outside both, or at no known time; each a small number."""
+    if experiment.period is None:
+        return str(IN_PERIOD)
+    before = experiment.pre_period
+    earlier = f"when {_within(before)} then {BEFORE}" if before else ""
+    return (
+        f"case when {_within(experiment.period)} then {IN_PERIOD} {earlier} "
+        f"when time_ms is null then {NO_TIME} else {OUTSIDE} end"
+    )
 
 
 def _within(period: Period) -> str:
     start, end = (f"timestamp {literal(str(bound))}" for bound in period.bounds)
-    return f"coalesce(ts >= {start} and ts < {end}, false)"
+    return f"ts >= {start} and ts < {end}"
 
 
-def _set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """The first reason that applies, or null where the impression counts."""
-    reasons = [("unit_id is null", "null_unit")]
-    if experiment.period is not None:
-        before = experiment.pre_period
-        outside = f"not in_period and not {_within(before)}" if before else "not in_period"
-        reasons += [("time_ms is null", "null_time"), (outside, "outside_period")]
+def set_aside(experiment: Experiment, shape: LogShape) -> str:
+    """The first reason that applies to unit_id, phase and variant, or null where they count."""
+    reasons = [
+        ("unit_id is null", "null_unit"),
+        (f"phase = {NO_TIME}", "null_time"),
+        (f"phase = {OUTSIDE}", "outside_period"),
+    ]
     if shape.names_variant and experiment.assignment is None and shape.exposures is None:
         known = ", ".join(literal(name) for name in experiment.variants)
         reasons += [
-            ("in_period and variant is null", "null_variant"),
-            (f"in_period and variant not in ({known})", "unknown_variant"),
+            (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
+            (f"phase = {IN_PERIOD} and variant not in ({known})", "unknown_variant"),
         ]
     cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
     return f"case {cases} end"
+
+
+def cells_view(experiment: Experiment, shape: LogShape) -> str:
+    """The cells of the log with the reason where their impressions are set aside."""
+    sums = [component_name(i) for i in range(len(shape.components))]
+    names = [quoted(f"s_{name}") for name in shape.segments]
+    segments = [f"coalesce({name}, '') as {name}" for name in names]
+    reason = set_aside(experiment, shape)
+    return f"""
+    select unit_id, phase = {IN_PERIOD} as in_period, day, variant, first_ms, last_ms,
+      {", ".join([*segments, *sums])},
+      coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside
+    from logged_sums
+    """
 
 
 def _clicked(shape: LogShape) -> str:
@@ -245,11 +342,12 @@ def _item_join(shape: LogShape) -> str:
 
 
 def _exposure_join(shape: LogShape) -> str:
-    return "join exposed e on i.unit_id = e.unit_id" if shape.exposures is not None else ""
+    return "left join exposed e on i.unit_id = e.unit_id" if shape.exposures is not None else ""
 
 
-def _after_exposure(shape: LogShape) -> str:
+def _is_exposed(shape: LogShape) -> str:
+    """Whether the unit had been exposed, where a log says when units were."""
     if shape.exposures is None:
-        return ""
-    since = "coalesce(i.time_ms >= e.first_ms, true)"
-    return f"and (not i.in_period or {since})"
+        return "true"
+    before = "in_period and i.time_ms < e.first_ms"
+    return f"e.unit_id is not null and not coalesce({before}, false)"

@@ -1,14 +1,19 @@
 """Beyond accuracy: novelty, serendipity, diversity per list; coverage and evenness per traffic."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_columns
 from abeval.queries import query
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _HISTORY = ("self_information", "miuf", "popularity", "serendipity")
 
@@ -36,15 +41,18 @@ def needs_history(metric: OfflineMetric) -> bool:
     return metric.definition.numerator in _HISTORY
 
 
-def add_lists(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> pd.DataFrame:
+def add_lists(
+    engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues
+) -> pd.DataFrame | None:
     """Add sums per unit of what lists are like, read from `model_items`.
 
     Returns:
-        `traffic, k, item_id, lists, weight, squared_weight`: who stands in how many lists.
+        `traffic, k, item_id, lists, weight, squared_weight`: who stands in how many lists; None
+        where no metric asks.
     """
     wanted = [m for m in metrics if m.definition.family in ("beyond", "catalogue")]
     if not wanted:
-        return pd.DataFrame()
+        return None
     ks = sorted({m.cutoff for m in wanted})
     rows = ", ".join(f"(cast({k} as bigint))" for k in ks)
     engine.view("cutoffs", f"select * from (values {rows}) as v (k)")
@@ -80,6 +88,7 @@ def of_catalogue(name: str, items: pd.DataFrame, catalogue: int, lists: int) -> 
         The value, None where it has none.
 
     Example:
+        >>> import pandas as pd
         >>> items = pd.DataFrame({"lists": [2, 1, 2, 1], "weight": 1.0, "squared_weight": 1.0})
         >>> of_catalogue("coverage", items, 5, 3)
         0.8

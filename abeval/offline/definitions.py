@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from abeval.errors import ExperimentError
-from abeval.experiment.problems import suggestion
 
 Family = Literal[
     "list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"
@@ -253,6 +252,8 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     name, k, variant = found.groups() if found else (text, None, None)
     known = dict.fromkeys(d.name for d in DEFINITIONS.values())
     if name not in known:
+        from abeval.experiment.problems import suggestion
+
         raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
     cut = None if k is None else int(k)
     definition = DEFINITIONS.get((name, variant or ""))

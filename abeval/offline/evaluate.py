@@ -1,9 +1,12 @@
 """Ranked lists against a ground truth given apart, both as frames."""
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import pandas as pd
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
@@ -13,10 +16,13 @@ from abeval.offline.inference import columns_of
 from abeval.offline.judge import result_of
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.result import ReplayResult
-from abeval.offline.run import Replayed, Sums, run_models
+from abeval.offline.run import Replayed, Sums, read_units, run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.queries import query
 from abeval.sql import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TIE = {
     "item": "item_id",
@@ -27,16 +33,31 @@ _TIE = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Ranked lists against a ground truth.
+    """Ranked lists against what was relevant.
 
     Attributes:
         result: Every metric of every model, with intervals where units are enough.
-        per_unit: Model → one row per unit of the ground truth, a column per metric: the mean over
-            its requests, NaN where the metric leaves all of them out.
+        sums: What the metrics add up to per unit.
+        metrics: The metrics.
+        policy: Which requests count.
     """
 
     result: ReplayResult
-    per_unit: Mapping[str, pd.DataFrame]
+    sums: Sums
+    metrics: tuple[OfflineMetric, ...]
+    policy: Policy
+
+    @cached_property
+    def per_unit(self) -> Mapping[str, pd.DataFrame]:
+        """Model → one row per unit, a column per metric.
+
+        Values are means over the requests of the unit, NaN where the metric leaves all of them
+        out.
+        """
+        return {
+            model: _per_unit(self.sums, model, self.metrics, self.policy)
+            for model in self.sums.models
+        }
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
         """Metric → value, of the first model or of a named one."""
@@ -82,6 +103,7 @@ def evaluate(
         LogError: A frame lacks a column.
 
     Example:
+        >>> import pandas as pd
         >>> run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
         >>> truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
         >>> found = evaluate(run, truth, metrics=["mrr@2", "ndcg@2[lin]"]).values()
@@ -107,8 +129,7 @@ def evaluate(
         control=next(iter(named), None),
         accounting=accounting,
     )
-    per_unit = {model: _per_unit(sums, model, wanted, policy) for model in sums.models}
-    return Evaluation(result, per_unit)
+    return Evaluation(result, sums, wanted, policy)
 
 
 def _sums(
@@ -136,8 +157,8 @@ def _sums(
         tie = _TIE[policy.ties]
         candidates[model] = f"select *, {tie} as tie, null as category from judged_{i}"
     engine.table("traffic", "select distinct unit_id, 'all' as traffic from truth_rows")
-    replayed = Replayed(candidates, False, *before)
-    return run_models(engine, replayed, metrics, policy, options, _silent), accounting
+    replayed, units = Replayed(candidates, False, *before), read_units(engine)
+    return run_models(engine, replayed, units, metrics, policy, options, _silent), accounting
 
 
 def _beside(engine: Engine, name: str, frame: object | None) -> str | None:
@@ -202,6 +223,8 @@ def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:
 def _per_unit(
     sums: Sums, model: str, metrics: Sequence[OfflineMetric], policy: Policy
 ) -> pd.DataFrame:
+    import pandas as pd
+
     values = sums.models[model].values
     means = {}
     for metric in metrics:
@@ -218,4 +241,5 @@ def _silent(_: str) -> None:
 
 def _packed(frame: object) -> object:
     """DuckDB 2.0 cannot read a pandas frame whose columns are views with a negative stride."""
-    return frame.copy() if isinstance(frame, pd.DataFrame) else frame
+    pandas = sys.modules.get("pandas")
+    return frame.copy() if pandas is not None and isinstance(frame, pandas.DataFrame) else frame

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.comparison import MIN_UNITS
 from abeval.offline.definitions import Form, OfflineMetric
 from abeval.offline.presets import Policy
 from abeval.offline.units import Floats, UnitValues, cut_column
 from abeval.stats import effects, paired
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
+
+MIN_UNITS = 30
+"""Fewer units than this are too little data for a large-sample interval."""
 
 _REASONS = {
     "zero_denominator": "empty_denominator",
@@ -42,7 +44,7 @@ class Columns:
         columns = [self.above, self.below]
         if self.clicks is not None:
             columns.append(self.clicks)
-        return [column[of] for column in columns]
+        return columns if of.all() else [column[of] for column in columns]
 
 
 @dataclass(frozen=True)

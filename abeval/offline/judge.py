@@ -1,9 +1,11 @@
 """The sums of a replay → its result: every model on every traffic, and models in pairs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.offline.beyond import needs_history, of_catalogue
@@ -14,7 +16,6 @@ from abeval.offline.result import (
     POOLED,
     REPLAY_SCHEMA_VERSION,
     CalibrationBin,
-    ModelCoverage,
     PairRow,
     ReplayResult,
     ReplayRow,
@@ -28,6 +29,9 @@ Masks = dict[str, NDArray[np.bool_]]
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 """Metrics that mean nothing of scores outside [0, 1]."""
 
 _LARGEST_EXPONENT = 20
@@ -61,13 +65,14 @@ class Judge:
         self._alpha = alpha
         self._same_lists = same_lists
         self._masks = _masks(sums.traffic)
+        self._known: dict[tuple[str, str, str], tuple[Found, float]] = {}
 
     def rows(self) -> Iterator[ReplayRow]:
         """Every model, traffic and metric."""
-        for model in self._sums.coverage["model"]:
+        for model in (covered.model for covered in self._sums.coverage):
             for traffic, mask in self._masks.items():
                 for metric in self._metrics:
-                    yield self._row(str(model), traffic, metric, mask)
+                    yield self._row(model, traffic, metric, mask)
 
     def pairs(self, control: str | None) -> Iterator[PairRow]:
         """The control model against each other; one without scores is not compared."""
@@ -86,7 +91,7 @@ class Judge:
         found, counted = Found(None, reason="no_scores"), 0.0
         left_out: tuple[tuple[str, int], ...] = ()
         if sums is not None:
-            found, counted = self._found(sums, metric, traffic, mask)
+            found, counted = self._found(model, metric, traffic, mask)
             left_out = _left_out(metric, sums.values, mask, self._policy)
         return ReplayRow(
             *(model, traffic, metric.id, found.value, found.low, found.high, int(mask.sum())),
@@ -94,6 +99,15 @@ class Judge:
         )
 
     def _found(
+        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    ) -> tuple[Found, float]:
+        """A value, worked out once: rows and pairs both ask for it."""
+        key = (model, metric.id, traffic)
+        if key not in self._known:
+            self._known[key] = self._made(self._sums.models[model], metric, traffic, mask)
+        return self._known[key]
+
+    def _made(
         self, sums: ModelSums, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
     ) -> tuple[Found, float]:
         reason = self._refused(metric, sums)
@@ -115,7 +129,7 @@ class Judge:
         mask: NDArray[np.bool_],
     ) -> PairRow:
         both = [self._sums.models[name] for name in (first, second)]
-        values = [self._found(sums, metric, traffic, mask)[0] for sums in both]
+        values = [self._found(name, metric, traffic, mask)[0] for name in (first, second)]
         reasons = [found.reason for found in sorted(values, key=lambda f: f.value is not None)]
         reason = reasons[0] or reasons[1]
         head = (first, second, traffic, metric.id, values[0].value, values[1].value)
@@ -136,6 +150,8 @@ class Judge:
         if traffic == POOLED:
             return Found(None, reason="not_pooled"), 0.0
         listed = sums.listed
+        if listed is None:
+            return Found(None, reason="no_lists"), 0.0
         items = listed[(listed["traffic"] == traffic) & (listed["k"] == metric.cutoff)]
         lists = int(sums.values["listed"][mask].sum())
         size = self._sums.catalogue
@@ -173,13 +189,13 @@ def _masks(traffic: NDArray[np.str_]) -> Masks:
     return {name: traffic == name for name in names} | every
 
 
-def _binned(metric: OfflineMetric, curve: pd.DataFrame, traffic: str) -> tuple[Found, float]:
+def _binned(metric: OfflineMetric, curve: pd.DataFrame | None, traffic: str) -> tuple[Found, float]:
     """A calibration error; an interval for it is not offered, for it is biased in small bins."""
-    kind = metric.definition.variant
-    rows = curve[curve["kind"] == kind]
-    rows = rows if traffic == POOLED else rows[rows["traffic"] == traffic]
     if traffic == POOLED:
         return Found(None, reason="not_pooled"), 0.0
+    if curve is None:
+        return Found(None, reason="no_scores"), 0.0
+    rows = curve[(curve["kind"] == metric.definition.variant) & (curve["traffic"] == traffic)]
     if rows.empty:
         return Found(None, reason="no_scores"), 0.0
     return Found(calibration_error(rows), reason="no_interval"), float(rows["rows"].sum())
@@ -233,14 +249,13 @@ def result_of(
         notes: What a reader must know.
     """
     judge = Judge(sums, metrics, policy, alpha, same_lists)
-    coverage = [ModelCoverage(str(m), *map(int, row)) for m, *row in sums.coverage.to_numpy()]
     return ReplayResult(
         schema_version=REPLAY_SCHEMA_VERSION,
         definitions=tuple((m.id, m.definition.formula) for m in metrics),
         policy=_policy(policy),
         rows=tuple(judge.rows()),
         pairs=tuple(judge.pairs(control)),
-        coverage=tuple(coverage),
+        coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
         calibration=tuple(_bins(sums)),
         notes=tuple(notes),
@@ -257,7 +272,8 @@ def _policy(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 def _bins(sums: Sums) -> Iterator[CalibrationBin]:
     for model, found in sums.models.items():
-        for row in found.curve.to_dict("records"):
+        curve = [] if found.curve is None else found.curve.to_dict("records")
+        for row in curve:
             rows = int(row["rows"])
             yield CalibrationBin(
                 *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from abeval.errors import ExperimentError
-from abeval.experiment.problems import suggestion
 from abeval.offline.definitions import OfflineMetric, default_metrics, metrics_of
 
 Ties = Literal["item", "text", "position"]
@@ -121,6 +120,8 @@ def chosen(
     if compat is None:
         return metrics_of(names) if names else default_metrics(cuts), Policy()
     if compat not in PRESETS:
+        from abeval.experiment.problems import suggestion
+
         hint = suggestion(compat, PRESETS)
         raise ExperimentError(f"no preset is called {compat!r}{hint}", f"one of {_listed()}")
     preset = PRESETS[compat]

@@ -58,15 +58,27 @@ def _add(engine: Engine, source: str, metrics: Sequence[OfflineMetric], values: 
 
 def _cutoffs(ks: Sequence[int]) -> str:
     """Each cut-off with the ideal DCG of as many relevant items, in multiples of 1e-12."""
-    rows = ", ".join(f"(cast({k} as bigint), {_full_ideal(k)})" for k in ks)
+    rows = ", ".join(f"(cast({k} as bigint), cast({_ideal_sql(k)} as double))" for k in ks)
     return f"select * from (values {rows}) as v (k, full_ideal)"
 
 
-def _full_ideal(k: int) -> str:
-    # Beyond any list's length the ideal of k ones is of no use, and long to add up.
+def _ideal_sql(k: int) -> str:
+    ideal = full_ideal(k)
+    return "null" if ideal is None else repr(ideal)
+
+
+def full_ideal(k: int) -> float | None:
+    """DCG of k relevant items in multiples of 1e-12.
+
+    None beyond any list's length, where it is of no use and long to add up.
+
+    Example:
+        >>> full_ideal(1)
+        1000000000000.0
+    """
     if k > _LONGEST:
-        return "cast(null as double)"
-    return repr(float(sum(round(1e12 / math.log2(1 + i)) for i in range(1, k + 1))))
+        return None
+    return float(sum(round(1e12 / math.log2(1 + i)) for i in range(1, k + 1)))
 
 
 _LONGEST = 1_000_000

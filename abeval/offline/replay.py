@@ -13,8 +13,9 @@ from abeval.offline.judge import result_of
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.replay_log import Blend
 from abeval.offline.result import ReplayResult
-from abeval.offline.run import run_models
+from abeval.offline.run import read_units, run_models
 from abeval.offline.scores import ScoreOptions
+from abeval.offline.shown import candidates, read_shown, write_rows
 
 Step = Callable[[str], None]
 
@@ -77,16 +78,23 @@ def replay(
     prepared = prepare(experiment, terms, engine, frames, step, extra)
     step("candidates")
     shape = prepared.shape
-    accounts = replay_log.write_rows(experiment, engine, shape, options.relevance, relevance)
+    replay_log.name_rows(experiment, engine, shape, options.relevance, relevance)
     blends = _blends(experiment, options.blend)
-    sources = replay_log.candidates(experiment, shape, policy.ties, options.kept_negatives, blends)
+    scores = replay_log.model_scores(experiment, shape, options.kept_negatives, blends)
+    units = read_units(engine)
+    rows = None
+    if experiment.logs.scores is None:
+        has_requests = "request_id" in shape.impressions
+        fetched = read_shown(engine, scores, policy.ties, has_requests)
+        rows = None if fetched is None else fetched.of_units(units.ids)
+    accounts = write_rows(engine, rows, metrics)
+    sources = candidates(scores, policy.ties)
     listed = score_log.add_score_log(
         experiment, engine, frames, policy.ties, accounts, list(sources)
     )
-    models = replay_log.replayed(experiment, shape, sources | listed, list(listed))
-    sums = run_models(
-        engine, models, metrics, policy, ScoreOptions(options.threshold, options.bins), step
-    )
+    models = replay_log.replayed(experiment, shape, sources | listed, list(listed), rows)
+    score_options = ScoreOptions(options.threshold, options.bins)
+    sums = run_models(engine, models, units, metrics, policy, score_options, step)
     step("inference")
     return result_of(
         *(sums, metrics, policy),

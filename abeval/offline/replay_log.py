@@ -9,18 +9,13 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape, own_name
 from abeval.metrics import Metric, RowTerm
-from abeval.offline.presets import Ties
+from abeval.offline.rows import Rows
 from abeval.offline.run import Replayed
+from abeval.offline.shown import finite
 from abeval.sql import quoted
 
 RESOLUTION = 1e-6
 """Relevance given by an expression is rounded to multiples of this."""
-
-TIE: Mapping[Ties, str] = {
-    "item": "item_id",
-    "text": "cast(item_id as varchar)",
-    "position": "-position",
-}
 
 PLAIN_MODEL = "score"
 """What the model of a log with one plain `score` column is called."""
@@ -60,17 +55,14 @@ def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
     return Metric("relevance", "mean", expression, value=term)
 
 
-def write_rows(
+def name_rows(
     experiment: Experiment,
     engine: Engine,
     shape: LogShape,
     relevance: str,
     metric: Metric | None,
-) -> list[tuple[str, int]]:
-    """Make `replay_rows`: every item shown in the period, once a request, with its relevance.
-
-    Returns:
-        What was set aside or merged, counted.
+) -> None:
+    """Make the views `shown` in the period, `logged`, that of analysed units, and `traffic`.
 
     Raises:
         LogError: The log does not have what a replay needs.
@@ -80,17 +72,14 @@ def write_rows(
     columns = _columns(experiment, shape)
     scores = [f"{finite(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
-    request = "request_id" if "request_id" in shape.impressions else "i.unit_id"
-    engine.table(
-        "replay_log",
-        f"select i.unit_id, {request} as request_id, {item} as item_id, position, category, "
-        f"{', '.join([*scores, grade])} as grade "
-        "from impressions i join units u on i.unit_id = u.unit_id where i.in_period",
+    request = "request_id" if "request_id" in shape.impressions else "unit_id"
+    engine.view(
+        "shown",
+        f"select unit_id, {request} as request_id, {item} as item_id, position, category, "
+        f"{', '.join([*scores, grade])} as grade from impressions where in_period",
     )
-    accounts = _accounts(engine)
-    engine.view("replay_rows", _usable(engine, len(scores), accounts))
+    engine.view("logged", "select s.* from shown s join units u on s.unit_id = u.unit_id")
     engine.view("traffic", "select unit_id, variant as traffic from units")
-    return [(what, count) for what, count in accounts.items()]
 
 
 def _columns(experiment: Experiment, shape: LogShape) -> list[str]:
@@ -121,63 +110,13 @@ def _grade(experiment: Experiment, shape: LogShape, relevance: str, metric: Metr
     return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
 
 
-def finite(value: str, otherwise: int | None = None) -> str:
-    """SQL: a finite double, or another value, null unless told."""
-    end = "end" if otherwise is None else f"else {otherwise} end"
-    return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"
-
-
-def _accounts(engine: Engine) -> dict[str, int]:
-    """Rows without an id, requests shared by units, and items that stand twice in a request."""
-    ((unkeyed,),) = engine.rows(
-        "select count(*) from replay_log where request_id is null or item_id is null"
-    )
-    ((shared,),) = engine.rows(
-        "select count(*) from (select request_id from replay_log where request_id is not null "
-        "group by request_id having min(unit_id) <> max(unit_id)) as r"
-    )
-    ((repeated,),) = engine.rows(
-        "select coalesce(sum(n - 1), 0) from (select count(*) as n from replay_log where "
-        "request_id is not null and item_id is not null "
-        "group by unit_id, request_id, item_id having count(*) > 1) as d"
-    )
-    return {
-        "rows_without_request_or_item": int(unkeyed or 0),
-        "requests_shared_by_units": int(shared or 0),
-        "items_repeated_in_a_request": int(repeated or 0),
-    }
-
-
-def _usable(engine: Engine, models: int, accounts: Mapping[str, int]) -> str:
-    """The rows of `replay_log` that count; more work only where the log needs it."""
-    rows = "select * from replay_log"
-    if accounts["rows_without_request_or_item"]:
-        rows += " where request_id is not null and item_id is not null"
-    if accounts["requests_shared_by_units"]:
-        key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar)"
-        columns = [f"{key} as request_id", "unit_id", "item_id", "position", "category", "grade"]
-        columns += [f"m_{i}" for i in range(models)]
-        rows = f"select {', '.join(columns)} from ({rows}) as r"
-    if not accounts["items_repeated_in_a_request"]:
-        return rows
-    best = [f"max(m_{i}) as m_{i}" for i in range(models)]
-    kept = ["min(position) as position", "min(category) as category", "max(grade) as grade", *best]
-    engine.table(
-        "replay_once",
-        f"select unit_id, request_id, item_id, {', '.join(kept)} from ({rows}) as r "
-        "group by unit_id, request_id, item_id",
-    )
-    return "select * from replay_once"
-
-
-def candidates(
+def model_scores(
     experiment: Experiment,
     shape: LogShape,
-    ties: Ties,
     kept_negatives: float | None,
     blends: Sequence[Blend],
 ) -> dict[str, str]:
-    """Model → its candidates, for the models that are columns of the impressions."""
+    """Model → the SQL of its score, for the models that are columns of the impressions."""
     columns = score_columns(experiment)
     of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
     if not of and shape.scores:
@@ -189,11 +128,7 @@ def candidates(
                 raise ExperimentError(f"no model is called {name!r}{suggestion(name, scores)}")
         mixed = f"{blend.alpha!r} * ({scores[blend.model]}) + {1 - blend.alpha!r} * "
         scores[blend.name] = f"{mixed}({scores[blend.base]})"
-    return {
-        name: f"select unit_id, request_id, item_id, {score} as score, {TIE[ties]} as tie, grade, "
-        "category from replay_rows"
-        for name, score in scores.items()
-    }
+    return scores
 
 
 def _undone(column: str, kept: float | None) -> str:
@@ -204,7 +139,11 @@ def _undone(column: str, kept: float | None) -> str:
 
 
 def replayed(
-    experiment: Experiment, shape: LogShape, sources: Mapping[str, str], listed: Sequence[str]
+    experiment: Experiment,
+    shape: LogShape,
+    sources: Mapping[str, str],
+    listed: Sequence[str],
+    rows: Rows | None,
 ) -> Replayed:
     """The models as the runner takes them; what was clicked in the pre-period is the history.
 
@@ -213,6 +152,7 @@ def replayed(
         shape: What its logs have.
         sources: Model → its candidates.
         listed: Models of the scores log, which may list other items than were shown.
+        rows: The log as arrays, where it needs no mending.
     """
     if not sources:
         raise LogError(
@@ -224,4 +164,4 @@ def replayed(
         clicked = "not in_period and click = 1 and item_id is not null"
         history = f"select unit_id, item_id from impressions where {clicked}"
     catalogue = None if shape.items is None else "select item_id from items"
-    return Replayed(sources, not listed, history, catalogue)
+    return Replayed(sources, not listed, history, catalogue, rows)

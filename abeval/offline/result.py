@@ -1,10 +1,14 @@
 """What a replay found: one frozen record; JSON, the DataFrames and the text are views of it."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 REPLAY_SCHEMA_VERSION = "1"
 
@@ -174,4 +178,6 @@ class ReplayResult:
 
 
 def _frame(rows: tuple[Any, ...], kind: type[Any]) -> pd.DataFrame:
+    import pandas as pd
+
     return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])

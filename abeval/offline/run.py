@@ -1,21 +1,28 @@
-"""Runs the queries of a replay, model by model, over the requests that every model scores."""
+"""Sums every metric of every model per unit, over the requests that every model scores."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
 from abeval.errors import LogError
-from abeval.offline import beyond, scores
+from abeval.offline import beyond, kernels, scores
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.presets import Policy
 from abeval.offline.ranking import add_ranking
+from abeval.offline.result import ModelCoverage
+from abeval.offline.rows import HasArrays, Rows
 from abeval.offline.units import UnitValues
 from abeval.queries import query
 from abeval.sql import literal
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Step = Callable[[str], None]
 
@@ -35,12 +42,27 @@ class Replayed:
         same_lists: Whether all models order the same items of a request.
         history: SQL of `unit_id, item_id`, a row per earlier choice, where that is known.
         catalogue: SQL of `item_id`, the items that could have been listed, beside those that were.
+        rows: The same candidates as arrays, where kernels may do what queries else do.
     """
 
     candidates: Mapping[str, str]
     same_lists: bool
     history: str | None = None
     catalogue: str | None = None
+    rows: Rows | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The units of a replay.
+
+    Attributes:
+        ids: Ascending.
+        traffic: The variant of each, or what else its traffic is called.
+    """
+
+    ids: NDArray[np.generic]
+    traffic: NDArray[np.str_]
 
 
 @dataclass(frozen=True)
@@ -49,15 +71,15 @@ class ModelSums:
 
     Attributes:
         values: Per unit.
-        curve: The calibration curve of each traffic.
-        listed: In how many lists each item stands, by traffic and cut-off.
+        curve: The calibration curve of each traffic, where a metric asks.
+        listed: In how many lists each item stands, by traffic and cut-off, where a metric asks.
         low: Its smallest score.
         high: Its largest.
     """
 
     values: UnitValues
-    curve: pd.DataFrame
-    listed: pd.DataFrame
+    curve: pd.DataFrame | None
+    listed: pd.DataFrame | None
     low: float
     high: float
 
@@ -74,7 +96,7 @@ class Sums:
     Attributes:
         traffic: The traffic of each unit, in the order of every model's values.
         models: Model → its sums; a model without any score is not in it.
-        coverage: `model, requests, listed, rows, unscored`.
+        coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
         longest: Items of the longest list with a relevant item.
         catalogue: Items that could have been listed.
@@ -84,7 +106,7 @@ class Sums:
 
     traffic: NDArray[np.str_]
     models: Mapping[str, ModelSums]
-    coverage: pd.DataFrame
+    coverage: tuple[ModelCoverage, ...]
     uncompared: int
     longest: int
     catalogue: int
@@ -92,9 +114,31 @@ class Sums:
     largest_grade: float
 
 
+@dataclass(frozen=True)
+class _Overview:
+    """What is known before any metric: coverage, largest relevance, requests left out."""
+
+    coverage: tuple[ModelCoverage, ...]
+    largest_grade: float
+    uncompared: int
+
+    @property
+    def scored(self) -> list[str]:
+        """The models that have any score."""
+        return [model.model for model in self.coverage if model.scored_requests]
+
+
+def read_units(engine: Engine) -> Units:
+    """The units of the relation `traffic`."""
+    sql = "select unit_id, traffic from traffic order by unit_id"
+    found = engine.arrays(sql) if isinstance(engine, HasArrays) else engine.frame(sql)
+    return Units(np.asarray(found["unit_id"]), np.asarray(found["traffic"]).astype(np.str_))
+
+
 def run_models(
     engine: Engine,
     replayed: Replayed,
+    units: Units,
     metrics: Sequence[OfflineMetric],
     policy: Policy,
     options: scores.ScoreOptions,
@@ -105,6 +149,7 @@ def run_models(
     Args:
         engine: Holds the relations that the candidates read, and `traffic` (unit_id, traffic).
         replayed: The models.
+        units: Those of `traffic`.
         metrics: What to sum.
         policy: What is left out.
         options: Of the metrics of scores.
@@ -114,47 +159,73 @@ def run_models(
         LogError: Relevance is too large to be summed.
     """
     step("requests")
-    coverage = _cover(engine, replayed)
-    largest = _largest_grade(engine)
-    scored = {str(m) for m in coverage.loc[coverage["listed"] > 0, "model"]}
-    numbers = {m: i for i, m in enumerate(replayed.candidates) if m in scored}
-    uncompared = _uncompared(engine, numbers) if policy.missing == "drop" else 0
-    units = engine.frame("select unit_id, traffic from traffic order by unit_id")
+    rows = replayed.rows
+    overview = _overview(engine, replayed, policy) if rows is None else _seen(rows, policy)
+    _check_grade(overview.largest_grade)
+    if rows is not None and overview.uncompared:
+        rows = rows.only(~rows.uncompared())
+    slow = [m for m in metrics if rows is None or not kernels.covers(m, rows)]
+    if rows is not None and slow and overview.uncompared:
+        _overview(engine, replayed, policy)
     catalogue = 0
     if any(m.definition.family in ("beyond", "catalogue") for m in metrics):
-        catalogue = _catalogue(engine, replayed, list(numbers))
+        catalogue = _catalogue(engine, replayed, overview.scored)
         beyond.write_history(engine, replayed.history, catalogue)
     models = {}
-    longest = 0
-    for model, number in numbers.items():
+    longest = 0 if rows is None else kernels.longest(rows)
+    for model in overview.scored:
         step(f"metrics of {model}")
-        _open(engine, replayed.candidates[model], number, bool(uncompared))
-        longest = max(longest, _longest(engine))
-        values = UnitValues(pd.Index(units["unit_id"]))
-        models[model] = _sums(engine, metrics, values, options)
-    traffic = units["traffic"].to_numpy(dtype=np.str_)
-    has_history = replayed.history is not None
-    return Sums(traffic, models, coverage, uncompared, longest, catalogue, has_history, largest)
+        values = UnitValues(units.ids)
+        low, high = 0.0, 0.0
+        if rows is not None:
+            low, high = kernels.add(rows, model, metrics, values)
+        if rows is None or slow:
+            _open(engine, replayed, model, bool(overview.uncompared))
+        if rows is None:
+            low, high = _add_counts(engine, values)
+            longest = max(longest, _longest(engine))
+        curve, listed = _add(engine, slow, values, options, low, high)
+        models[model] = ModelSums(values, curve, listed, low, high)
+    return Sums(
+        traffic=units.traffic,
+        models=models,
+        coverage=overview.coverage,
+        uncompared=overview.uncompared,
+        longest=longest,
+        catalogue=catalogue,
+        has_history=replayed.history is not None,
+        largest_grade=overview.largest_grade,
+    )
 
 
-def _cover(engine: Engine, replayed: Replayed) -> pd.DataFrame:
-    """Make `requests_N` of every model: how much of each request it scores."""
-    for i, sql in enumerate(replayed.candidates.values()):
-        engine.view("model_items", sql)
-        engine.table(f"requests_{i}", query("offline/requests"))
-    _all_requests(engine, {model: i for i, model in enumerate(replayed.candidates)})
-    return engine.frame(query("offline/coverage"))
-
-
-def _largest_grade(engine: Engine) -> float:
-    ((grade,),) = engine.rows("select max(largest_grade) from model_requests")
-    largest = float(grade or 0)
+def _check_grade(largest: float) -> None:
     if largest > _LARGEST_GRADE:
         raise LogError(
             f"the largest relevance is {largest:g}, above {_LARGEST_GRADE:g}",
             "divide it, for example dwell in seconds rather than milliseconds",
         )
-    return largest
+
+
+def _seen(rows: Rows, policy: Policy) -> _Overview:
+    """The overview of rows that are at hand."""
+    uncompared = int(rows.uncompared().sum()) if policy.missing == "drop" else 0
+    largest = float(rows.grade.max()) if rows.grade.size else 0.0
+    return _Overview(tuple(kernels.coverage(rows)), largest, uncompared)
+
+
+def _overview(engine: Engine, replayed: Replayed, policy: Policy) -> _Overview:
+    """The same by queries; makes `requests_N` of every model, and `uncompared_requests`."""
+    for i, sql in enumerate(replayed.candidates.values()):
+        engine.view("model_items", sql)
+        engine.table(f"requests_{i}", query("offline/requests"))
+    numbers = {model: i for i, model in enumerate(replayed.candidates)}
+    _all_requests(engine, numbers)
+    found = engine.rows(query("offline/coverage"))
+    ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
+    coverage = tuple(ModelCoverage(str(m), *(int(n or 0) for n in row)) for m, *row in found)
+    scored = {m.model: numbers[m.model] for m in coverage if m.scored_requests}
+    uncompared = _uncompared(engine, scored) if policy.missing == "drop" else 0
+    return _Overview(coverage, float(largest or 0), uncompared)
 
 
 def _all_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
@@ -172,15 +243,19 @@ def _uncompared(engine: Engine, numbers: Mapping[str, int]) -> int:
     return int(count or 0)
 
 
-def _open(engine: Engine, candidates: str, number: int, filtered: bool) -> None:
+def _open(engine: Engine, replayed: Replayed, model: str, filtered: bool) -> None:
     """Make `model_items`, `requests` and `scored_rows` those of a model."""
     compared = (
         "select c.* from ({}) c anti join uncompared_requests u on c.request_id = u.request_id"
         if filtered
         else "{}"
     )
-    engine.view("model_items", compared.format(candidates))
-    engine.view("requests", compared.format(f"select * from requests_{number}"))
+    engine.view("model_items", compared.format(replayed.candidates[model]))
+    if replayed.rows is None:
+        number = list(replayed.candidates).index(model)
+        engine.view("requests", compared.format(f"select * from requests_{number}"))
+    else:
+        engine.view("requests", query("offline/requests"))
     engine.view(
         "scored_rows",
         "select unit_id, request_id, item_id, score, grade, "
@@ -208,24 +283,30 @@ def _longest(engine: Engine) -> int:
     return int(longest or 0)
 
 
-def _sums(
+def _add_counts(engine: Engine, values: UnitValues) -> tuple[float, float]:
+    """Add the counts of requests; the smallest and the largest score."""
+    counts = ("requests", "relevant", "listed", "listed_relevant")
+    values.add(engine.frame(query("offline/unit_requests")), {name: name for name in counts})
+    ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
+    return float(low or 0), float(high or 0)
+
+
+def _add(
     engine: Engine,
     metrics: Sequence[OfflineMetric],
     values: UnitValues,
     options: scores.ScoreOptions,
-) -> ModelSums:
-    counts = ("requests", "relevant", "listed", "listed_relevant")
-    values.add(engine.frame(query("offline/unit_requests")), {name: name for name in counts})
+    low: float,
+    high: float,
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    """Add the sums of metrics by queries; the calibration curve and the listed items."""
     add_ranking(engine, metrics, values)
-    ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
-    smallest, largest = float(low or 0), float(high or 0)
     scores.add_pairs(engine, metrics, values)
     for by in ("traffic", "pooled"):
         scores.add_auc(engine, metrics, values, by)
-    if max(abs(smallest), abs(largest)) <= _LARGEST_SCORE:
+    if max(abs(low), abs(high)) <= _LARGEST_SCORE:
         scores.add_points(engine, metrics, values, options.threshold)
     binned = any(m.definition.family == "bins" for m in metrics)
-    fit = binned and smallest >= 0 and largest <= 1
-    curve = scores.calibration(engine, options.bins) if fit else pd.DataFrame()
-    listed = beyond.add_lists(engine, metrics, values)
-    return ModelSums(values, curve, listed, smallest, largest)
+    fit = binned and low >= 0 and high <= 1
+    curve = scores.calibration(engine, options.bins) if fit else None
+    return curve, beyond.add_lists(engine, metrics, values)

@@ -7,7 +7,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.offline.presets import Ties
-from abeval.offline.replay_log import TIE, finite
+from abeval.offline.shown import TIE, finite
 from abeval.queries import query
 from abeval.sql import literal, quoted
 

@@ -1,15 +1,19 @@
 """Metrics of the scores themselves: pairs of rows, calibration, errors; sums per unit."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
-from abeval.offline.units import SCALE, UnitValues
+from abeval.offline.units import SCALE, Floats, UnitValues
 from abeval.queries import query
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,10 @@ _PAIRS_A_ROW = 12
 _POINT = ("predicted_positive", "true_positive", "rows", "clicks")
 
 
+GRADED = frozenset({"concordant", "won_graded"})
+"""What is summed over pairs of unlike relevance, whatever its levels."""
+
+
 def add_pairs(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
     """Add the sums of GAUC and FCP per unit, read from `scored_rows`."""
     wanted = {m.definition.numerator for m in metrics if m.definition.family == "pairs"}
@@ -42,8 +50,8 @@ def add_pairs(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValu
     values.add(frame, {c: c for c in names if not c.startswith("v_")})
     values.add(frame, {"clicks": "gauc_clicks"})
     values.add(frame, {c: c.removeprefix("v_") for c in names if c.startswith("v_")}, SCALE)
-    _add_orders(values, "won_pairs", values["won_halves"], values["tied"], values["pairs"])
-    if wanted & {"concordant", "won_graded"}:
+    values.columns["won_pairs"] = values["won_halves"] / 2
+    if wanted & GRADED:
         _add_graded(engine, values)
 
 
@@ -68,16 +76,17 @@ def _add_graded(engine: Engine, values: UnitValues) -> None:
     frame = engine.frame(query("offline/graded_pairs"))
     values.add(frame, {"pairs": "graded", "won_halves": "graded_halves", "tied": "graded_tied"})
     won, tied, pairs = (values[c] for c in ("graded_halves", "graded_tied", "graded"))
-    _add_orders(values, "won_graded", won, tied, pairs)
+    values.columns.update(graded_orders(won, tied, pairs))
 
 
-def _add_orders(values: UnitValues, name: str, *columns: object) -> None:
-    """Half the doubled wins; of graded pairs also those that the score orders at all."""
-    won, tied, pairs = (pd.Series(c).to_numpy(dtype=float) for c in columns)
-    values.columns[name] = won / 2
-    if name == "won_graded":
-        values.columns["concordant"] = (won - tied) / 2
-        values.columns["ordered"] = pairs - tied
+def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
+    """What FCP reads, from pairs of unlike relevance: twice the won ones, the tied, and all."""
+    return {
+        "graded": pairs,
+        "won_graded": won_halves / 2,
+        "concordant": (won_halves - tied) / 2,
+        "ordered": pairs - tied,
+    }
 
 
 def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues, by: str) -> None:
@@ -131,6 +140,7 @@ def calibration_error(curve: pd.DataFrame) -> float:
     """Σ rows·|mean score − rate of clicks| / Σ rows over the bins of a curve.
 
     Example:
+        >>> import pandas as pd
         >>> curve = pd.DataFrame({"rows": [2, 2], "clicks": [0, 1], "predicted": [0.5, 1.5]})
         >>> calibration_error(curve)
         0.25

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 
@@ -21,14 +24,14 @@ class UnitValues:
     """One model's columns per unit, all in the order of `units`.
 
     Attributes:
-        units: The index of units, sorted.
+        units: The ids of the units, ascending.
         columns: Column → its values, shape (units,).
     """
 
-    units: pd.Index
+    units: NDArray[np.generic]
     columns: dict[str, Floats] = field(default_factory=dict)
 
-    def add(self, frame: pd.DataFrame, names: Mapping[str, str], scale: float = 1.0) -> None:
+    def add(self, frame: "pd.DataFrame", names: Mapping[str, str], scale: float = 1.0) -> None:
         """Take columns of a frame with a `unit_id`; a unit that is not in it has zero.
 
         Args:
@@ -36,7 +39,9 @@ class UnitValues:
             names: Its column → the name to keep it under.
             scale: What one step of them is worth.
         """
-        place = self.units.get_indexer(pd.Index(frame["unit_id"]))
+        import pandas as pd
+
+        place = pd.Index(self.units).get_indexer(pd.Index(frame["unit_id"]))
         known = place >= 0
         for column, name in names.items():
             values = np.zeros(len(self.units))
@@ -57,6 +62,6 @@ def cut_column(column: str, k: int) -> str:
     return f"{column}@{k}"
 
 
-def value_columns(frame: pd.DataFrame) -> Sequence[str]:
+def value_columns(frame: "pd.DataFrame") -> Sequence[str]:
     """The columns `v_…` of a frame."""
     return [str(name) for name in frame.columns if str(name).startswith("v_")]

@@ -1,10 +1,10 @@
 -- grain: one row per analysed unit and local hour of the day in which it has an impression of the
 -- period, over all its days
--- reads: impressions, entry (unit_id, variant, entry_day)
+-- reads: logged_impressions, entry (unit_id, variant, entry_day)
 -- a returning unit is in many hours: its sums by hour keep their pairs
 with placed as (
   select unit_id as placed_unit_id, hour(ts) as day, columns('^c_[0-9]')
-  from impressions
+  from logged_impressions
   where in_period and ts is not null
 ),
 summed as (

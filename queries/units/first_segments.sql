@@ -1,7 +1,7 @@
 -- grain: one row per unit: its segments at its first impression in the period
--- reads: seen_units, impressions (s_ columns)
-select i.unit_id, min(columns('^s_'))
-from impressions i
-join seen_units u on i.unit_id = u.unit_id
-where i.in_period and (u.first_ms is null or i.time_ms = u.first_ms)
-group by i.unit_id
+-- reads: seen_units, unit_cells (s_ columns)
+select c.unit_id, min(columns('^s_'))
+from unit_cells c
+join seen_units u on c.unit_id = u.unit_id
+where c.in_period and (u.first_ms is null or c.first_ms = u.first_ms)
+group by c.unit_id

@@ -1,7 +1,7 @@
 -- grain: one row per unit that the log shows in more than one variant: the one it was seen in first
--- reads: seen_units, impressions
-select u.unit_id, min(i.variant) as first_variant
+-- reads: seen_units, unit_cells
+select u.unit_id, min(c.variant) as first_variant
 from seen_units u
-join impressions i on u.unit_id = i.unit_id
-where u.variant_low <> u.variant_high and i.in_period and (u.first_ms is null or i.time_ms = u.first_ms)
+join unit_cells c on u.unit_id = c.unit_id
+where u.variant_low <> u.variant_high and c.in_period and (u.first_ms is null or c.first_ms = u.first_ms)
 group by u.unit_id

@@ -1,13 +1,13 @@
 -- grain: one row per unit, phase (in_period or before it) and local day
--- reads: impressions
+-- reads: unit_cells
 -- c_1 counts impressions; the other c_ columns are the sums that the chosen metrics need
 select
   unit_id, in_period, day,
-  min(time_ms) as first_ms,
-  max(time_ms) as last_ms,
+  min(first_ms) as first_ms,
+  max(last_ms) as last_ms,
   min(variant) as variant_low,
   max(variant) as variant_high,
   case when day is null then 0 else 1 end as c_days,
   cast(sum(columns('^c_[0-9]')) as bigint)
-from impressions
+from unit_cells
 group by unit_id, in_period, day

@@ -1,0 +1,103 @@
+"""Rows in runs of one key, and the runs of equal length as the rows of matrices."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Whole = NDArray[np.int64]
+Kind = TypeVar("Kind", bound=np.generic)
+
+_CELLS = 1 << 17
+"""Cells of a matrix: few enough to stay in a processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Where each group's rows lie.
+
+    Attributes:
+        start: First row of each group, then the number of rows, shape (groups + 1,).
+        order: Rows by group, where they do not lie by group already.
+
+    Example:
+        >>> groups = Groups.of(np.array([7, 7, 3]))
+        >>> groups.start.tolist(), groups.order, groups.size.tolist()
+        ([0, 2, 3], None, [2, 1])
+    """
+
+    start: Whole
+    order: Whole | None = None
+
+    @classmethod
+    def of(cls, key: NDArray[np.generic]) -> "Groups":
+        """Groups of equal keys; logs mostly have them together, which saves a sort."""
+        start = _starts(key)
+        heads = np.sort(key[start[:-1]])
+        if (heads[1:] != heads[:-1]).all():
+            return cls(start)
+        order = np.argsort(key, kind="stable").astype(np.int64)
+        return cls(_starts(key[order]), order)
+
+    def __len__(self) -> int:
+        return self.start.size - 1
+
+    @property
+    def size(self) -> Whole:
+        """Rows of each group."""
+        return np.diff(self.start)
+
+    def sorted(self, column: NDArray[Kind]) -> NDArray[Kind]:
+        """A column with the rows of each group together."""
+        return column if self.order is None else column[self.order]
+
+    def sums(self, column: NDArray[np.bool_]) -> Whole:
+        """How often a column that lies by group is true in each group."""
+        counts = np.zeros(len(self), dtype=np.int64)
+        for block in self.blocks():
+            counts[block.groups] = np.count_nonzero(block.matrix(column), axis=1)
+        return counts
+
+    def blocks(self) -> Iterator["Block"]:
+        """Every group once, groups of equal length together."""
+        size = self.size
+        # Stable, so that groups of one length keep their order and often lie side by side.
+        by_size = np.argsort(size, kind="stable")
+        edges = np.flatnonzero(np.diff(size[by_size])) + 1
+        for groups in np.split(by_size, edges) if by_size.size else []:
+            length = int(size[groups[0]])
+            step = max(_CELLS // length, 1)
+            for first in range(0, groups.size, step):
+                yield Block(groups[first : first + step], self.start, length)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some groups of one length.
+
+    Attributes:
+        groups: Their numbers, ascending.
+        start: First row of every group.
+        length: Rows of each.
+    """
+
+    groups: Whole
+    start: Whole
+    length: int
+
+    def matrix(self, column: NDArray[Kind]) -> NDArray[Kind]:
+        """Their values of a column that lies by group, shape (groups, length)."""
+        first = self.start[self.groups]
+        if first[-1] - first[0] == (first.size - 1) * self.length:
+            return column[first[0] : first[-1] + self.length].reshape(-1, self.length)
+        rows = first[:, None] + np.arange(self.length)
+        return np.asarray(column[rows])
+
+
+def _starts(key: NDArray[np.generic]) -> Whole:
+    if not key.size:
+        return np.zeros(1, dtype=np.int64)
+    edges = np.flatnonzero(key[1:] != key[:-1]) + 1
+    return np.concatenate([[0], edges, [key.size]]).astype(np.int64)

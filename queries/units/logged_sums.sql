@@ -1,0 +1,10 @@
+-- grain: one row per unit as logged, phase, local day, logged variant, segments and exposure
+-- reads: logged (every impression)
+-- the one pass over the log that all sums start from; c_1 counts impressions
+select
+  columns('^(unit_id|phase|day|variant|is_exposed|s_.*)$'),
+  min(time_ms) as first_ms,
+  max(time_ms) as last_ms,
+  cast(sum(columns('^c_[0-9]')) as bigint)
+from logged
+group by all
