@@ -6,7 +6,9 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from abeval.buckets import BucketSums
 from abeval.stats.moments import Moments
@@ -36,6 +38,9 @@ SEGMENT = "segment:"
 
 QUANTILE = "quantile"
 COVARIATES = "covariates"
+BUCKET = "bucket"
+BUCKETS = 256
+"""Sub-buckets are grouped into this many for resampling."""
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
@@ -64,8 +69,8 @@ class Aggregates:
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
             `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
-            `quantile` (impressions at or below the quantile, and all) or `left_out`; sums are
-            exact integers as text.
+            `bucket`, `quantile` (impressions at or below the quantile, and all) or `left_out`;
+            sums are exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -129,6 +134,15 @@ class Aggregates:
             for variant, row in variants.items():
                 by_variant.setdefault(variant, {})[int(first), int(second)] = row
         return {variant: _joined(pairs, scales) for variant, pairs in by_variant.items()}
+
+    def buckets_of(self, metric: str, variant: str) -> NDArray[np.float64]:
+        """Units, Σy and Σx of each group of sub-buckets of a variant, shape (BUCKETS, 3)."""
+        found = np.zeros((BUCKETS, 3))
+        for cell, variants in self._slices.get((metric, BUCKET), {}).items():
+            if variant in variants:
+                row = variants[variant]
+                found[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
+        return found
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""

@@ -57,7 +57,8 @@ def collect(
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
     wanted = [metric for metric in metrics if metric.name not in refused]
-    sources = list(dict.fromkeys(metric.source for metric in wanted))
+    resampled = resampled_metrics(experiment, wanted)
+    sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
     if any(source in ("gauc", "auc") for source in sources):
         engine.view("scored", scored_view(shape))
     run = MetricQueries(experiment, shape, engine)
@@ -65,10 +66,12 @@ def collect(
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     for source in sources:
-        if source not in ("catalogue", "quantile"):
+        if source not in ("catalogue", "quantile", "function"):
             step(_TITLES[source])
             chosen = [m for m in wanted if m.source == source]
-            parts.append(run.of_source(source, chosen))
+            parts.append(
+                run.of_source(source, chosen, [m for m in resampled if m.source == source])
+            )
             if experiment.trust.aa_runs:
                 by_units = deals_units(int(units["units"].sum()))
                 buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
@@ -99,6 +102,14 @@ def _quantiles(run: MetricQueries, metrics: Sequence[Metric], step: Step) -> Qua
         return QuantileSums([], {})
     step(_TITLES["quantile"])
     return collect_quantiles(run, metrics)
+
+
+def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """What is wanted by sub-bucket: the parts of functions, and with `resample` every sum."""
+    parts = {part.name: part for metric in metrics for part in metric.parts}
+    if experiment.inference.resample is not None:
+        parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}
+    return tuple(parts.values())
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:

@@ -26,6 +26,7 @@ Reason = Literal[
     "failed_trust_check",
     "failed_aa",
 ]
+Resample = Literal["jackknife", "bootstrap", "permutation"]
 Relative = Literal["fieller", "delta", "log_delta"]
 
 MIN_UNITS = 30
@@ -51,12 +52,15 @@ class Rule:
         relative: Interval of the lift.
         adjust: What takes variance out of means and ratios.
         looks: How often one may look; None for a fixed horizon.
+        resample: How functions of metrics, and where it is given all means and ratios, are
+            resampled; functions are jackknifed without it.
     """
 
     alpha: float = 0.05
     relative: Relative = "fieller"
     adjust: Adjust = "none"
     looks: Looks | None = None
+    resample: Resample | None = None
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
-from abeval.aggregates import CAPPED, COVARIATES, DAY, LEFT_OUT, SEGMENT, WHOLE
+from abeval.aggregates import BUCKET, BUCKETS, CAPPED, COVARIATES, DAY, LEFT_OUT, SEGMENT, WHOLE
 from abeval.buckets import BucketSums
 from abeval.engines.protocol import Cell, Engine
+from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics import Metric, Source, Term
@@ -15,6 +16,11 @@ from abeval.queries import query
 from abeval.sql import literal, quoted
 
 Row = tuple[Cell, ...]
+
+_TOO_LARGE = (
+    "sums of squares must stay below 1e38 steps of `resolution` (1e-6 unless told): divide, or "
+    "give a coarser resolution"
+)
 
 DAILY: tuple[Source, ...] = (
     "unit_day",
@@ -62,11 +68,20 @@ class MetricQueries:
     shape: LogShape
     engine: Engine
 
-    def of_source(self, source: Source, metrics: Sequence[Metric]) -> SourceSums:
-        """Sums of every metric whose per-unit values come from one query."""
+    def of_source(
+        self, source: Source, metrics: Sequence[Metric], resampled: Sequence[Metric] = ()
+    ) -> SourceSums:
+        """Sums of every metric whose per-unit values come from one query.
+
+        Args:
+            source: The query.
+            metrics: Those of the scorecard.
+            resampled: Those, of the scorecard or not, that are wanted by sub-bucket.
+        """
         self.load(source)
         self.engine.table("source_unit", query("units/unit_total"))
         rows = [row for metric in metrics for row in self._of_units(metric)]
+        rows += [row for metric in resampled for row in self._of_buckets(metric)]
         if source in DAILY and self.experiment.period is not None and self.shape.has_time:
             self.engine.table("placed_day", query("units/placed_day"))
             rows += [row for metric in metrics for row in self._of_days(metric)]
@@ -120,6 +135,10 @@ class MetricQueries:
             )
         ]
 
+    def _of_buckets(self, metric: Metric) -> list[Row]:
+        group = f"cast(sub_bucket % {BUCKETS} as varchar)"
+        return self.sums(metric, BUCKET, group, self.terms(metric)[:2])
+
     def left_out(self, metric: Metric) -> list[Row]:
         """What the definition of a metric leaves out, counted over `source_unit`."""
         return [
@@ -161,9 +180,14 @@ class MetricQueries:
     ) -> list[Row]:
         """Exact sums of a metric's terms by cell of a slice and variant."""
         self._view(cell, Terms(*terms), relation)
-        return [
-            (metric.name, slice_name, *row) for row in self.engine.rows(query("metric/moments"))
-        ]
+        try:
+            found = self.engine.rows(query("metric/moments"))
+        except QueryError as error:
+            if error.hint is not None:
+                raise
+            what = f"metric {metric.name!r}: its sums cannot be computed: {error.what}"
+            raise ExperimentError(what, _TOO_LARGE) from error
+        return [(metric.name, slice_name, *row) for row in found]
 
     def _view(self, cell: str, terms: Terms, relation: str = "source_unit") -> None:
         self.engine.view(

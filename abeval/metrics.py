@@ -6,8 +6,9 @@ from typing import Literal
 
 from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Role, Toward
 from abeval.expressions import columns_of, parse_expression
+from abeval.functions import names_of
 
-Kind = Literal["mean", "ratio", "quantile", "auc", "catalogue"]
+Kind = Literal["mean", "ratio", "quantile", "function", "auc", "catalogue"]
 Source = Literal[
     "unit_day",
     "page_views",
@@ -17,6 +18,7 @@ Source = Literal[
     "gauc",
     "auc",
     "quantile",
+    "function",
     "catalogue",
 ]
 Need = Literal[
@@ -112,7 +114,7 @@ class Metric:
     Attributes:
         name: Its id.
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
-            impression), `auc`, or `catalogue`.
+            impression), `function` (of other metrics), `auc`, or `catalogue`.
         formula: In words, as a reader would check it.
         unit: Of the value, empty for a pure number.
         direction: Which way is better.
@@ -122,6 +124,8 @@ class Metric:
             where it has none; None for catalogue metrics.
         per: Denominator of a ratio; None for a mean, whose denominator is the units.
         level: Of a quantile, between 0 and 1.
+        function: Arithmetic over the names of `parts`.
+        parts: The means and ratios that a function is of.
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
         covariates: Further sums that CUPED takes from before the period, beside the metric's own.
@@ -140,6 +144,8 @@ class Metric:
     value: Term | None = None
     per: Term | None = None
     level: float | None = None
+    function: str | None = None
+    parts: "tuple[Metric, ...]" = ()
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
     covariates: tuple[Term, ...] = ()
@@ -163,7 +169,8 @@ def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     counted = (term for _, term in metric.left_out)
     value = None if metric.kind == "quantile" else metric.value
     terms = (value, metric.per, *counted, *metric.covariates)
-    return tuple(term for term in terms if isinstance(term, RowTerm))
+    own = tuple(term for term in terms if isinstance(term, RowTerm))
+    return (*own, *(term for part in metric.parts for term in row_terms(part)))
 
 
 def own_terms(metric: Metric) -> tuple[Term, ...]:
@@ -185,8 +192,30 @@ def chosen_metrics(experiment: Experiment, builtin: dict[str, Metric]) -> tuple[
     """
     if not experiment.metrics:
         return tuple(builtin.values())
-    own = {choice.name: _own(choice) for choice in experiment.metrics if choice.is_own}
-    return tuple(_chosen(choice, builtin | own) for choice in experiment.metrics)
+    known = dict(builtin)
+    known |= {c.name: _own(c) for c in experiment.metrics if c.is_own and c.function is None}
+    functions = {
+        c.name: _function(c.name, c.function, known)
+        for c in experiment.metrics
+        if c.function is not None
+    }
+    return tuple(_chosen(choice, known | functions) for choice in experiment.metrics)
+
+
+def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
+    """The user's own function of means and ratios."""
+    parts = tuple(known[part] for part in names_of(text))
+    needs = frozenset(need for part in parts for need in part.needs)
+    return Metric(
+        name,
+        "function",
+        text,
+        role="goal",
+        source="function",
+        function=text,
+        parts=parts,
+        needs=needs,
+    )
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric]) -> Metric:
@@ -233,7 +262,14 @@ def _own(choice: MetricChoice) -> Metric:
         per=under,
         level=choice.quantile,
         needs=needs,
+        left_out=tuple(_not_numbers(text) for text in dict.fromkeys((value, per)) if text),
     )
+
+
+def _not_numbers(text: str) -> tuple[str, Term]:
+    """Impressions that add nothing, because their value is no number."""
+    missing = f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
+    return f"impressions whose {text} is null, NaN or infinite", RowTerm(missing)
 
 
 _NEEDED_BY: dict[str, Need] = {

@@ -116,7 +116,7 @@ class Row:
 
     Attributes:
         metric: Its id.
-        kind: `mean`, `ratio`, `quantile`, `auc` or `catalogue`.
+        kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
         role: `goal`, `guardrail` or `diagnostic`.
         direction: `increase`, `decrease` or `toward VALUE`.
         variant: The variant compared with control.

@@ -24,6 +24,7 @@ from abeval.looks import looks_of
 from abeval.metrics import Metric
 from abeval.quantile_comparison import compare_quantiles
 from abeval.records import Adjustment, Boundary, Row, SliceRow
+from abeval.resampled_comparison import compare_resampled
 from abeval.stats.moments import Moments
 
 
@@ -45,6 +46,8 @@ def compare(
         return compare_catalogue(metric, aggregates, base, variant, rule)
     if metric.kind == "quantile":
         return compare_quantiles(metric, aggregates, base, variant, rule)
+    if metric.kind == "function" or (rule.resample and metric.kind in ("mean", "ratio")):
+        return compare_resampled(metric, aggregates, base, variant, rule)
     by = experiment.inference.stratify_by
     if by is not None and metric.kind in ("mean", "ratio"):
         cells = [_by_cell(metric, aggregates, by, name) for name in (base, variant)]
@@ -73,7 +76,7 @@ def rule_of(experiment: Experiment, aggregates: Aggregates, units: int) -> Rule:
     """How the effects of a comparison of so many units are judged."""
     inference = experiment.inference
     looks = looks_of(experiment, units, aggregates.days)
-    return Rule(experiment.alpha, inference.relative, inference.adjust, looks)
+    return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 
 def _emptiness(metric: Metric, aggregates: Aggregates) -> Reason | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from abeval.comparison import Reason, Rule, compare_moments
+from abeval.errors import ExperimentError
 from abeval.metrics import Metric
 from abeval.stats.moments import Moments
 from tests.logs.small import analyze, small_log
@@ -134,3 +136,35 @@ def test_a_variant_that_nobody_saw() -> None:
         "too_little_data",
     )
     assert found["ctr", "b"].difference is not None
+
+
+def test_impressions_whose_own_value_is_no_number_are_counted() -> None:
+    log = small_log().assign(price=1.5, cost=2.0)
+    log.loc[:4, "price"] = float("nan")
+    log.loc[5:6, "price"] = float("inf")
+    log.loc[7, "cost"] = float("-inf")
+    metrics = [{"name": "m", "numerator": "price", "denominator": "cost"}]
+    counts: dict[str, int] = {}
+    for item in analyze(log, metrics=metrics).left_out:
+        counts[item.what] = counts.get(item.what, 0) + item.count
+    assert counts == {
+        "impressions whose price is null, NaN or infinite": 7,
+        "impressions whose cost is null, NaN or infinite": 1,
+    }
+
+
+def test_sums_that_overflow_name_their_metric() -> None:
+    log = small_log().assign(huge=1e9)
+    metrics = ["ctr", {"name": "big", "value": "huge * 1e5"}]
+    with pytest.raises(ExperimentError, match=r"metric 'big'.*cannot be computed"):
+        analyze(pd.concat([log] * 40), metrics=metrics, cleaning={"duplicates": "unchecked"})
+
+
+def test_units_that_differ_by_rounding_alone_have_no_variance() -> None:
+    log = small_log().assign(third=1 / 3)
+    own = {"name": "thirds", "numerator": "third * position", "denominator": "position"}
+    row = analyze(log, metrics=[own])["thirds"]
+    assert (row.reason, row.difference) == ("zero_variance", None)
+    assert row.control == pytest.approx(1 / 3, rel=1e-5)
+    counts = analyze(log, metrics=[{"name": "c", "value": "click", "resolution": 1.0}])["c"]
+    assert counts.reason is None

@@ -8,6 +8,7 @@ from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
 from abeval.experiment.problems import Problem, suggestion
 from abeval.expressions import expression_problem
+from abeval.functions import function_problem
 
 CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "impressions": (
@@ -161,6 +162,9 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         yield Problem(
             ("metrics", i, "name"), f"{choice.name!r} is a built-in metric; choose another"
         )
+    if choice.function is not None:
+        yield from _function(i, choice)
+        return
     ratio = (choice.numerator is not None, choice.denominator is not None)
     if (choice.value is not None) == any(ratio) or any(ratio) != all(ratio):
         message = "give either `value`, or both `numerator` and `denominator`"
@@ -173,6 +177,16 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         problem = None if text is None else expression_problem(text)
         if problem is not None:
             yield Problem(("metrics", i, key), problem)
+
+
+def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
+    told = choice.model_dump(exclude_none=True)
+    for key in ("value", "numerator", "denominator", "quantile", "cap", "covariates"):
+        if key in told:
+            yield Problem(("metrics", i, key), "does not go with `function`")
+    problem = function_problem(str(choice.function))
+    if problem is not None:
+        yield Problem(("metrics", i, "function"), problem)
 
 
 def _segments(experiment: Experiment) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from abeval.experiment.model import Experiment, MetricChoice, moment
 from abeval.experiment.problems import Problem, suggestion
+from abeval.functions import function_problem, names_of
 from abeval.metrics import Metric
 
 
@@ -15,6 +16,8 @@ def inference_problems(experiment: Experiment, builtin: Mapping[str, Metric]) ->
         *_looks(experiment),
         *_planned_looks(experiment),
         *_family(experiment),
+        *_resample(experiment),
+        *_functions(experiment, builtin),
     ]
 
 
@@ -46,7 +49,8 @@ def _adjust(experiment: Experiment) -> Iterator[Problem]:
 def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
     own = {choice.name for choice in experiment.metrics if choice.is_own}
     usable = {name for name, metric in builtin.items() if metric.source == "unit_day"}
-    usable |= {c.name for c in experiment.metrics if c.is_own and c.quantile is None}
+    simple = [c for c in experiment.metrics if c.quantile is None and c.function is None]
+    usable |= {c.name for c in simple if c.is_own}
     for i, choice in enumerate(experiment.metrics):
         where = ("metrics", i, "covariates")
         if choice.covariates is None:
@@ -67,8 +71,38 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
 
 def _has_covariates(choice: MetricChoice, builtin: Mapping[str, Metric]) -> bool:
     if choice.is_own or choice.name not in builtin:
-        return choice.quantile is None
+        return choice.quantile is None and choice.function is None
     return builtin[choice.name].source == "unit_day"
+
+
+def _resample(experiment: Experiment) -> Iterator[Problem]:
+    inference = experiment.inference
+    some = inference.resample is not None or any(c.function for c in experiment.metrics)
+    if some and inference.relative == "log_delta":
+        yield _problem("relative", 'with resampling, choose "fieller" or "delta"')
+    if inference.resample is not None and inference.adjust != "none":
+        yield _problem("resample", f'does not go with adjust = "{inference.adjust}"')
+    if inference.resample == "permutation" and inference.looks != "fixed":
+        yield _problem("resample", '"permutation" is for looks = "fixed"')
+    for i, choice in enumerate(experiment.metrics):
+        if inference.resample is not None and choice.cap is not None:
+            yield Problem(("metrics", i, "cap"), "does not go with [inference] resample")
+
+
+def _functions(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
+    """A function is of means and ratios, built in or the file's own."""
+    usable = {name for name, metric in builtin.items() if metric.kind in ("mean", "ratio")}
+    own = [c for c in experiment.metrics if c.is_own]
+    usable |= {c.name for c in own if c.function is None and c.quantile is None}
+    for i, choice in enumerate(experiment.metrics):
+        if choice.function is None or function_problem(choice.function) is not None:
+            continue
+        for name in names_of(choice.function):
+            if name not in usable:
+                known = name in builtin or any(c.name == name for c in own)
+                what = "is no mean or ratio" if known else "is no metric"
+                hint = "" if known else suggestion(name, usable)
+                yield Problem(("metrics", i, "function"), f"{name!r} {what}{hint}")
 
 
 def _looks(experiment: Experiment) -> Iterator[Problem]:

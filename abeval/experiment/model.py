@@ -213,6 +213,7 @@ class MetricChoice(Section):
     value: str | None = None
     numerator: str | None = None
     denominator: str | None = None
+    function: str | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
     resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
@@ -223,7 +224,8 @@ class MetricChoice(Section):
     @property
     def is_own(self) -> bool:
         """Whether the file defines the metric, instead of naming a built-in one."""
-        return not (self.value is None and self.numerator is None and self.denominator is None)
+        told = (self.value, self.numerator, self.denominator, self.function)
+        return any(text is not None for text in told)
 
 
 class Prior(Section):
@@ -250,6 +252,7 @@ class Inference(Section):
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     prior: Prior | None = None
+    resample: Literal["jackknife", "bootstrap", "permutation"] | None = None
     family: Family = "holm"
 
 

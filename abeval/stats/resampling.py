@@ -120,6 +120,24 @@ def bootstrap(
         0.0058
     """
     arms = _sums(control), _sums(treatment)
+    spread = bootstrap_spread(*arms, statistic, draws, seed)
+    return _effect(arms, statistic, _se(spread), alpha, "poisson_bootstrap")
+
+
+def bootstrap_spread(
+    control: ArrayLike, treatment: ArrayLike, statistic: Statistic, draws: int = 2000, seed: int = 0
+) -> Floats:
+    """Covariance of the two variants' values by the Poisson bootstrap, shape (2, 2).
+
+    Arguments and refusals as in `bootstrap`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
+        >>> bootstrap_spread(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).shape
+        (2, 2)
+    """
+    arms = _sums(control), _sums(treatment)
     rng = np.random.default_rng(seed)
     values = [
         np.concatenate(
@@ -130,8 +148,7 @@ def bootstrap(
         )
         for arm in arms
     ]
-    se = float(np.std(values[1] - values[0], ddof=1))
-    return _effect(arms, statistic, se, alpha, "poisson_bootstrap")
+    return np.cov(values)
 
 
 def jackknife(
@@ -161,12 +178,30 @@ def jackknife(
         0.0059
     """
     arms = _pair(control, treatment)
+    spread = jackknife_spread(*arms, statistic)
+    return _effect(arms, statistic, _se(spread), alpha, "bucket_jackknife")
+
+
+def jackknife_spread(control: ArrayLike, treatment: ArrayLike, statistic: Statistic) -> Floats:
+    """Covariance of the two variants' values by the delete-a-bucket jackknife, shape (2, 2).
+
+    Arguments and refusals as in `jackknife`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
+        >>> jackknife_spread(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).shape
+        (2, 2)
+    """
+    arms = _pair(control, treatment)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
-    difference = left_out[1] - left_out[0]
-    count = len(difference)
-    spread = float(np.sum((difference - difference.mean()) ** 2))
-    se = float(np.sqrt((count - 1) / count * spread))
-    return _effect(arms, statistic, se, alpha, "bucket_jackknife")
+    count = len(arms[0])
+    return np.cov(left_out) * (count - 1) ** 2 / count
+
+
+def _se(spread: Floats) -> float:
+    """Standard error of the difference of two values with this covariance."""
+    return float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
 
 
 def permutation(

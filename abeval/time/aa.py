@@ -14,6 +14,7 @@ from abeval.time.opened import open_metrics
 
 _NOT_SUMS: Mapping[Source, str] = {
     "catalogue": "not a sum over units: items overlap",
+    "function": "not a sum over units: a function of other metrics",
     "quantile": "not a sum over units: a quantile is over all impressions",
 }
 

@@ -111,6 +111,7 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
 
 _NOT_DAILY: Mapping[Source, str] = {
     "auc": "AUC over all impressions does not add up over days",
+    "function": "a function of other metrics is resampled over the whole period",
     "quantile": "a quantile over impressions does not add up over days",
     "catalogue": "items shown do not add up over days",
 }

@@ -1,0 +1,112 @@
+"""A metric as arithmetic over other metrics: parsed, checked, computed on arrays."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+Floats = NDArray[np.float64]
+
+_TWO: Mapping[type[exp.Expr], Callable[[Floats, Floats], Floats]] = {
+    exp.Add: np.add,
+    exp.Sub: np.subtract,
+    exp.Mul: np.multiply,
+    exp.Div: np.divide,
+    exp.Pow: np.power,
+}
+_ONE: Mapping[type[exp.Expr], Callable[[Floats], Floats]] = {
+    exp.Neg: np.negative,
+    exp.Abs: np.abs,
+    exp.Sqrt: np.sqrt,
+    exp.Exp: np.exp,
+    exp.Ln: np.log,
+}
+_LEAVES = (exp.Paren, exp.Column, exp.Identifier, exp.Literal)
+_MAY = "metrics by name, numbers, + - * / and parentheses, pow, abs, sqrt, exp, ln"
+_LONGEST = 1000
+
+
+def function_problem(text: str) -> str | None:
+    """Why `text` is not a function of metrics, or None where it is one.
+
+    Example:
+        >>> function_problem("ctr * dwell_per_click"), function_problem("sum(ctr)")
+        (None, "'sum(ctr)' holds `SUM(ctr)`; it may have metrics by name, numbers, + - * / and \
+parentheses, pow, abs, sqrt, exp, ln")
+    """
+    shown = repr(text if len(text) <= 100 else f"{text[:100]}…")
+    if len(text) > _LONGEST:
+        return f"{shown} has more than {_LONGEST:,} characters"
+    try:
+        tree = _parsed(text)
+        if tree is None:
+            return f"{shown} is not one expression"
+        # An operator without its operand parses, and only its written form does not.
+        _parsed(tree.sql(dialect="duckdb"))
+        strange = next((node for node in tree.walk() if not _is_known(node)), None)
+    except (SqlglotError, RecursionError):
+        return f"{shown} is not one expression"
+    if strange is not None:
+        return f"{shown} holds `{strange.sql(dialect='duckdb')}`; it may have {_MAY}"
+    return None if names_of(text) else f"{shown} names no metric"
+
+
+def names_of(text: str) -> list[str]:
+    """The metrics that a function names, each once, in order.
+
+    Example:
+        >>> names_of("(ctr - gauc) / ctr")
+        ['ctr', 'gauc']
+    """
+    tree = _parsed(text)
+    return [] if tree is None else list(dict.fromkeys(c.name for c in _columns(tree)))
+
+
+def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
+    """A function of metrics, of arrays of their values.
+
+    Args:
+        text: A function without a problem.
+        values: Metric → its values, all of one shape.
+
+    Example:
+        >>> evaluate("a / (b + 1)", {"a": np.array([3.0, 8.0]), "b": np.array([2.0, 3.0])})
+        array([1., 2.])
+    """
+    tree = _parsed(text)
+    if tree is None:
+        raise ValueError(f"{text!r} is not one expression")
+    return _value(tree, values)
+
+
+def _value(node: exp.Expr, values: Mapping[str, Floats]) -> Floats:
+    if isinstance(node, exp.Paren):
+        return _value(node.this, values)
+    if isinstance(node, exp.Column):
+        return values[node.name]
+    if isinstance(node, exp.Literal):
+        return np.asarray(float(node.name))
+    if type(node) in _TWO:
+        return _TWO[type(node)](_value(node.this, values), _value(node.expression, values))
+    return _ONE[type(node)](_value(node.this, values))
+
+
+def _parsed(text: str) -> exp.Expr | None:
+    trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
+    return trees[0] if len(trees) == 1 else None
+
+
+def _columns(tree: exp.Expr) -> list[exp.Column]:
+    # Depth first, left to right, as a reader meets them.
+    return list(tree.find_all(exp.Column, bfs=False))
+
+
+def _is_known(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Literal):
+        return not node.is_string
+    if isinstance(node, exp.Column):
+        return not node.table
+    return type(node) in _LEAVES or type(node) in _TWO or type(node) in _ONE
