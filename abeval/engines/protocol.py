@@ -1,10 +1,12 @@
 """What abeval asks of an engine."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from abeval.experiment.model import LogSource
 
@@ -50,3 +52,11 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back memory and files."""
+
+
+@runtime_checkable
+class ArrayEngine(Engine, Protocol):
+    """An engine whose rows lie in this process, so that arrays of them are soon at hand."""
+
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        """Run a query and fetch its columns as arrays, masked where something is null."""

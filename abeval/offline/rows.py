@@ -3,22 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.offline.grouping import Groups, Whole
 from abeval.offline.units import Floats
-
-
-@runtime_checkable
-class HasArrays(Protocol):
-    """An engine that fetches columns as arrays; others run the queries instead."""
-
-    def arrays(self, sql: str) -> Mapping[str, NDArray[np.generic]]:
-        """Run a query and fetch its columns, masked where something is null."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +110,7 @@ def read_rows(
         The rows; None where only the queries will do: the engine has no arrays, ids are no whole
         numbers, one is missing, an item stands twice in a request, or a request has two units.
     """
-    if not isinstance(engine, HasArrays) or not scores:
+    if not isinstance(engine, ArrayEngine) or not scores:
         return None
     types = engine.columns(source)
     if tie not in types or any(types[name] not in WHOLE for name in (*_KEYS, request, tie)):

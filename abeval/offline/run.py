@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.errors import LogError
 from abeval.offline import beyond, kernels, scores
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.presets import Policy
 from abeval.offline.ranking import add_ranking
 from abeval.offline.result import ModelCoverage
-from abeval.offline.rows import HasArrays, Rows
+from abeval.offline.rows import Rows
 from abeval.offline.units import UnitValues
 from abeval.queries import query
 from abeval.sql import literal
@@ -131,7 +131,7 @@ class _Overview:
 def read_units(engine: Engine) -> Units:
     """The units of the relation `traffic`."""
     sql = "select unit_id, traffic from traffic order by unit_id"
-    found = engine.arrays(sql) if isinstance(engine, HasArrays) else engine.frame(sql)
+    found = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
     return Units(np.asarray(found["unit_id"]), np.asarray(found["traffic"]).astype(np.str_))
 
 

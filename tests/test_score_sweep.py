@@ -1,0 +1,73 @@
+"""The score kernels against the queries that define them, to the last digit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abeval import score_sweep
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.kernels.scores import half_away
+from abeval.queries import query
+from abeval.score_sweep import score_tables
+
+SCORES = st.one_of(
+    st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0]),
+    st.floats(-1e6, 1e6),
+)
+ROWS = st.lists(st.tuples(st.integers(1, 9), SCORES, st.integers(0, 1)), min_size=1, max_size=60)
+
+
+def held(rows: list[tuple[int, float, int]]) -> DuckDBEngine:
+    """An engine with `scored`: units 1 to 4 in a, others in b."""
+    frame = pd.DataFrame(rows, columns=["unit_id", "score", "click"])
+    frame.insert(0, "variant", np.where(frame.unit_id <= 4, "a", "b"))
+    engine = DuckDBEngine()
+    engine.add_frame("scored", frame.astype({"unit_id": "int64", "click": "int64"}))
+    return engine
+
+
+def assert_equal_to_queries(engine: DuckDBEngine) -> None:
+    found = score_tables(engine, ["a", "b", "absent"])
+    for name, table in (("gauc", found.gauc), ("auc", found.auc)):
+        defined = engine.frame(f"select * from ({query(f'units/{name}')}) order by unit_id")
+        columns = [c for c in defined.columns if c != "in_period"]
+        mine = table.sort_values("unit_id")[columns].to_numpy()
+        assert mine.tolist() == defined[columns].astype("int64").to_numpy().tolist(), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS)
+def test_kernels_give_what_the_queries_give(rows):
+    engine = held(rows)
+    assert_equal_to_queries(engine)
+    engine.close()
+
+
+@pytest.mark.parametrize("block", [7, 50, 1000])
+def test_blocks_of_any_size_give_the_same(block, monkeypatch):
+    rng = np.random.default_rng(1)
+    rows = [
+        (int(u), float(s), int(c))
+        for u, s, c in zip(
+            rng.integers(1, 9, 400),
+            np.round(rng.random(400), 2),
+            rng.random(400) < 0.2,
+            strict=True,
+        )
+    ]
+    engine = held(rows)
+    monkeypatch.setattr(score_sweep, "BLOCK", block)
+    assert_equal_to_queries(engine)
+    engine.close()
+
+
+def test_halves_round_away_from_zero_as_in_sql():
+    values = np.array([0.5, 1.5, -0.5, -2.5, 0.49999999999999994, 7.0])
+    engine = DuckDBEngine()
+    asked = ", ".join(f"cast(round({v!r}::double) as bigint)" for v in values.tolist())
+    assert half_away(values).tolist() == list(engine.rows(f"select {asked}")[0])
+    engine.close()
