@@ -1,6 +1,8 @@
 """A Spark session: found, started or given, with the settings that equal answers need."""
 
+import logging
 import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,8 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
     Raises:
         QueryError: pyspark or Java is missing, or Spark does not start.
     """
+    # It prints every refused query with Java's whole trace; the error says it in a line.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -48,7 +52,10 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         _check_same(running, str(options.address))
         return running, False
     try:
-        return _started(options), True
+        with warnings.catch_warnings():
+            # That pandas is newer than pyspark knows; nothing here goes through its pandas.
+            warnings.simplefilter("ignore", FutureWarning)
+            return _started(options), True
     except (PySparkException, RuntimeError, OSError) as error:
         what = f"Spark did not start: {str(error).splitlines()[0]}"
         raise QueryError(

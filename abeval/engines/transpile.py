@@ -69,12 +69,23 @@ def transpiled(
     if dialect == "spark":
         made = spark_rules.same_meaning(made, trusted)
     made = _renamed(written_out(made, dialect), names or {})
+    return _generated(made, dialect, pretty)
+
+
+def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
+    """The text; what a dialect that nobody runs has no words for is left out, and noted above."""
+    strict = dialect in RAN
+    level = ErrorLevel.RAISE if strict else ErrorLevel.IGNORE
+    generator = Dialect.get_or_raise(dialect).generator(
+        pretty=pretty, comments=False, unsupported_level=level
+    )
     try:
-        return made.sql(
-            dialect=dialect, pretty=pretty, comments=False, unsupported_level=ErrorLevel.RAISE
-        )
-    except SqlglotError as error:
-        raise QueryError(f"{dialect} cannot say this query: {error}") from error
+        text = generator.generate(tree)
+    except (SqlglotError, AttributeError) as error:
+        # SQLGlot stumbles over some of what it does not support.
+        raise QueryError(f"SQLGlot cannot say this query for {dialect}: {error}") from error
+    notes = dict.fromkeys(f"-- SQLGlot: {said}" for said in generator.unsupported_messages)
+    return "\n".join([*notes, text])
 
 
 def _renamed(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:

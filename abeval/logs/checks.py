@@ -119,7 +119,7 @@ def faulty_expression(
     # An error with a hint, such as want of memory, already says what to do.
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
-    what = error.what.removeprefix("DuckDB could not run a query: ")
+    what = error.what.partition(" could not run a query: ")[2] or error.what
     if _fails("select count(*) from logged", engine):
         # A constant that cannot be computed stops every query, so that none can be blamed.
         texts = [choice.value or choice.numerator for choice in experiment.metrics if choice.is_own]

@@ -1,0 +1,124 @@
+"""Which engine an analysis runs on, what it may use, and the flags that say so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import abeval
+from abeval.api import LoadedExperiment
+from abeval.cli import main
+from abeval.engines.choice import open_engine
+from abeval.engines.spark_session import java_size
+from abeval.errors import ExperimentError, QueryError
+from abeval.experiment.model import EngineOptions
+from abeval.simulate import simulate
+
+COMMANDS = {
+    "analyze": [],
+    "compare": ["--metric", "ctr"],
+    "power": ["--mde", "5%"],
+    "windows": ["--metric", "ctr"],
+    "aa": ["--metric", "ctr", "--runs", "10"],
+    "replay": ["--k", "1"],
+    "off-policy": ["--from", "control", "--to", "treatment"],
+}
+"""Every command that takes an experiment."""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> LoadedExperiment:
+    folder = tmp_path_factory.mktemp("logs")
+    simulate(folder, impressions=40_000)
+    return abeval.load(folder / "experiment.toml")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["abeval", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def test_an_analysis_that_does_not_fit_spills_and_says_the_same(
+    experiment: LoadedExperiment, tmp_path: Path
+) -> None:
+    folder = tmp_path / "spill"
+    spilled = []
+    small = experiment.replace(
+        engine={"memory_limit": "30MB", "threads": 1, "temp_directory": str(folder)}
+    )
+    found = small.analyze(step=lambda _: spilled.append(folder.is_dir() and any(folder.iterdir())))
+    assert any(spilled)
+    assert found.to_json() == experiment.analyze().to_json()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_the_flags_of_the_engine(
+    command: str,
+    experiment: LoadedExperiment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = experiment.experiment.folder / "experiment.toml"
+    flags = ["--memory-limit", "1KB", "--threads", "1", "--temp-directory", file.parent / "t"]
+    assert run(monkeypatch, command, file, *COMMANDS[command], *flags) == 2
+    assert "out of memory" in capsys.readouterr().err.lower()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--memory-limit", "much"], 'should be a size such as "4GB"'),
+        (["--threads", "0"], "engine.threads"),
+        (["--engine", "oracle"], "engine.name"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_refused(
+    flags: list[str],
+    says: str,
+    experiment: LoadedExperiment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = experiment.experiment.folder / "experiment.toml"
+    assert run(monkeypatch, "analyze", file, *flags) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_flag_leaves_the_other_entries_of_the_file(tmp_path: Path) -> None:
+    options = EngineOptions(threads=1, memory_limit="123MiB")
+    engine = open_engine(options, tmp_path, choice="duckdb")
+    settings = "select current_setting('memory_limit'), current_setting('threads')"
+    assert engine.rows(settings) == [("123.0 MiB", 1)]
+    engine.close()
+
+
+def test_what_is_no_engine_is_refused(experiment: LoadedExperiment) -> None:
+    for wrong in ("oracle", 7):
+        with pytest.raises(ExperimentError, match="is none that is known"):
+            experiment.analyze(engine=wrong)  # type: ignore[arg-type]
+
+
+def test_without_pyspark_it_says_what_to_install(
+    experiment: LoadedExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pyspark", "pyspark.errors", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(QueryError, match="needs pyspark") as missing:
+        experiment.analyze(engine="spark")
+    assert missing.value.hint is not None
+    assert "abeval[spark]" in missing.value.hint
+
+
+def test_sizes_are_java_s() -> None:
+    assert [java_size(s) for s in ("4GB", "4GiB", "512 MiB", "1KB")] == [
+        "3814m",
+        "4096m",
+        "512m",
+        "1m",
+    ]
