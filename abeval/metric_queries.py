@@ -84,11 +84,16 @@ class MetricQueries:
         """
         self.load(source)
         self.engine.table("source_unit", query("units/unit_total"))
-        rows = [row for metric in metrics for row in self._of_units(metric)]
-        rows += [row for metric in resampled for row in self._of_buckets(metric)]
+        found = self.of_totals(metrics)
+        more = [row for metric in resampled for row in self._of_buckets(metric)]
         if source in DAILY and self.experiment.period is not None and self.shape.has_time:
             self.engine.table("placed_day", query("units/placed_day"))
-            rows += [row for metric in metrics for row in self._of_days(metric)]
+            more += [row for metric in metrics for row in self._of_days(metric)]
+        return SourceSums([*found.rows, *more], found.caps)
+
+    def of_totals(self, metrics: Sequence[Metric]) -> SourceSums:
+        """Sums of metrics over `source_unit` as it stands: whole, by segment, capped."""
+        rows = [row for metric in metrics for row in self._of_units(metric)]
         caps = {metric.name: self._caps(metric) for metric in metrics if metric.cap is not None}
         for metric in metrics:
             if metric.name in caps:

@@ -31,11 +31,30 @@ class QuantileSums:
 
 def collect_quantiles(run: MetricQueries, metrics: Sequence[Metric]) -> QuantileSums:
     """Quantiles of every metric, those of one value by one sort of it."""
+    events = [_events(run, group[0]) for group in quantile_groups(metrics)]
+    found = quantile_sums(run, metrics, events)
+    return QuantileSums([*found.rows, *_left_out(run, metrics)], found.quantiles)
+
+
+def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
+    """The metrics by the value that they are quantiles of."""
+    return [list(alike) for _, alike in groupby(sorted(metrics, key=_value), key=_value)]
+
+
+def quantile_sums(
+    run: MetricQueries, metrics: Sequence[Metric], events: Sequence[str]
+) -> QuantileSums:
+    """Quantiles of every metric over some impressions.
+
+    Args:
+        run: The metric queries.
+        metrics: Quantile metrics.
+        events: SQL of `variant, unit_id, value` for each of `quantile_groups(metrics)`.
+    """
     rows: list[Row] = []
     found: dict[str, Mapping[str, Quantile]] = {}
-    for _, alike in groupby(sorted(metrics, key=_value), key=_value):
-        chosen = list(alike)
-        run.engine.table("quantile_event", _events(run, chosen[0]))
+    for chosen, sql in zip(quantile_groups(metrics), events, strict=True):
+        run.engine.table("quantile_event", sql)
         run.engine.table("quantile_level", query("metric/quantile_levels"))
         counts = {str(v): int(n or 0) for v, n in run.engine.rows(query("metric/quantile_events"))}
         places = {metric.name: _places(metric, counts) for metric in chosen}
@@ -44,7 +63,7 @@ def collect_quantiles(run: MetricQueries, metrics: Sequence[Metric]) -> Quantile
             mine = places[metric.name]
             found[metric.name] = {v: _quantile(counts[v], mine[v], values[v]) for v in mine}
             rows += _below(run, metric, {v: values[v][mine[v][0].lower] for v in mine})
-    return QuantileSums([*rows, *_left_out(run, metrics)], found)
+    return QuantileSums(rows, found)
 
 
 def _value(metric: Metric) -> str:
@@ -53,19 +72,36 @@ def _value(metric: Metric) -> str:
 
 def _events(run: MetricQueries, metric: Metric) -> str:
     """Every impression of the period that has a value; each variant's own where they differ."""
-    if not isinstance(metric.value, RowTerm):
-        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    columns = {v: run.shape.event(metric.value, v) for v in run.experiment.variants}
-    cases = " ".join(f"when {literal(v)} then i.{column}" for v, column in columns.items())
     return f"""
     with valued as (
-      select u.variant, i.unit_id, case u.variant {cases} end as value
+      select u.variant, i.unit_id, {_value_sql(run, metric)} as value
       from impressions i
       join units u on i.unit_id = u.unit_id
       where i.in_period
     )
     select variant, unit_id, value from valued where value is not null
     """
+
+
+def dated_events(run: MetricQueries, metric: Metric) -> str:
+    """The same with their day, from the log again."""
+    return f"""
+    with valued as (
+      select u.variant, i.unit_id, i.day, {_value_sql(run, metric)} as value
+      from logged_impressions i
+      join units u on i.unit_id = u.unit_id
+      where i.in_period and i.day is not null
+    )
+    select variant, unit_id, day, value from valued where value is not null
+    """
+
+
+def _value_sql(run: MetricQueries, metric: Metric) -> str:
+    if not isinstance(metric.value, RowTerm):
+        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
+    columns = {v: run.shape.event(metric.value, v) for v in run.experiment.variants}
+    cases = " ".join(f"when {literal(v)} then i.{column}" for v, column in columns.items())
+    return f"case u.variant {cases} end"
 
 
 def _places(metric: Metric, counts: Mapping[str, int]) -> Places:

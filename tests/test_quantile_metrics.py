@@ -124,7 +124,7 @@ def test_mistakes_are_named(metric, message):
         analyze(small_log(), metrics=[metric])
 
 
-def test_a_quantile_has_no_windows_and_no_replays_and_says_so():
+def test_a_quantile_has_windows_of_its_own_and_no_replays():
     log = visits().assign(ts=pd.Timestamp("2024-03-01") + pd.to_timedelta(np.arange(3000) % 3, "D"))
     loaded = abeval.define(
         name="x",
@@ -137,4 +137,9 @@ def test_a_quantile_has_no_windows_and_no_replays_and_says_so():
     )
     frames = {"impressions": log}
     assert "quantile" in loaded.aa(runs=10, logs=frames).refused["dwell_p50"]
-    assert "quantile" in dict(loaded.over_time(logs=frames).refused)["dwell_p50"]
+    windows = loaded.over_time(logs=frames).windows
+    assert {row.kind for row in windows if row.metric == "dwell_p50"} == {
+        "daily",
+        "cumulative",
+        "rolling",
+    }

@@ -186,6 +186,7 @@ def compare(
         functional: `coverage`, `gini` or `entropy` (nats).
         alpha: Two-sided level of the interval.
         permutations: Re-deals at least; the p-value is no smaller than 1 / (permutations + 1).
+            With 0 it is that of the jackknife's t.
         seed: Of the sets of groups and the re-deals.
 
     Returns:
@@ -222,14 +223,21 @@ def compare(
     se = _jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(values[0]) + abs(values[1])):
         raise Refusal("zero_variance", f"{functional} is the same whichever group is left out")
+    effect = effects.from_difference(
+        *values, difference, se, groups - 1, alpha, f"{functional}_jackknife"
+    )
+    lift = _lift(*values, without, alpha)
+    if permutations == 0:
+        return CatalogueComparison(effect, lift, at, groups, 0)
     deals = redeals(*pair, functional, size, permutations, rng)
     beyond = np.count_nonzero(np.abs(deals) >= abs(difference))
     p_value = float(1 + beyond) / (1 + len(deals))
-    effect = effects.from_difference(
-        *values, difference, se, groups - 1, alpha, f"{functional}_permutation"
-    )._replace(p_value=p_value, log10_p_value=float(np.log10(p_value)))
-    lift = _lift(*values, without, alpha)
-    return CatalogueComparison(effect, lift, at, groups, len(deals))
+    permuted = effect._replace(
+        p_value=p_value,
+        log10_p_value=float(np.log10(p_value)),
+        method=f"{functional}_permutation",
+    )
+    return CatalogueComparison(permuted, lift, at, groups, len(deals))
 
 
 def _jackknife_se(without: Floats) -> float:

@@ -1,7 +1,8 @@
 """Logs → everything that time says of an experiment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from abeval.balance import balance
 from abeval.collect import Step
@@ -13,15 +14,17 @@ from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
 from abeval.time.clock import By
-from abeval.time.collect import TimeSums, collect_time
+from abeval.time.collect import NOT_DAILY, TimeSums, sums_of
+from abeval.time.cut import CutWindow, Key, cut_metrics, cut_windows
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
+from abeval.time.opened import open_metrics
 from abeval.time.ramps import Strata, shares_of, strata_of
 from abeval.time.records import EventRow, Look, Novelty, Ramp, Stability, WindowRow
 from abeval.time.result import TIME_SCHEMA_VERSION, TimeResult
 from abeval.time.rhythm import clock_rows
 from abeval.time.stability import agreement, judge
-from abeval.time.windows import effect_of, window_rows
+from abeval.time.windows import effect_of, row_of, window_rows
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,13 @@ def over_time(
     by: Sequence[By] = (),
 ) -> TimeResult:
     """Analyse an experiment over time."""
-    sums = collect_time(experiment, metrics, engine, frames, step, by)
+    opened = open_metrics(experiment, metrics, engine, frames, step)
+    sums = sums_of(opened, step, by)
+    cuts: Mapping[Key, Sequence[CutWindow]] = {}
+    if len(strata_of(sums.activity)) == 1:
+        cuts = cut_windows(opened, cut_metrics(experiment, opened.metrics), sums.days, widths, step)
     step("windows")
-    return judge_time(experiment, metrics, sums, widths, looks)
+    return judge_time(experiment, metrics, sums, widths, looks, cuts)
 
 
 def judge_time(
@@ -57,14 +64,29 @@ def judge_time(
     sums: TimeSums,
     widths: Sequence[int] = (3, 7),
     looks: Sequence[int] = (),
+    cuts: Mapping[Key, Sequence[CutWindow]] = MappingProxyType({}),
 ) -> TimeResult:
-    """What the sums say, without a log."""
+    """What the sums say, without a log; `cuts` are the windows that are no sums over days."""
     strata = strata_of(sums.activity)
+    pairs = [(metric, variant) for metric in metrics for variant in experiment.treatments]
     found = [
-        metric_over_time(experiment, metric, variant, sums, strata, widths, looks)
-        for metric in metrics
+        metric_over_time(
+            experiment,
+            metric,
+            variant,
+            sums,
+            strata,
+            widths,
+            looks,
+            cuts.get((metric.name, variant)),
+        )
+        for metric, variant in pairs
         if metric.name in sums.metrics
-        for variant in experiment.treatments
+    ]
+    alone = [
+        cut_over_time(experiment, metric, variant, sums, looks, cuts[metric.name, variant])
+        for metric, variant in pairs
+        if metric.name not in sums.metrics and (metric.name, variant) in cuts
     ]
     clocks = [clock_rows(experiment, metrics, clock, strata) for clock in sums.clocks]
     return TimeResult(
@@ -77,13 +99,17 @@ def judge_time(
         novelty=tuple(row for one in found for row in one.novelty),
         windows=(
             *(row for one in found for row in one.windows),
+            *(row for rows, _ in alone for row in rows),
             *(row for rows, _ in clocks for row in rows),
         ),
-        looks=tuple(row for one in found for row in one.looks),
+        looks=(
+            *(row for one in found for row in one.looks),
+            *(row for _, seen in alone for row in seen),
+        ),
         events=tuple(row for one in found for row in one.events),
         ramps=_ramps(sums, strata),
-        refused=sums.refused,
-        notes=_notes(metrics, sums, strata),
+        refused=_refused(sums, strata, {name for name, _ in cuts}),
+        notes=_notes(metrics, sums, strata, {name for name, _ in cuts}),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, sums.before),
     )
@@ -97,16 +123,20 @@ def metric_over_time(
     strata: Strata,
     widths: Sequence[int] = (),
     looks: Sequence[int] = (),
+    cut: Sequence[CutWindow] | None = None,
 ) -> MetricOverTime:
-    """One metric in one variant."""
+    """One metric in one variant; `cut` are its windows on the calendar where it has its own."""
     arms, control = sums.metrics[metric.name], experiment.control
     days = calendar(arms, control, strata, sums.days, sums.partial)
     ages = since_entry(arms, control, strata, days.partial)
     rule = Rule(experiment.alpha, experiment.inference.relative)
-    rows = window_rows(metric, days, variant, rule, widths)
+    if cut is None:
+        rows = window_rows(metric, days, variant, rule, widths)
+        seen = looks_at(metric, days, variant, rule)
+    else:
+        rows, seen = cut_rows(metric, days, variant, cut), cut_looks(metric, cut)
     decays = find_decays(metric, ages, variant, sums.days)
     judged = judge(metric, days, variant, decays)
-    seen = looks_at(metric, days, variant, rule)
     told, row = _with_looks(experiment, metric, variant, seen, sums, looks, judged.row)
     signs, conclusions = agreement(metric, rows)
     events: tuple[EventRow, ...] = ()
@@ -121,16 +151,47 @@ def metric_over_time(
     )
 
 
+def cut_over_time(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    sums: TimeSums,
+    looks: Sequence[int],
+    cut: Sequence[CutWindow],
+) -> tuple[tuple[WindowRow, ...], tuple[Look, ...]]:
+    """Windows and looks of a metric whose days do not add up, and have no known covariance.
+
+    The catalogue is not looked at: what it is compared at grows with the traffic.
+    """
+    axis = calendar({}, experiment.control, (), sums.days, sums.partial)
+    rows = cut_rows(metric, axis, variant, cut)
+    if metric.kind == "catalogue":
+        return rows, ()
+    nothing = Stability(metric.name, variant, "too_early", "")
+    seen = cut_looks(metric, cut)
+    return rows, _with_looks(experiment, metric, variant, seen, sums, looks, nothing)[0]
+
+
+def cut_rows(
+    metric: Metric, axis: Axis, variant: str, cut: Sequence[CutWindow]
+) -> tuple[WindowRow, ...]:
+    """The rows of windows that were worked out one by one."""
+    return tuple(row_of(metric, axis, variant, one.kind, one.span, one.found) for one in cut)
+
+
+def cut_looks(metric: Metric, cut: Sequence[CutWindow]) -> tuple[peeking.Seen, ...]:
+    """The looks that such windows give."""
+    cumulative = [(one.span[1], one.found) for one in cut if one.kind == "cumulative"]
+    return peeking.seen_of(metric, cumulative)
+
+
 def looks_at(metric: Metric, axis: Axis, variant: str, rule: Rule) -> tuple[peeking.Seen, ...]:
     """The effect on the data up to each day, once there are units enough."""
-    found = []
-    for day in range(len(axis.labels)):
-        seen = effect_of(metric, axis, variant, (0, day), rule, entered=True)
-        enough = min(seen.units_control, seen.units) >= peeking.LOOK_UNITS
-        if seen.effect is not None and enough:
-            scale = peeking.scale_of(metric, seen.effect, seen.units_control, seen.units)
-            found.append(peeking.Seen(day, seen.effect, scale))
-    return tuple(found)
+    upto = [
+        (day, effect_of(metric, axis, variant, (0, day), rule, entered=True))
+        for day in range(len(axis.labels))
+    ]
+    return peeking.seen_of(metric, upto)
 
 
 def _with_looks(
@@ -171,7 +232,20 @@ def _ramps(sums: TimeSums, strata: Strata) -> tuple[Ramp, ...]:
     )
 
 
-def _notes(metrics: Sequence[Metric], sums: TimeSums, strata: Strata) -> tuple[str, ...]:
+def _refused(sums: TimeSums, strata: Strata, cut: Collection[str]) -> dict[str, str]:
+    """Why metrics have no windows."""
+    left = {name: why for name, why in sums.refused.items() if name not in cut}
+    if len(strata) == 1:
+        return left
+    why = (
+        "traffic shares changed, and only sums over days are compared within stretches of one share"
+    )
+    return {name: why if text in NOT_DAILY.values() else text for name, text in left.items()}
+
+
+def _notes(
+    metrics: Sequence[Metric], sums: TimeSums, strata: Strata, cut: Collection[str]
+) -> tuple[str, ...]:
     said = []
     if len(strata) > 1:
         said.append(
@@ -187,7 +261,10 @@ def _notes(metrics: Sequence[Metric], sums: TimeSums, strata: Strata) -> tuple[s
         for clock in sums.clocks
         if clock.refused
     )
-    capped = [m.name for m in metrics if m.cap is not None and m.name in sums.metrics]
-    if capped:
-        said.append(f"Values by window are not capped: {', '.join(capped)}.")
+    own = [m.name for m in metrics if m.name in cut and m.name in sums.metrics]
+    if own:
+        said.append(
+            "Capped or adjusted on the calendar and at looks; not in the tests of stability and "
+            f"novelty, nor by days since entry, hour and weekday: {', '.join(own)}."
+        )
     return tuple(said)

@@ -90,10 +90,10 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
     before: dict[str, Mapping[str, Moments]] = {}
     for source, chosen in opened.by_source().items():
         if source not in (*DAILY, "gauc"):
-            refused |= {m.name: _NOT_DAILY[source] for m in chosen}
+            refused |= {m.name: NOT_DAILY[source] for m in chosen}
             continue
         step(f"pairs of days of {source}")
-        _load(opened, source, engine)
+        load_days(opened, source, engine)
         found |= pair_sums(opened.run, chosen, "placed_unit_day", days, days, activity)
         if experiment.pre_period is not None and source in DAILY:
             before |= _before(opened, chosen)
@@ -109,7 +109,7 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
     return TimeSums(days, frozenset(partial), activity, ordered, refused, tuple(clocks), before)
 
 
-_NOT_DAILY: Mapping[Source, str] = {
+NOT_DAILY: Mapping[Source, str] = {
     "auc": "AUC over all impressions does not add up over days",
     "function": "a function of other metrics is resampled over the whole period",
     "quantile": "a quantile over impressions does not add up over days",
@@ -151,7 +151,7 @@ def _activity(experiment: Experiment, engine: Engine, days: Sequence[str]) -> di
     return {name: Activity(entered[name], returns[name]) for name in experiment.variants}
 
 
-def _load(opened: Opened, source: Source, engine: Engine) -> None:
+def load_days(opened: Opened, source: Source, engine: Engine) -> None:
     """Show the source's values by unit and day as `placed_unit_day`."""
     if source == "gauc":
         engine.table("scored_day", scored_day_view(opened.shape.score_of))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.comparison import Comparison
 from abeval.metrics import Direction, Metric
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
@@ -53,6 +54,20 @@ class Path:
     seen: tuple[Seen, ...]
     looks: tuple[sequential.AlwaysValid, ...]
     information: tuple[float, ...]
+
+
+def seen_of(metric: Metric, upto: Sequence[tuple[int, Comparison]]) -> tuple[Seen, ...]:
+    """The looks of the days by whose end there are units enough.
+
+    Args:
+        metric: The metric.
+        upto: Day and the comparison of all that is in by its end, in order.
+    """
+    return tuple(
+        Seen(day, one.effect, scale_of(metric, one.effect, one.units_control, one.units))
+        for day, one in upto
+        if one.effect is not None and min(one.units_control, one.units) >= LOOK_UNITS
+    )
 
 
 def scale_of(metric: Metric, effect: Effect, units_control: int, units: int) -> float:

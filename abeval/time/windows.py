@@ -46,13 +46,22 @@ def window_rows(
 ) -> tuple[WindowRow, ...]:
     """Every window of a metric on one axis."""
     return tuple(
-        _row(metric, axis, variant, kind, span, rule)
+        row_of(
+            metric,
+            axis,
+            variant,
+            kind,
+            span,
+            effect_of(metric, axis, variant, span, rule, kind == "cumulative"),
+        )
         for kind, span in spans(len(axis.labels), widths)
     )
 
 
-def _row(metric: Metric, axis: Axis, variant: str, kind: Kind, span: Span, rule: Rule) -> WindowRow:
-    found = effect_of(metric, axis, variant, span, rule, kind == "cumulative")
+def row_of(
+    metric: Metric, axis: Axis, variant: str, kind: Kind, span: Span, found: Comparison
+) -> WindowRow:
+    """A comparison as the row of its window."""
     first, last = span
     return WindowRow(
         metric=metric.name,
