@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abeval import format as fmt
+from abeval.beside import Beside, segment_tables, tables
 from abeval.records import Check, Decision, LeftOut, Row
 from abeval.result import Result
 from abeval.verdict import effect
@@ -57,6 +58,7 @@ def print_result(result: Result, console: Console) -> None:
         _verdicts(result),
         _trust(result),
         _scorecard(result, narrow=console.width < NARROW),
+        *(_beside(table) for table in (*tables(result), *segment_tables(result))),
         _left_out(result),
         _accounting(result),
         _notes(result),
@@ -189,6 +191,15 @@ def _in_own_unit(row: Row) -> bool:
 def _reason(row: Row) -> str:
     """In words; that a lift has no interval is seen from the difference in its place."""
     return "" if row.reason is None else fmt.words(row.reason)
+
+
+def _beside(beside: Beside) -> Iterator[Text | Padding]:
+    """A table beside the scorecard."""
+    yield _heading(f"{_plain(beside.title)}: {_plain(beside.lead)}")
+    table = _table(*beside.headers)
+    for row in beside.rows:
+        table.add_row(*(_cell(cell) for cell in row))
+    yield _indented(table)
 
 
 def _left_out(result: Result) -> Iterator[Text]:

@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from abeval import format as fmt
+from abeval.beside import segment_tables, tables
 from abeval.records import Check, MetricInfo, Row
 from abeval.report import figures
 from abeval.report.effects import anchors
@@ -47,6 +48,8 @@ def page_html(result: Result) -> str:
         style=Markup(_text("tokens.css") + _text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own file)
         plotly=_packed_plotly() if daily else "",
+        beside=tables(result),
+        segment_tables=segment_tables(result),
         daily=daily,
         segments=segments,
         sections=_sections(bool(daily), bool(segments)),
@@ -111,6 +114,7 @@ def _environment() -> jinja2.Environment:
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "percent": fmt.percent,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": fmt.words,
         "direction": fmt.direction_words,
         "margin": _margin,

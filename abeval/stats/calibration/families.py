@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from abeval.stats import bayes, heterogeneity, interleaving, means, multiplicity, srm
+from abeval.stats import bayes, dunnett, heterogeneity, interleaving, means, multiplicity, srm
 from abeval.stats.calibration.logs import STRATA, Split, arms, pool
 from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
 
@@ -64,6 +64,26 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     coverage = rate(np.zeros(runs, dtype=bool))._replace(value=1 - float(np.mean(shares)))
     data = f"{tests} metrics, half move"
     return [*outcomes, Outcome("multiplicity.fcr", data, "at_most", None, coverage)]
+
+
+def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list[Outcome]:
+    """Several treatments against one control, none of which differs."""
+    users = pool(1)
+    rng = np.random.default_rng([seed, 21])
+    control = [arm.whole.pick(0) for arm in arms(rng, users, split.control, runs)]
+    others = [
+        [arm.whole.pick(0) for arm in arms(rng, users, split.treatment, runs)]
+        for _ in range(treatments)
+    ]
+    rejected = np.zeros(runs, dtype=bool)
+    for run, base in enumerate(control):
+        found = [means.welch(base, arm[run]) for arm in others]
+        variance, df = means.estimate(base).variance, min(e.df for e in found)
+        loadings = [np.sqrt(variance) / e.se for e in found]
+        p_values = dunnett.p_values([e.p_value for e in found], loadings, df)
+        rejected[run] = p_values.min() <= ALPHA
+    data = f"{split}, {treatments} treatments"
+    return [Outcome("dunnett.p_values", data, "nominal", rate(rejected), None)]
 
 
 def small_segments(seed: int, runs: int) -> list[Outcome]:

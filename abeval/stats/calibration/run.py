@@ -56,6 +56,7 @@ STUDIES: Sequence[Study] = (
     Study(partial(families.segments, split=EVEN)),
     Study(partial(families.segments, split=SMALL)),
     Study(families.families),
+    Study(partial(families.many_to_one, split=EVEN)),
     Study(families.small_segments),
     Study(families.preferences, 4),
     Study(families.credible, 4),

@@ -1,0 +1,209 @@
+"""What stands beside the scorecard, as tables of words that the terminal and the page share."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from abeval import format as fmt
+from abeval.records import Adjustment, SegmentTest
+from abeval.result import Result
+
+
+class Beside(NamedTuple):
+    """A table beside the scorecard.
+
+    Attributes:
+        title: Its heading.
+        lead: What it says, in one sentence.
+        headers: Of its columns.
+        rows: Its cells.
+    """
+
+    title: str
+    lead: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables(result: Result) -> tuple[Beside, ...]:
+    """The tables that have rows."""
+    makers: tuple[Callable[[Result], Beside], ...] = (
+        _adjustments,
+        _boundaries,
+        _beliefs,
+        _family_intervals,
+    )
+    return tuple(table for make in makers if (table := make(result)).rows)
+
+
+def segment_tables(result: Result) -> tuple[Beside, ...]:
+    """The tables about segments that have rows."""
+    return tuple(t for make in (_segment_tests, _contrasts) if (t := make(result)).rows)
+
+
+def _units(result: Result) -> dict[str, str]:
+    return {metric.name: metric.unit for metric in result.metrics}
+
+
+def _difference(value: float | None, low: float | None, high: float | None, unit: str) -> str:
+    shown = fmt.difference(value, low, high, unit)
+    return fmt.MISSING if shown is None else shown.text
+
+
+def _adjustments(result: Result) -> Beside:
+    units = _units(result)
+    judged = {(row.metric, row.variant): row for row in result.scorecard}
+    rows = []
+    for change in result.adjustments:
+        unit, row = units.get(change.metric, ""), judged[change.metric, change.variant]
+        rows.append(
+            (
+                change.metric,
+                change.variant,
+                change.method,
+                _difference(change.difference, change.difference_low, change.difference_high, unit),
+                _difference(row.difference, row.difference_low, row.difference_high, unit),
+                f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
+                _taken_out(change, unit),
+            )
+        )
+    return Beside(
+        "Adjustments",
+        "each difference as it would be without variance reduction and caps, and as it is judged.",
+        ("metric", "variant", "by", "without", "with", "p without, with", "what changed"),
+        tuple(rows),
+    )
+
+
+def _taken_out(change: Adjustment, unit: str) -> str:
+    parts = []
+    if change.variance_removed is not None:
+        parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
+    if change.theta:
+        parts.append("theta " + ", ".join(f"{theta:.3g}" for theta in change.theta))
+    if change.cap is not None:
+        cap = f"capped at {fmt.mean(change.cap, '' if unit in fmt.RATE_UNITS else unit)}"
+        below = change.cap_denominator
+        parts.append(cap if below is None else f"{cap} over {fmt.mean(below)}")
+    return "; ".join(parts)
+
+
+def _boundaries(result: Result) -> Beside:
+    return Beside(
+        "This look",
+        "how far the effect is, in standard errors, and how far it has to be at this look.",
+        ("metric", "variant", "information", "z", "boundary", "crossed"),
+        tuple(
+            (
+                held.metric,
+                held.variant,
+                fmt.percent(held.information),
+                f"{held.z:+.2f}",
+                f"{held.boundary:.2f}",
+                "yes" if held.crossed else "no",
+            )
+            for held in result.boundaries
+        ),
+    )
+
+
+def _beliefs(result: Result) -> Beside:
+    rows = []
+    for belief in result.beliefs:
+        lift = fmt.lift(belief.lift, belief.lift_low, belief.lift_high)
+        rows.append(
+            (
+                belief.metric,
+                belief.variant,
+                fmt.MISSING if lift is None else lift.text,
+                f"{100 * belief.chance_to_beat_control:.1f}%",
+                f"{100 * belief.expected_loss:.3g}%",
+                f"{100 * belief.expected_loss_of_control:.3g}%",
+            )
+        )
+    lead = ""
+    if result.beliefs:
+        first = result.beliefs[0]
+        lead = (
+            f"with the prior that a lift is normal around {100 * first.prior_mean:g}%, standard "
+            f"deviation {100 * first.prior_sd:g}%: a credible interval, the chance to be better, "
+            "and what each choice loses on average."
+        )
+    headers = ("metric", "variant", "lift", "beats control", "loss", "loss of control")
+    return Beside("Beliefs", lead, headers, tuple(rows))
+
+
+def _family_intervals(result: Result) -> Beside:
+    units = _units(result)
+    by = {(row.metric, row.variant): row.difference for row in result.scorecard}
+    return Beside(
+        "Intervals of goals together",
+        f"they fit how {result.experiment.family} adjusts p.",
+        ("metric", "variant", "level", "difference"),
+        tuple(
+            (
+                one.metric,
+                one.variant,
+                fmt.level(1 - one.level),
+                _difference(
+                    by[one.metric, one.variant],
+                    one.difference_low,
+                    one.difference_high,
+                    units.get(one.metric, ""),
+                ),
+            )
+            for one in result.family_intervals
+        ),
+    )
+
+
+def _segment_tests(result: Result) -> Beside:
+    return Beside(
+        "Segments",
+        "one effect in all of them? Cochran's Q, Holm over this table; I2 is what is no noise.",
+        ("segment", "metric", "variant", "cells", "Q", "p", "I2", "mix of cells"),
+        tuple(
+            (
+                test.segment,
+                test.metric,
+                test.variant,
+                str(test.cells),
+                f"{test.q:.2f}",
+                fmt.p_value(test.p_adjusted),
+                fmt.percent(test.i_squared),
+                _mix(test),
+            )
+            for test in result.segment_tests
+        ),
+    )
+
+
+def _mix(test: SegmentTest) -> str:
+    if test.reversed:
+        return f"REVERSES the difference (Simpson); p of one mix {fmt.p_value(test.mix_p_value)}"
+    return f"p {fmt.p_value(test.mix_p_value)}"
+
+
+def _contrasts(result: Result) -> Beside:
+    units, alpha = _units(result), result.experiment.alpha
+    odd = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
+    return Beside(
+        "Segments unlike the rest",
+        "effect in the segment less the effect in all others, where p after Holm is below alpha.",
+        ("segment", "cell", "metric", "variant", "difference of effects", "p"),
+        tuple(
+            (
+                one.segment,
+                one.cell,
+                one.metric,
+                one.variant,
+                _difference(
+                    one.difference,
+                    one.difference_low,
+                    one.difference_high,
+                    units.get(one.metric, ""),
+                ),
+                fmt.p_value(one.p_adjusted),
+            )
+            for one in odd
+        ),
+    )

@@ -1,0 +1,84 @@
+"""What stands beside the scorecard is the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from abeval.beside import segment_tables, tables
+from abeval.records import (
+    Adjustment,
+    Belief,
+    Boundary,
+    FamilyInterval,
+    SegmentContrast,
+    SegmentTest,
+)
+from abeval.report.page import page_html
+from abeval.result import Result, result_from_dict
+from abeval.terminal import as_text
+from tests import builders
+
+ROW = ("ctr", "treatment")
+
+
+@pytest.fixture
+def result() -> Result:
+    cuts = ("cap+cuped", 0.0071, 0.003, 0.0112, 0.0004, (0.61, -0.002), 0.237, 20.0, 200.0)
+    tested = ("device", 3, 9.1, 0.01, 0.03, 0.78, -0.01, 0.02, 0.2, True)
+    contrast = SegmentContrast(*ROW, "device", "phone", 0.012, 0.004, 0.02, 0.003, 0.009)
+    return replace(
+        builders.result(),
+        adjustments=(Adjustment(*ROW, *cuts),),
+        boundaries=(Boundary(*ROW, 0.5, 3.21, 2.963, True),),
+        beliefs=(Belief(*ROW, 0.0, 0.05, 0.041, 0.012, 0.07, 0.9971, 0.00002, 0.0411),),
+        family_intervals=(FamilyInterval(*ROW, 0.975, 0.0028, 0.0094),),
+        segment_tests=(SegmentTest(*ROW, *tested),),
+        segment_contrasts=(contrast, replace(contrast, cell="tablet", p_adjusted=0.4)),
+    )
+
+
+WORDS = (
+    "+0.71 pp [+0.30, +1.12]",
+    "23.7% of the variance removed; theta 0.61, -0.002; capped at 20.0 over 200",
+    "2.96",
+    "+4.1% [+1.2%, +7.0%]",
+    "99.7%",
+    "97.5%",
+    "+0.61 pp [+0.28, +0.94]",
+    "REVERSES the difference (Simpson)",
+    "+1.20 pp [+0.40, +2.00]",
+)
+
+
+def test_numbers_are_said_in_words(result: Result) -> None:
+    cells = [
+        cell
+        for table in (*tables(result), *segment_tables(result))
+        for row in table.rows
+        for cell in row
+    ]
+    for word in WORDS:
+        assert any(word in cell for cell in cells), word
+    assert "phone" in cells
+    assert "tablet" not in cells
+
+
+def test_the_terminal_and_the_page_show_them(result: Result) -> None:
+    text, page = as_text(result, 200), page_html(result)
+    for table in (*tables(result), *segment_tables(result)):
+        assert f"{table.title}:" in text
+        assert f"<h3>{table.title}</h3>" in page
+    for word in ("2.96", "99.7%", "97.5%", "device", "REVERSES the difference"):
+        assert word in text
+        assert word in page
+
+
+def test_without_them_nothing_is_shown() -> None:
+    assert tables(builders.result()) == segment_tables(builders.result()) == ()
+
+
+def test_they_survive_the_json(result: Result) -> None:
+    assert result_from_dict(json.loads(result.to_json())) == result
