@@ -284,7 +284,8 @@ class LoadedExperiment:
             engine: As for `analyze`.
             step: As for `analyze`.
             **options: `k`, `metrics`, `compat`, `relevance`, `ties`, `no_relevant`, `threshold`,
-                `kept_negatives` and `blend`, as `abeval.offline.replay.ReplayOptions` has them.
+                `kept_negatives`, `blend`, `split`, `curve` and `k_by`, as
+                `abeval.offline.replay.ReplayOptions` has them.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.

@@ -34,6 +34,16 @@ def replay(
     blend: Annotated[
         str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
     ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that names splits, or train=2026-09-01/2026-09-07, again."),
+    ] = None,
+    curve: Annotated[
+        int | None, typer.Option(help="Metrics at each k up to this, with their elbow.", min=3)
+    ] = None,
+    k_by: Annotated[
+        str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Score the models offline, on the log of the experiment, and compare them in pairs."""
@@ -41,6 +51,7 @@ def replay(
     from abeval.progress import steps
 
     cuts, shares = _whole(k), _shares(blend)
+    splits, cut_by = _splits(split), _cut_by(k_by)
     with steps() as step:
         found = loaded.replay(
             k=cuts,
@@ -50,6 +61,9 @@ def replay(
             threshold=threshold,
             kept_negatives=kept_negatives,
             blend=shares,
+            split=splits,
+            curve=curve,
+            k_by=cut_by,
             step=step,
         )
     if json_file is not None:
@@ -71,6 +85,36 @@ def _shares(text: str | None) -> list[float]:
         raise ExperimentError(f"--blend: {text!r} is not like 0.25,0.5,0.75") from None
 
 
+def _splits(texts: list[str] | None) -> str | dict[str, tuple[str, str]] | None:
+    """A column, or `name=first/last` for each."""
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    found = {}
+    for text in texts:
+        name, _, days = text.partition("=")
+        first, _, last = days.partition("/")
+        if not last:
+            what = f"--split: {text!r} is not like train=2026-09-01/2026-09-07"
+            raise ExperimentError(what)
+        found[name] = (first, last)
+    return found
+
+
+def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
+    """`column:value=k,value=k`."""
+    if text is None:
+        return None
+    column, _, listed = text.partition(":")
+    try:
+        pairs = [part.rsplit("=", 1) for part in listed.split(",")]
+        return column, {value: int(k) for value, k in pairs}
+    except ValueError:
+        what = f"--k-by: {text!r} is not like device:phone=5,desktop=10"
+        raise ExperimentError(what) from None
+
+
 def show(found: "ReplayResult") -> None:
     """Print the models side by side, then their differences, then what is not counted."""
     frame = found.to_frame()
@@ -78,6 +122,7 @@ def show(found: "ReplayResult") -> None:
     table = frame.pivot(index="metric", columns=["traffic", "model"], values="value").loc[names]
     typer.echo(table.to_string(na_rep="-", float_format=lambda x: f"{x:.6g}"))
     _show_pairs(found, names)
+    _show_extras(found)
     for model in found.coverage:
         share = model.scored_requests / model.requests if model.requests else 0
         missing = f"{model.unscored_rows:,} of {model.rows:,} items without a score"
@@ -105,6 +150,26 @@ def _show_pairs(found: "ReplayResult", names: list[str]) -> None:
     table = pairs.pivot(index="metric", columns=["pair", "traffic"], values="difference").loc[names]
     typer.echo("\nDifferences, paired by unit\n")
     typer.echo(table.to_string(na_rep="-"))
+
+
+def _show_extras(found: "ReplayResult") -> None:
+    """Gaps between splits, elbows of curves, cut-offs by value."""
+    if found.gaps:
+        typer.echo("\nGaps between splits, paired by unit\n")
+    for gap in found.gaps:
+        what = f"{gap.metric} of {gap.model} on {gap.traffic}, {gap.first} - {gap.other}"
+        if gap.difference is not None and gap.low is not None:
+            typer.echo(f"{what}: {gap.difference:+.4g} [{gap.low:+.4g}, {gap.high:+.4g}]")
+        else:
+            typer.echo(f"{what}: {gap.reason}")
+    for curve in found.curves:
+        where = "none" if curve.elbow is None else f"at {curve.elbow}"
+        typer.echo(f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}")
+    if found.by_value is not None:
+        typer.echo(f"\nk by {found.by_value.column}: {dict(found.by_value.ks)}\n")
+        for row in found.by_value.rows:
+            shown = "-" if row.value is None else f"{row.value:.6g}"
+            typer.echo(f"{row.metric} of {row.model} on {row.traffic}: {shown}")
 
 
 def register(app: typer.Typer) -> None:

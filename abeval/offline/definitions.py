@@ -275,6 +275,11 @@ def _ids(name: str, k: int | None) -> list[str]:
     return [OfflineMetric(d, k).id for d in DEFINITIONS.values() if d.name == name]
 
 
+def at_cutoff(definition: Definition, k: int) -> OfflineMetric:
+    """A definition at a cut-off."""
+    return OfflineMetric(definition, k)
+
+
 def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
     """The metrics of some ids, each once."""
     return tuple(dict.fromkeys(parse_metric(text) for text in texts))

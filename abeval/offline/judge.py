@@ -67,12 +67,41 @@ class Judge:
         self._masks = _masks(sums.traffic)
         self._known: dict[tuple[str, str, str], tuple[Found, float]] = {}
 
+    @property
+    def models(self) -> list[str]:
+        """Those with any score."""
+        return list(self._sums.models)
+
+    @property
+    def traffics(self) -> list[str]:
+        """Each variant's, and all."""
+        return list(self._masks)
+
+    def mask(self, traffic: str) -> NDArray[np.bool_]:
+        """Which units a traffic has."""
+        return self._masks[traffic]
+
+    def cells(self) -> Iterator[tuple[str, str, OfflineMetric]]:
+        """Model, traffic and metric of every row."""
+        for model in (covered.model for covered in self._sums.coverage):
+            for traffic in self._masks:
+                for metric in self._metrics:
+                    yield model, traffic, metric
+
     def rows(self) -> Iterator[ReplayRow]:
         """Every model, traffic and metric."""
-        for model in (covered.model for covered in self._sums.coverage):
-            for traffic, mask in self._masks.items():
-                for metric in self._metrics:
-                    yield self._row(model, traffic, metric, mask)
+        for model, traffic, metric in self.cells():
+            yield self._row(model, traffic, metric, self._masks[traffic])
+
+    def found(self, model: str, metric: OfflineMetric, traffic: str) -> Found:
+        """A value with its interval, or why there is none."""
+        if model not in self._sums.models:
+            return Found(None, reason="no_scores")
+        return self._found(model, metric, traffic, self._masks[traffic])[0]
+
+    def columns(self, model: str, metric: OfflineMetric, traffic: str) -> Columns:
+        """The variables of a metric per unit, of all units."""
+        return self._columns(self._sums.models[model], metric, traffic)
 
     def pairs(self, control: str | None) -> Iterator[PairRow]:
         """The control model against each other; one without scores is not compared."""

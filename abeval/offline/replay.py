@@ -2,20 +2,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
-from abeval.offline import replay_log, score_log
-from abeval.offline.definitions import OfflineMetric, metrics_of
-from abeval.offline.judge import result_of
+from abeval.logs.shape import LogShape
+from abeval.metrics import Metric
+from abeval.offline import replay_log
+from abeval.offline.curves import curve_metrics, curves
+from abeval.offline.definitions import OfflineMetric, at_cutoff, metrics_of
+from abeval.offline.judge import Judge, result_of
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.replay_log import Blend
 from abeval.offline.result import ReplayResult
-from abeval.offline.run import read_units, run_models
+from abeval.offline.run import Sums, read_units, run_models
+from abeval.offline.score_log import add_score_log
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, read_shown, write_rows
+from abeval.offline.slices import cut_by_value, gaps, parts_of_column, parts_of_periods, split_of
 
 Step = Callable[[str], None]
 
@@ -37,6 +43,9 @@ class ReplayOptions:
         kept_negatives: Share of non-clicks that the models were trained on, to be undone.
         bins: Of the calibration curve and error.
         blend: Shares of the treatment's model in a blend with control's.
+        split: A column that names the split of each impression, or name → its first and last day.
+        curve: The largest cut-off of curves over 1, 2, …
+        k_by: A column of the impressions, and its value → the cut-off there.
     """
 
     k: Sequence[int] = (1, 5, 10)
@@ -49,6 +58,9 @@ class ReplayOptions:
     kept_negatives: float | None = None
     blend: Sequence[float] = ()
     bins: int = 10
+    split: str | Mapping[str, tuple[str, str]] | None = None
+    curve: int | None = None
+    k_by: tuple[str, Mapping[str, int]] | None = None
 
 
 def replay(
@@ -74,36 +86,100 @@ def replay(
     metrics, policy = _wanted(options)
     relevance = replay_log.relevance_metric(experiment, options.relevance)
     terms = [] if relevance is None else [relevance]
-    extra = replay_log.score_columns(experiment)
-    prepared = prepare(experiment, terms, engine, frames, step, extra)
+    extra = [*replay_log.score_columns(experiment), *_sliced_by(options)]
+    shape = prepare(experiment, terms, engine, frames, step, extra).shape
     step("candidates")
-    shape = prepared.shape
-    replay_log.name_rows(experiment, engine, shape, options.relevance, relevance)
-    blends = _blends(experiment, options.blend)
-    scores = replay_log.model_scores(experiment, shape, options.kept_negatives, blends)
-    units = read_units(engine)
-    rows = None
-    if experiment.logs.scores is None:
-        has_requests = "request_id" in shape.impressions
-        fetched = read_shown(engine, scores, policy.ties, has_requests)
-        rows = None if fetched is None else fetched.of_units(units.ids)
-    accounts = write_rows(engine, rows, metrics)
-    sources = candidates(scores, policy.ties)
-    listed = score_log.add_score_log(
-        experiment, engine, frames, policy.ties, accounts, list(sources)
-    )
-    models = replay_log.replayed(experiment, shape, sources | listed, list(listed), rows)
-    score_options = ScoreOptions(options.threshold, options.bins)
-    sums = run_models(engine, models, units, metrics, policy, score_options, step)
+    run = _Run(experiment, engine, frames, shape, options, policy, relevance, step)
+    sums, accounts, same_lists = run.sums(metrics)
+    control = experiment.variants[experiment.control].model
     step("inference")
-    return result_of(
+    found = result_of(
         *(sums, metrics, policy),
         alpha=experiment.alpha,
-        same_lists=models.same_lists,
-        control=experiment.variants[experiment.control].model,
+        same_lists=same_lists,
+        control=control,
         accounting=accounts,
         notes=_notes("request_id" in shape.impressions, options),
     )
+    return replace(found, **_extras(run, metrics, control))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Replays a prepared log, or a part of it."""
+
+    experiment: Experiment
+    engine: Engine
+    frames: Mapping[str, object]
+    shape: LogShape
+    options: ReplayOptions
+    policy: Policy
+    relevance: Metric | None
+    step: Step
+
+    def sums(
+        self, metrics: Sequence[OfflineMetric], where: str = "in_period"
+    ) -> tuple[Sums, list[tuple[str, int]], bool]:
+        """The sums of the rows that a condition holds for, what was set aside, and `same_lists`."""
+        experiment, engine, shape, options = self.experiment, self.engine, self.shape, self.options
+        replay_log.name_rows(experiment, engine, shape, options.relevance, self.relevance, where)
+        blends = _blends(experiment, options.blend)
+        scores = replay_log.model_scores(experiment, shape, options.kept_negatives, blends)
+        units, ties = read_units(engine), self.policy.ties
+        rows = None
+        if experiment.logs.scores is None:
+            fetched = read_shown(engine, scores, ties, "request_id" in shape.impressions)
+            rows = None if fetched is None else fetched.of_units(units.ids)
+        accounts = write_rows(engine, rows, metrics)
+        own = candidates(scores, ties)
+        listed = add_score_log(experiment, engine, self.frames, ties, accounts, list(own))
+        models = replay_log.replayed(experiment, shape, own | listed, list(listed), rows)
+        how = ScoreOptions(options.threshold, options.bins)
+        sums = run_models(engine, models, units, metrics, self.policy, how, self.step)
+        return sums, accounts, models.same_lists
+
+    def judge(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Judge:
+        """The sums of a part of the log, ready to be judged."""
+        sums, _, same_lists = self.sums(metrics, where)
+        return Judge(sums, metrics, self.policy, self.experiment.alpha, same_lists)
+
+
+def _extras(run: _Run, metrics: Sequence[OfflineMetric], control: str | None) -> dict[str, Any]:
+    """What is asked beyond the rows of the whole log."""
+    options, alpha, log = run.options, run.experiment.alpha, run.shape.impressions
+    extras: dict[str, Any] = {}
+    if options.split is not None:
+        if isinstance(options.split, str):
+            parts = parts_of_column(run.engine, log, options.split)
+        else:
+            parts = parts_of_periods(options.split)
+        judges = {part.name: run.judge(metrics, part.where) for part in parts}
+        extras["splits"] = tuple(split_of(name, judge) for name, judge in judges.items())
+        extras["gaps"] = tuple(gaps(judges, alpha)) if judges else ()
+    if options.curve is not None:
+        run.step("curves")
+        extras["curves"] = tuple(curves(run.judge(curve_metrics(options.metrics, options.curve))))
+    if options.k_by is not None:
+        column, ks = options.k_by
+        parts = [p for p in parts_of_column(run.engine, log, column) if p.name in ks]
+        if {part.name for part in parts} != set(ks):
+            missing = sorted(set(ks) - {part.name for part in parts})
+            raise ExperimentError(f"k by {column!r}: the log has no {missing[0]!r} there")
+        judges = {
+            part.name: run.judge(
+                [at_cutoff(m.definition, ks[part.name]) for m in metrics if m.k is not None],
+                part.where,
+            )
+            for part in parts
+        }
+        extras["by_value"] = cut_by_value(column, ks, judges, metrics, control, alpha)
+    return extras
+
+
+def _sliced_by(options: ReplayOptions) -> list[str]:
+    """The columns of the impressions that say which part a row is of."""
+    by_split = [options.split] if isinstance(options.split, str) else []
+    return [*by_split, *([] if options.k_by is None else [options.k_by[0]])]
 
 
 def _wanted(options: ReplayOptions) -> tuple[tuple[OfflineMetric, ...], Policy]:

@@ -61,8 +61,9 @@ def name_rows(
     shape: LogShape,
     relevance: str,
     metric: Metric | None,
+    where: str = "in_period",
 ) -> None:
-    """Make the views `shown` in the period, `logged`, that of analysed units, and `traffic`.
+    """Make the views `shown` (in the period), `logged`, that of analysed units, and `traffic`.
 
     Raises:
         LogError: The log does not have what a replay needs.
@@ -76,7 +77,7 @@ def name_rows(
     engine.view(
         "shown",
         f"select unit_id, {request} as request_id, {item} as item_id, position, category, "
-        f"{', '.join([*scores, grade])} as grade from impressions where in_period",
+        f"{', '.join([*scores, grade])} as grade from impressions where {where}",
     )
     engine.view("logged", "select s.* from shown s join units u on s.unit_id = u.unit_id")
     engine.view("traffic", "select unit_id, variant as traffic from units")

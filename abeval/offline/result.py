@@ -109,6 +109,95 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True)
+class Split:
+    """Every metric over one part of the log.
+
+    Attributes:
+        name: Such as `train`.
+        rows: Model × traffic × metric.
+    """
+
+    name: str
+    rows: tuple[ReplayRow, ...]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much a metric is larger in one split than in another: overfitting, if it is of training.
+
+    Attributes:
+        model: The model.
+        traffic: The variant whose units were served, or `pooled`.
+        metric: Its id.
+        first: The split that the difference is from.
+        other: The split that is taken off.
+        difference: `first - other`.
+        low: Lower end of its interval, paired by unit.
+        high: Upper end.
+        p_value: Two-sided, of no difference; unadjusted.
+        reason: A code where it could not be had.
+    """
+
+    model: str
+    traffic: str
+    metric: str
+    first: str
+    other: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A metric at one cut-off."""
+
+    k: int
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric at every cut-off from 1 on.
+
+    Attributes:
+        model: The model.
+        traffic: The variant whose units were served, or `pooled`.
+        metric: Its id without a cut-off.
+        points: By cut-off.
+        elbow: The cut-off from which on more places pay less, None where there is none.
+    """
+
+    model: str
+    traffic: str
+    metric: str
+    points: tuple[CurvePoint, ...]
+    elbow: int | None
+
+
+@dataclass(frozen=True)
+class CutByValue:
+    """Metrics whose cut-off differs by the value of a column, over all requests that have one.
+
+    Attributes:
+        column: The column, which stands in the ids: `recall@device`.
+        ks: Its value and the cut-off there.
+        rows: Model × traffic × metric.
+        pairs: Two models × traffic × metric.
+    """
+
+    column: str
+    ks: tuple[tuple[str, int], ...]
+    rows: tuple[ReplayRow, ...]
+    pairs: tuple[PairRow, ...]
+
+
+@dataclass(frozen=True)
 class ReplayResult:
     """Everything a replay found.
 
@@ -122,6 +211,10 @@ class ReplayResult:
         accounting: What was set aside or merged, by reason.
         calibration: The calibration curves.
         notes: What a reader must know.
+        splits: The same rows by part of the log, where splits are named.
+        gaps: From the first split to each other.
+        curves: Metrics at every cut-off, where asked.
+        by_value: Metrics with a cut-off by a column's value, where asked.
     """
 
     schema_version: str
@@ -133,6 +226,10 @@ class ReplayResult:
     accounting: tuple[tuple[str, int], ...]
     calibration: tuple[CalibrationBin, ...]
     notes: tuple[str, ...]
+    splits: tuple[Split, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    by_value: CutByValue | None = None
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """The first row of a metric, of a model and a traffic where they are named.

@@ -1,0 +1,201 @@
+"""Parts of a log: splits with the gap between them, and cut-offs by the value of a column."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from abeval.engines.protocol import Engine
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.problems import near_miss
+from abeval.logs.mapping import LogColumns
+from abeval.logs.shape import own_name
+from abeval.offline.definitions import OfflineMetric, at_cutoff
+from abeval.offline.inference import Columns, Found, compare, estimate
+from abeval.offline.judge import Judge
+from abeval.offline.result import CutByValue, Gap, PairRow, ReplayRow, Split
+from abeval.sql import literal, quoted
+
+Periods = Mapping[str, tuple[str, str]]
+
+_KNOWN = ("train", "training", "valid", "validation", "test")
+"""What splits are mostly called, in the order of their use."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a log.
+
+    Attributes:
+        name: What they are called.
+        where: SQL over the impressions.
+    """
+
+    name: str
+    where: str
+
+
+def parts_of_column(engine: Engine, log: LogColumns, column: str) -> list[Part]:
+    """A part for each value of a column of the impressions, in the order of their use.
+
+    Raises:
+        LogError: There is no such column, or it has more than a dozen values.
+    """
+    name = quoted(own_name(log_column(log, column)))
+    found = engine.rows(
+        f"select distinct cast({name} as varchar) from impressions where in_period "
+        f"and {name} is not null order by 1 limit 13"
+    )
+    values = [str(value) for (value,) in found]
+    if len(values) > 12:
+        what = f"column {column!r} has more than a dozen values: it names no split"
+        raise LogError(what, "name a column such as one of train, validation and test")
+    values.sort(key=lambda v: _KNOWN.index(v.lower()) if v.lower() in _KNOWN else len(_KNOWN))
+    return [Part(v, f"in_period and cast({name} as varchar) = {literal(v)}") for v in values]
+
+
+def log_column(log: LogColumns, column: str) -> str:
+    """A column as the log writes it.
+
+    Raises:
+        LogError: There is none.
+    """
+    found = next((name for name in log.types if name.lower() == column.lower()), None)
+    if found is None:
+        what = f"the impressions have no column {column!r}{near_miss(column, log.types)}"
+        raise LogError(what, f"the log has: {', '.join(log.types)}")
+    return found
+
+
+def parts_of_periods(periods: Periods) -> list[Part]:
+    """A part for each named period, from its first day to its last.
+
+    Raises:
+        ExperimentError: A period has no days.
+
+    Example:
+        >>> parts_of_periods({"train": ("2026-09-01", "2026-09-07")})[0].where
+        "day between date '2026-09-01' and date '2026-09-07'"
+    """
+    parts = []
+    for name, (first, last) in periods.items():
+        try:
+            days = date.fromisoformat(first), date.fromisoformat(last)
+        except ValueError:
+            what = f"split {name!r}: {first} to {last} are no days"
+            raise ExperimentError(what, "write them like 2026-09-01") from None
+        if days[0] > days[1]:
+            raise ExperimentError(f"split {name!r} ends before it begins")
+        parts.append(Part(name, f"day between date '{days[0]}' and date '{days[1]}'"))
+    return parts
+
+
+def split_of(name: str, judge: Judge) -> Split:
+    """Every row of one part."""
+    return Split(name, tuple(judge.rows()))
+
+
+def gaps(judges: Mapping[str, Judge], alpha: float) -> Iterator[Gap]:
+    """How much better each metric is in the first part than in each other.
+
+    A unit may be in both parts: they are compared in pairs by unit, one that is missing from a part
+    adds nothing to it.
+    """
+    (first, of_first), *others = judges.items()
+    for name, judge in others:
+        for model, traffic, metric in judge.cells():
+            if model not in of_first.models:
+                continue
+            found = of_first.found(model, metric, traffic), judge.found(model, metric, traffic)
+            reason = found[0].reason or found[1].reason
+            head = (model, traffic, metric.id, first, name)
+            if reason is not None:
+                yield Gap(*head, _difference(*found), None, None, None, reason)
+                continue
+            columns = judge.columns(model, metric, traffic)
+            before = of_first.columns(model, metric, traffic)
+            effect = compare(columns, before, judge.mask(traffic), alpha)
+            if isinstance(effect, str):
+                yield Gap(*head, _difference(*found), None, None, None, effect)
+            else:
+                interval = (effect.difference, effect.low, effect.high, effect.p_value)
+                yield Gap(*head, *interval, None)
+
+
+def _difference(first: Found, second: Found) -> float | None:
+    if first.value is None or second.value is None:
+        return None
+    return first.value - second.value
+
+
+def cut_by_value(
+    column: str,
+    ks: Mapping[str, int],
+    judges: Mapping[str, Judge],
+    metrics: Sequence[OfflineMetric],
+    control: str | None,
+    alpha: float,
+) -> CutByValue:
+    """Metrics whose cut-off is a column's to say, over the requests of all its values.
+
+    Args:
+        column: The column.
+        ks: Its value → the cut-off.
+        judges: The parts by value.
+        metrics: Metrics of requests; their own cut-off is not used.
+        control: The model that the others are compared with.
+        alpha: Level of the intervals.
+    """
+    definitions = dict.fromkeys(m.definition for m in metrics if m.definition.family == "list")
+    wanted = [d for d in definitions if d.cut != "none"]
+    some = next(iter(judges.values()))
+    models = [m for m in some.models if all(m in judge.models for judge in judges.values())]
+    rows, pairs = [], []
+    for definition in wanted:
+        name = OfflineMetric(definition).id.replace(definition.name, f"{definition.name}@{column}")
+        for traffic in some.traffics:
+            mask = some.mask(traffic)
+            summed = {}
+            for model in models:
+                parts = {
+                    value: judge.columns(model, at_cutoff(definition, ks[value]), traffic)
+                    for value, judge in judges.items()
+                }
+                summed[model] = _together(list(parts.values()))
+                found = estimate(summed[model], mask, alpha)
+                counted = float(summed[model].below[mask].sum())
+                rows.append(
+                    ReplayRow(
+                        *(model, traffic, name, found.value, found.low, found.high),
+                        *(int(mask.sum()), counted, (), found.reason),
+                    )
+                )
+            pairs += list(_pairs(name, traffic, summed, control, some, alpha))
+    return CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))
+
+
+def _together(parts: Sequence[Columns]) -> Columns:
+    above, below = sum(part.above for part in parts), sum(part.below for part in parts)
+    return Columns(parts[0].above * 0 + above, parts[0].below * 0 + below, None, "ratio")
+
+
+def _pairs(
+    name: str,
+    traffic: str,
+    summed: Mapping[str, Columns],
+    control: str | None,
+    judge: Judge,
+    alpha: float,
+) -> Iterator[PairRow]:
+    first = control if control in summed else next(iter(summed), None)
+    for model, columns in summed.items():
+        if first is None or model == first:
+            continue
+        mask = judge.mask(traffic)
+        before, after = (estimate(summed[m], mask, alpha).value for m in (first, model))
+        head = (first, model, traffic, name, before, after)
+        effect, units = compare(summed[first], columns, mask, alpha), int(mask.sum())
+        if isinstance(effect, str):
+            yield PairRow(*head, None, None, None, None, units, effect)
+        else:
+            found = (effect.difference, effect.low, effect.high, effect.p_value)
+            yield PairRow(*head, *found, units, None)

@@ -1,0 +1,129 @@
+"""Splits with their gaps, curves over k, and cut-offs by a column's value."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.errors import ExperimentError, LogError
+from abeval.offline.curves import elbow
+from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
+
+ENTRIES = {
+    "name": "sliced",
+    "unit": "user_id",
+    "control": "a",
+    "variants": {"a": {"model": "old"}, "b": {"model": "new"}},
+    "models": {"old": {"score": "old"}, "new": {"score": "new"}},
+    "logs": {"impressions": {}},
+}
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    """The new model knows the clicks of the training rows; every user is in both splits."""
+    rng = np.random.default_rng(5)
+    users, length = 200, 12
+    n = users * 2 * length
+    user = np.repeat(np.arange(users), 2 * length)
+    request = np.repeat(np.arange(2 * users), length)
+    latent = rng.normal(size=n)
+    click = (rng.random(n) < 1 / (1 + np.exp(1.5 - latent))).astype(int)
+    train = request % 2 == 0
+    return pd.DataFrame(
+        {
+            "user_id": user,
+            "request_id": request,
+            "item_id": np.tile(np.arange(length), 2 * users),
+            "position": np.tile(np.arange(1, length + 1), 2 * users),
+            "variant": np.where(user % 2 == 0, "a", "b"),
+            "click": click,
+            "old": 1 / (1 + np.exp(1.5 - latent + rng.normal(size=n))),
+            "new": np.where(train, 0.1 + 0.8 * click, 0.5 - latent / 20),
+            "part": np.where(train, "train", "test"),
+            "device": np.where(user % 3 == 0, "phone", "desktop"),
+            "ts": pd.to_datetime(np.where(train, "2026-09-01 10:00", "2026-09-08 10:00")),
+        }
+    )
+
+
+def replayed(log, **options):
+    options = {"metrics": ["ndcg@5[lin]", "gauc[units]"], **options}
+    return abeval.define(**ENTRIES).replay(logs={"impressions": log}, **options)
+
+
+def test_a_gap_between_train_and_test_betrays_overfitting(log):
+    found = replayed(log, split="part")
+    assert [split.name for split in found.splits] == ["train", "test"]
+    gap = {(g.model, g.metric): g for g in found.gaps if g.traffic == "pooled"}
+    assert gap["new", "ndcg@5[lin]"].low > 0.2
+    assert gap["old", "ndcg@5[lin]"].low < 0 < gap["old", "ndcg@5[lin]"].high
+    parts = [{(r.model, r.traffic, r.metric): r.value for r in s.rows} for s in found.splits]
+    key = ("new", "pooled", "gauc[units]")
+    assert gap["new", "gauc[units]"].difference == pytest.approx(parts[0][key] - parts[1][key])
+
+
+def test_each_split_is_the_replay_of_its_rows(log):
+    found = replayed(log, split="part")
+    alone = replayed(log[log["part"] == "test"])
+    assert found.splits[1].rows == alone.rows
+
+
+def test_periods_name_the_same_splits(log):
+    by_column = replayed(log, split="part")
+    periods = {"train": ("2026-09-01", "2026-09-07"), "test": ("2026-09-08", "2026-09-09")}
+    assert replayed(log, split=periods).gaps == by_column.gaps
+
+
+def test_k_by_device_takes_each_request_at_its_own_cut_off(log):
+    found = replayed(log, metrics=["recall@1"], k_by=("device", {"phone": 2, "desktop": 5}))
+    assert found.by_value is not None
+    value = {(r.model, r.traffic): r.value for r in found.by_value.rows}["old", "pooled"]
+    columns = JudgedColumns(unit="user_id", relevance="click")
+    sums = np.zeros(2)
+    for device, k in (("phone", 2), ("desktop", 5)):
+        some = log[log["device"] == device]
+        row = evaluate_log(some, ["old"], columns=columns, metrics=[f"recall@{k}"]).result.rows[0]
+        sums += (row.value * row.counted, row.counted)
+    assert value == pytest.approx(sums[0] / sums[1], abs=1e-12)
+    assert found.by_value.rows[0].metric == "recall@device"
+    assert {p.model for p in found.by_value.pairs} == {"new"}
+
+
+def test_a_curve_has_every_cut_off_and_its_elbow(log):
+    found = replayed(log, metrics=["recall@1"], curve=8)
+    curve = next(c for c in found.curves if c.model == "old" and c.traffic == "pooled")
+    assert [point.k for point in curve.points] == list(range(1, 9))
+    assert curve.metric == "recall"
+    values = [point.value for point in curve.points]
+    assert values == sorted(values)
+    assert values[4] == replayed(log, metrics=["recall@5"]).row("recall@5", "old", "pooled").value
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([(1, 0.0), (2, 0.9), (3, 0.95), (4, 1.0)], 2),
+        ([(1, 1.0), (2, 0.2), (3, 0.1), (4, 0.0)], 2),
+        ([(1, 0.1), (2, 0.2), (3, 0.3)], None),
+        ([(1, 0.5), (2, 0.5), (3, 0.5)], None),
+        ([(1, 0.1), (2, 0.2)], None),
+    ],
+)
+def test_the_elbow_is_furthest_from_the_line_between_the_ends(points, expected):
+    assert elbow(points) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"split": "nothing"}, LogError),
+        ({"split": "user_id"}, LogError),
+        ({"split": {"train": ("2026-09-07", "2026-09-01")}}, ExperimentError),
+        ({"split": {"train": ("first", "last")}}, ExperimentError),
+        ({"k_by": ("device", {"tablet": 3})}, ExperimentError),
+    ],
+)
+def test_mistakes_are_said(log, options, error):
+    with pytest.raises(error):
+        replayed(log, **options)
