@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_columns
 from abeval.queries import query
+from abeval.stats.equal_traffic import column_entropy, column_gini
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +50,8 @@ def add_lists(
     """Add sums per unit of what lists are like, read from `model_items`.
 
     Returns:
-        `traffic, k, item_id, lists, weight, squared_weight`: who stands in how many lists; None
+        `traffic, k, item_id, unit_group, lists, weight, squared_weight`: who stands in how many
+        lists; None
         where no metric asks.
     """
     wanted = [m for m in metrics if m.definition.family in ("beyond", "catalogue")]
@@ -74,51 +78,89 @@ def _add(engine: Engine, source: str, ks: Sequence[int], values: UnitValues) -> 
         values.add(frame[frame["k"] == k], names, FINE)
 
 
-def of_catalogue(name: str, items: pd.DataFrame, catalogue: int, lists: int) -> float | None:
-    """Coverage, evenness or personalisation of a model's lists on one traffic.
+@dataclass(frozen=True)
+class Listed:
+    """Who stands in how many lists, by item (rows) and by group of units or another set (columns).
 
-    Args:
-        name: The metric's numerator: `coverage`, `gini`, `gini_listed`, `entropy` or
-            `personalisation`.
-        items: `item_id, lists, weight, squared_weight` of each listed item.
+    Attributes:
+        lists: Lists that hold the item, shape (items, sets).
+        weight: Sums of their weights, those of lists normed to length one.
+        squared: Sums of squared weights.
+        total: Lists of each set, shape (sets,).
         catalogue: Items that could have been listed.
-        lists: How many lists there are.
-
-    Returns:
-        The value, None where it has none.
-
-    Example:
-        >>> import pandas as pd
-        >>> items = pd.DataFrame({"lists": [2, 1, 2, 1], "weight": 1.0, "squared_weight": 1.0})
-        >>> of_catalogue("coverage", items, 5, 3)
-        0.8
     """
-    counts = np.sort(items["lists"].to_numpy(dtype=np.float64))
-    if not counts.size:
-        return None
-    match name:
-        case "coverage":
-            return counts.size / catalogue
-        case "gini":
-            return _gini(np.concatenate([np.zeros(max(catalogue - counts.size, 0)), counts]))
-        case "gini_listed":
-            return _gini(counts)
-        case "entropy":
-            share = counts / counts.sum()
-            return float(-(share * np.log2(share)).sum())
-    return _personalisation(items, lists)
 
+    lists: Floats
+    weight: Floats
+    squared: Floats
+    total: Floats
+    catalogue: int
 
-def _gini(counts: Floats) -> float:
-    """Σ (2i − n − 1) x_i / (n Σ x), x ascending: 0 where all are equal."""
-    n = counts.size
-    return float(((2 * np.arange(1, n + 1) - n - 1) * counts).sum() / (n * counts.sum()))
+    @classmethod
+    def of(cls, frame: pd.DataFrame, total: Floats, catalogue: int) -> Listed:
+        """From rows of `item_id, unit_group, lists, weight, squared_weight`.
 
+        Args:
+            frame: What `listed_items.sql` brings back, of one traffic and cut-off.
+            total: Lists of each group.
+            catalogue: Items that could have been listed.
+        """
+        item = frame["item_id"].factorize()[0]
+        cell = item * total.size + frame["unit_group"].to_numpy(dtype=np.int64)
+        shape = (int(item.max()) + 1 if item.size else 0, total.size)
+        sums = (
+            np.bincount(cell, weights=frame[c].to_numpy(np.float64), minlength=shape[0] * shape[1])
+            for c in ("lists", "weight", "squared_weight")
+        )
+        lists, weight, squared = (np.asarray(s, dtype=np.float64).reshape(shape) for s in sums)
+        return cls(lists, weight, squared, total, catalogue)
 
-def _personalisation(items: pd.DataFrame, lists: int) -> float | None:
-    """1 − the mean cosine of two lists; a pair's cosine is a sum over items, so items suffice."""
-    if lists < 2:
-        return None
-    weight, squared = (items[c].to_numpy(dtype=np.float64) for c in ("weight", "squared_weight"))
-    alike = float((weight**2 - squared).sum()) / 2
-    return 1 - alike / (lists * (lists - 1) / 2)
+    def whole(self) -> Listed:
+        """All groups together, one set."""
+        lists, weight, squared = (
+            x.sum(axis=1, keepdims=True) for x in (self.lists, self.weight, self.squared)
+        )
+        return Listed(lists, weight, squared, self.total.sum(keepdims=True), self.catalogue)
+
+    def without(self, groups: NDArray[np.int64]) -> Listed:
+        """All but each of some groups, a set for each."""
+        whole = self.whole()
+        kept = (
+            (whole.lists, self.lists),
+            (whole.weight, self.weight),
+            (whole.squared, self.squared),
+        )
+        lists, weight, squared = (every - some[:, groups] for every, some in kept)
+        return Listed(lists, weight, squared, whole.total - self.total[groups], self.catalogue)
+
+    def values(self, name: str) -> Floats | None:
+        """Coverage, evenness or personalisation of each set, None where one has no lists.
+
+        Args:
+            name: The metric's numerator: `coverage`, `gini`, `gini_listed`, `entropy` or
+                `personalisation`.
+
+        Example:
+            >>> one = np.ones((4, 1))
+            >>> Listed(np.array([[2.0], [1], [2], [1]]), one, one, np.array([3.0]), 5).values(
+            ...     "coverage"
+            ... )
+            array([0.8])
+        """
+        if not self.lists.size or (self.lists.sum(axis=0) < 0.5).any():
+            return None
+        match name:
+            case "coverage":
+                return np.asarray((self.lists > 0.5).sum(axis=0) / self.catalogue)
+            case "gini":
+                return column_gini(self.lists, max(self.catalogue, len(self.lists)))
+            case "gini_listed":
+                sets = (column[column > 0.5][:, None] for column in self.lists.T)
+                return np.asarray(np.concatenate([column_gini(s, len(s)) for s in sets]))
+            case "entropy":
+                return column_entropy(self.lists) / np.log(2)
+        if (self.total < 2).any():
+            return None
+        # A pair's cosine is a sum over items, so that sums over items suffice.
+        alike = (self.weight**2 - self.squared).sum(axis=0)
+        return np.asarray(1 - alike / (self.total * (self.total - 1)))

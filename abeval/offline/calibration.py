@@ -190,8 +190,8 @@ def levels(splits: int, seed: int, users: int = 1_000) -> Iterator[Level]:
 
 
 def _rejects(y: Floats, x: Floats, half: NDArray[np.bool_]) -> bool:
-    of = [ratios.estimate(Moments.of(y[mask], x[mask])) for mask in (half, ~half)]
-    return effects.compare(*of).p_value <= 0.05
+    first, second = (ratios.estimate(Moments.of(y[mask], x[mask])) for mask in (half, ~half))
+    return effects.compare(first, second).p_value <= 0.05
 
 
 def powers(logs: int, seed: int, users: int = 600) -> Iterator[Power]:

@@ -16,7 +16,7 @@ from abeval.offline.inference import columns_of
 from abeval.offline.judge import result_of
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.result import ReplayResult
-from abeval.offline.run import Replayed, Sums, read_units, run_models
+from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.queries import query
 from abeval.sql import quoted
@@ -156,7 +156,7 @@ def _sums(
         engine.table(f"judged_{i}", query("offline/judged"))
         tie = _TIE[policy.ties]
         candidates[model] = f"select *, {tie} as tie, null as category from judged_{i}"
-    engine.table("traffic", "select distinct unit_id, 'all' as traffic from truth_rows")
+    engine.table("traffic", one_traffic("truth_rows"))
     replayed, units = Replayed(candidates, False, *before), read_units(engine)
     return run_models(engine, replayed, units, metrics, policy, options, _silent), accounting
 

@@ -6,15 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
 from abeval.offline.evaluate import Evaluation
 from abeval.offline.judge import result_of
 from abeval.offline.presets import NoRelevant, Ties, chosen
 from abeval.offline.rows import WHOLE
-from abeval.offline.run import Replayed, Units, read_units, run_models
+from abeval.offline.run import Replayed, Units, one_traffic, read_units, run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, finite, read_shown, write_rows
 from abeval.sql import quoted
@@ -90,7 +88,7 @@ def evaluate_log(
         _name(engine, named_columns, list(named.values()), policy.ties)
         has_requests = named_columns.request is not None
         fetched = read_shown(engine, of_model, policy.ties, has_requests)
-        units = read_units(engine) if fetched is None else _everywhere(fetched.ids)
+        units = read_units(engine) if fetched is None else Units.of_one_traffic(fetched.ids)
         rows = None if fetched is None else fetched.rows
         accounts = write_rows(engine, rows, wanted)
         replayed = Replayed(candidates(of_model, policy.ties), True, rows=rows)
@@ -132,16 +130,12 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
         f"{', '.join(models)}, {_grade(columns.relevance, has)} as grade from raw_log",
     )
     engine.view("logged", "select * from shown where unit_id is not null")
-    engine.view("traffic", "select distinct unit_id, 'all' as traffic from logged")
+    engine.view("traffic", one_traffic("logged"))
 
 
 def _grade(column: str, types: Mapping[str, str]) -> str:
     """Whole numbers as they are, which is less to fetch."""
     return quoted(column) if types[column] in WHOLE else finite(quoted(column), 0)
-
-
-def _everywhere(ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Units:
-    return Units(ids, np.full(ids.size, "all"))
 
 
 def _silent(_: str) -> None:

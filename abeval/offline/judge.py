@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.offline.beyond import needs_history, of_catalogue
+from abeval.offline import jackknife
+from abeval.offline.beyond import Listed, needs_history
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import Columns, Found, columns_of, compare, estimate
 from abeval.offline.presets import Policy
@@ -21,23 +22,34 @@ from abeval.offline.result import (
     ReplayRow,
 )
 from abeval.offline.run import ModelSums, Sums
-from abeval.offline.scores import calibration_error
-from abeval.offline.units import UnitValues
+from abeval.offline.scores import Bins
+from abeval.offline.units import Floats, UnitValues
+from abeval.stats.records import Effect
 
 Masks = dict[str, NDArray[np.bool_]]
 
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 """Metrics that mean nothing of scores outside [0, 1]."""
 
 _LARGEST_EXPONENT = 20
 """Relevance above this has no exponential gain: one such item would be all there is."""
 
 _LEFT_OUT_PAIRS = ("single_class_units", "single_class_impressions", "single_class_clicks")
+
+
+_LARGEST_BIAS = 0.25
+"""Share of its standard error by which a calibration error may be too large."""
+
+
+class _Groups(NamedTuple):
+    """A value, and what it is without each group of units."""
+
+    value: float
+    without: Floats
+    bias: float
+    counted: float
 
 
 class Judge:
@@ -66,6 +78,8 @@ class Judge:
         self._same_lists = same_lists
         self._masks = _masks(sums.traffic)
         self._known: dict[tuple[str, str, str], tuple[Found, float]] = {}
+        self._groups: dict[tuple[str, str, str], _Groups | str] = {}
+        self._held: dict[tuple[str, int, str], Listed] = {}
 
     @property
     def models(self) -> list[str]:
@@ -133,19 +147,18 @@ class Judge:
         """A value, worked out once: rows and pairs both ask for it."""
         key = (model, metric.id, traffic)
         if key not in self._known:
-            self._known[key] = self._made(self._sums.models[model], metric, traffic, mask)
+            self._known[key] = self._made(model, metric, traffic, mask)
         return self._known[key]
 
     def _made(
-        self, sums: ModelSums, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
     ) -> tuple[Found, float]:
+        sums = self._sums.models[model]
         reason = self._refused(metric, sums)
         if reason is not None:
             return Found(None, reason=reason), 0.0
-        if metric.definition.family == "bins":
-            return _binned(metric, sums.curve, traffic)
-        if metric.definition.family == "catalogue":
-            return self._of_catalogue(sums, metric, traffic, mask)
+        if metric.definition.family in ("bins", "catalogue"):
+            return self._of_groups(model, metric, traffic, mask)
         columns = self._columns(sums, metric, traffic)
         return estimate(columns, mask, self._alpha), float(columns.below[mask].sum())
 
@@ -157,7 +170,6 @@ class Judge:
         metric: OfflineMetric,
         mask: NDArray[np.bool_],
     ) -> PairRow:
-        both = [self._sums.models[name] for name in (first, second)]
         values = [self._found(name, metric, traffic, mask)[0] for name in (first, second)]
         reasons = [found.reason for found in sorted(values, key=lambda f: f.value is not None)]
         reason = reasons[0] or reasons[1]
@@ -165,27 +177,92 @@ class Judge:
         units = int(mask.sum())
         if reason is not None:
             return PairRow(*head, _difference(values), None, None, None, units, reason)
-        before, after = (self._columns(sums, metric, traffic) for sums in both)
-        effect = compare(before, after, mask, self._alpha)
+        effect = self._compared((first, second), metric, traffic, mask)
         if isinstance(effect, str):
             return PairRow(*head, _difference(values), None, None, None, units, effect)
         found = (effect.difference, effect.low, effect.high, effect.p_value)
         return PairRow(*head, *found, units, None)
 
-    def _of_catalogue(
-        self, sums: ModelSums, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    def _compared(
+        self,
+        names: tuple[str, str],
+        metric: OfflineMetric,
+        traffic: str,
+        mask: NDArray[np.bool_],
+    ) -> Effect | str:
+        if metric.definition.family not in ("bins", "catalogue"):
+            before, after = (self.columns(name, metric, traffic) for name in names)
+            return compare(before, after, mask, self._alpha)
+        groups = [self._jackknife(name, metric, traffic, mask) for name in names]
+        known = [g for g in groups if isinstance(g, _Groups)]
+        if len(known) < len(groups) or known[0].without.size != known[1].without.size:
+            return "no_lists"
+        values, without = [g.value for g in known], [g.without for g in known]
+        return jackknife.compare(values, without, int(mask.sum()), self._alpha)
+
+    def _of_groups(
+        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
     ) -> tuple[Found, float]:
-        """A value of all lists of a traffic; models are comparable on one traffic, not across."""
-        if traffic == POOLED:
-            return Found(None, reason="not_pooled"), 0.0
-        listed = sums.listed
-        if listed is None:
-            return Found(None, reason="no_lists"), 0.0
-        items = listed[(listed["traffic"] == traffic) & (listed["k"] == metric.cutoff)]
-        lists = int(sums.values["listed"][mask].sum())
-        size = self._sums.catalogue
-        value = of_catalogue(metric.definition.numerator, items, size, lists)
-        return Found(value, reason="no_interval" if value is not None else "no_lists"), float(lists)
+        """A value of a whole traffic, its interval by leaving out groups of units."""
+        known = self._jackknife(model, metric, traffic, mask)
+        if isinstance(known, str):
+            return Found(None, reason=known), 0.0
+        found = jackknife.estimate(known.value, known.without, int(mask.sum()), self._alpha)
+        if known.bias > _LARGEST_BIAS * jackknife.standard_error(known.without):
+            found = Found(known.value, reason="biased_by_noise")
+        return found, known.counted
+
+    def _jackknife(
+        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    ) -> _Groups | str:
+        """The value with and without each group of units; a reason where there is none."""
+        key = (model, metric.id, traffic)
+        if key not in self._groups:
+            by = self._bins if metric.definition.family == "bins" else self._lists
+            self._groups[key] = (
+                "not_pooled" if traffic == POOLED else by(model, metric, traffic, mask)
+            )
+        return self._groups[key]
+
+    def _bins(
+        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    ) -> _Groups | str:
+        curve, kind = self._sums.models[model].curve, metric.definition.variant
+        if curve is None:
+            return "no_scores"
+        rows = curve[(curve["kind"] == kind) & (curve["traffic"] == traffic)]
+        if rows.empty:
+            return "no_scores"
+        bins = Bins.of(rows, jackknife.UNIT_GROUPS)
+        groups = jackknife.used(self._sums.group[mask])
+        groups = groups[bins.rows.sum() > bins.rows[groups]]
+        bias = bins.bias(groups) if groups.size > 1 else 0.0
+        return _Groups(bins.error(), bins.errors_without(groups), bias, float(bins.rows.sum()))
+
+    def _lists(
+        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
+    ) -> _Groups | str:
+        listed = self._listed(model, metric.cutoff, traffic, mask)
+        whole = None if listed is None else listed.whole().values(metric.definition.numerator)
+        if listed is None or whole is None:
+            return "no_lists"
+        groups = jackknife.used(self._sums.group[mask])
+        left = listed.without(groups).values(metric.definition.numerator)
+        without = np.zeros(0) if left is None else left
+        return _Groups(float(whole[0]), without, 0.0, float(listed.total.sum()))
+
+    def _listed(self, model: str, k: int, traffic: str, mask: NDArray[np.bool_]) -> Listed | None:
+        key = (model, k, traffic)
+        if key not in self._held:
+            sums = self._sums.models[model]
+            if sums.listed is None:
+                return None
+            where = (sums.listed["traffic"] == traffic) & (sums.listed["k"] == k)
+            group, lists = self._sums.group[mask], sums.values["listed"][mask]
+            total = np.bincount(group, weights=lists, minlength=jackknife.UNIT_GROUPS)
+            held = Listed.of(sums.listed[where], np.asarray(total), self._sums.catalogue)
+            self._held[key] = held
+        return self._held[key]
 
     def _columns(self, sums: ModelSums, metric: OfflineMetric, traffic: str) -> Columns:
         by = "pooled" if traffic == POOLED else "traffic"
@@ -216,18 +293,6 @@ def _masks(traffic: NDArray[np.str_]) -> Masks:
     names = sorted(set(traffic.tolist()))
     every = {POOLED: np.ones(len(traffic), dtype=np.bool_)} if len(names) > 1 else {}
     return {name: traffic == name for name in names} | every
-
-
-def _binned(metric: OfflineMetric, curve: pd.DataFrame | None, traffic: str) -> tuple[Found, float]:
-    """A calibration error; an interval for it is not offered, for it is biased in small bins."""
-    if traffic == POOLED:
-        return Found(None, reason="not_pooled"), 0.0
-    if curve is None:
-        return Found(None, reason="no_scores"), 0.0
-    rows = curve[(curve["kind"] == metric.definition.variant) & (curve["traffic"] == traffic)]
-    if rows.empty:
-        return Found(None, reason="no_scores"), 0.0
-    return Found(calibration_error(rows), reason="no_interval"), float(rows["rows"].sum())
 
 
 def _left_out(
@@ -301,8 +366,11 @@ def _policy(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 def _bins(sums: Sums) -> Iterator[CalibrationBin]:
     for model, found in sums.models.items():
-        curve = [] if found.curve is None else found.curve.to_dict("records")
-        for row in curve:
+        if found.curve is None:
+            continue
+        keys = ["traffic", "kind", "bin"]
+        curve = found.curve.groupby(keys, as_index=False)[["rows", "clicks", "predicted"]].sum()
+        for row in curve.to_dict("records"):
             rows = int(row["rows"])
             yield CalibrationBin(
                 *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),

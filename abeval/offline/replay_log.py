@@ -9,6 +9,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape, own_name
 from abeval.metrics import Metric, RowTerm
+from abeval.offline.jackknife import UNIT_GROUPS
 from abeval.offline.rows import Rows
 from abeval.offline.run import Replayed
 from abeval.offline.shown import finite
@@ -80,7 +81,8 @@ def name_rows(
         f"{', '.join([*scores, grade])} as grade from impressions where {where}",
     )
     engine.view("logged", "select s.* from shown s join units u on s.unit_id = u.unit_id")
-    engine.view("traffic", "select unit_id, variant as traffic from units")
+    group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
+    engine.view("traffic", f"select unit_id, variant as traffic, {group} from units")
 
 
 def _columns(experiment: Experiment, shape: LogShape) -> list[str]:

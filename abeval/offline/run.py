@@ -13,6 +13,7 @@ from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.errors import LogError
 from abeval.offline import beyond, kernels, scores
 from abeval.offline.definitions import OfflineMetric
+from abeval.offline.jackknife import UNIT_GROUPS
 from abeval.offline.presets import Policy
 from abeval.offline.ranking import add_ranking
 from abeval.offline.result import ModelCoverage
@@ -59,10 +60,17 @@ class Units:
     Attributes:
         ids: Ascending.
         traffic: The variant of each, or what else its traffic is called.
+        group: The group of each, for jackknives.
     """
 
     ids: NDArray[np.generic]
     traffic: NDArray[np.str_]
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
+        """Units that are not told apart; groups by their order."""
+        return cls(ids, np.full(ids.size, "all"), np.arange(1, ids.size + 1) % UNIT_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,8 @@ class ModelSums:
 
     Attributes:
         values: Per unit.
-        curve: The calibration curve of each traffic, where a metric asks.
-        listed: In how many lists each item stands, by traffic and cut-off, where a metric asks.
+        curve: The calibration curve by traffic and group of units, where a metric asks.
+        listed: In how many lists each item stands, by traffic, cut-off and group, where one asks.
         low: Its smallest score.
         high: Its largest.
     """
@@ -95,6 +103,7 @@ class Sums:
 
     Attributes:
         traffic: The traffic of each unit, in the order of every model's values.
+        group: The group of each unit, for jackknives.
         models: Model → its sums; a model without any score is not in it.
         coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
@@ -105,6 +114,7 @@ class Sums:
     """
 
     traffic: NDArray[np.str_]
+    group: NDArray[np.int64]
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
@@ -130,9 +140,19 @@ class _Overview:
 
 def read_units(engine: Engine) -> Units:
     """The units of the relation `traffic`."""
-    sql = "select unit_id, traffic from traffic order by unit_id"
+    sql = "select unit_id, traffic, unit_group from traffic order by unit_id"
     found = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
-    return Units(np.asarray(found["unit_id"]), np.asarray(found["traffic"]).astype(np.str_))
+    ids, traffic, group = (np.asarray(found[c]) for c in ("unit_id", "traffic", "unit_group"))
+    return Units(ids, traffic.astype(np.str_), group.astype(np.int64))
+
+
+def one_traffic(rows: str) -> str:
+    """SQL of `traffic` where the units of a relation are not told apart."""
+    number = "row_number() over (order by unit_id)"
+    return (
+        f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
+        f"from (select distinct unit_id from {rows}) as u"
+    )
 
 
 def run_models(
@@ -188,6 +208,7 @@ def run_models(
         models[model] = ModelSums(values, curve, listed, low, high)
     return Sums(
         traffic=units.traffic,
+        group=units.group,
         models=models,
         coverage=overview.coverage,
         uncompared=overview.uncompared,
@@ -263,7 +284,8 @@ def _open(engine: Engine, replayed: Replayed, model: str, filtered: bool) -> Non
     )
     engine.view(
         "traffic_rows",
-        "select t.traffic, s.* from scored_rows s join traffic t on s.unit_id = t.unit_id",
+        "select t.traffic, t.unit_group, s.* from scored_rows s "
+        "join traffic t on s.unit_id = t.unit_id",
     )
 
 

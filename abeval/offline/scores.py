@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
 from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import SCALE, Floats, UnitValues
@@ -129,21 +133,60 @@ def add_points(
 
 
 def calibration(engine: Engine, bins: int) -> pd.DataFrame:
-    """`traffic, kind, bin, rows, clicks, predicted`: the calibration curve, binned both ways."""
+    """`traffic, kind, bin, unit_group, rows, clicks, predicted`: the curve, binned both ways."""
     engine.view("bin_count", f"select cast({bins} as bigint) as bins")
     frame = engine.frame(query("offline/calibration"))
     frame["predicted"] = frame["predicted"].astype(float) * SCALE
     return frame
 
 
-def calibration_error(curve: pd.DataFrame) -> float:
-    """Σ rows·|mean score − rate of clicks| / Σ rows over the bins of a curve.
+@dataclass(frozen=True)
+class Bins:
+    """A calibration curve by bin (rows) and group of units (columns).
 
-    Example:
-        >>> import pandas as pd
-        >>> curve = pd.DataFrame({"rows": [2, 2], "clicks": [0, 1], "predicted": [0.5, 1.5]})
-        >>> calibration_error(curve)
-        0.25
+    Attributes:
+        gap: Sums of score − click, shape (bins, groups).
+        rows: Rows, shape (groups,).
     """
-    gap = (curve["predicted"] - curve["clicks"]).abs().sum()
-    return float(gap / curve["rows"].sum())
+
+    gap: Floats
+    rows: Floats
+
+    @classmethod
+    def of(cls, curve: pd.DataFrame, groups: int) -> Bins:
+        """From a curve of one traffic and kind."""
+        number, group = (curve[c].to_numpy(dtype=np.int64) for c in ("bin", "unit_group"))
+        gap = (curve["predicted"] - curve["clicks"]).to_numpy(dtype=np.float64)
+        size = int(number.max()) + 1 if number.size else 0
+        cell = number * groups + group
+        flat = np.bincount(cell, weights=gap, minlength=size * groups).astype(np.float64)
+        counted = curve["rows"].to_numpy(dtype=np.float64)
+        rows = np.bincount(group, weights=counted, minlength=groups).astype(np.float64)
+        return cls(flat.reshape(size, groups), rows)
+
+    def error(self) -> float:
+        """Σ rows·|mean score − rate of clicks| / Σ rows over the bins.
+
+        Example:
+            >>> Bins(np.array([[0.5], [-0.5]]), np.array([4.0])).error()
+            0.25
+        """
+        return float(np.abs(self.gap.sum(axis=1)).sum() / self.rows.sum())
+
+    def errors_without(self, groups: NDArray[np.int64]) -> Floats:
+        """The same without each of some groups."""
+        gap = np.abs(self.gap.sum(axis=1)[:, None] - self.gap[:, groups]).sum(axis=0)
+        return np.asarray(gap / (self.rows.sum() - self.rows[groups]))
+
+    def bias(self, groups: NDArray[np.int64]) -> float:
+        """How much too large the error is because a gap of nothing but noise counts as one.
+
+        The mean of a folded normal less the gap, over bins (Leone, Nelson and Nottingham 1961).
+        """
+        gap = self.gap.sum(axis=1)
+        spread = np.sqrt(self.gap[:, groups].var(axis=1, ddof=1) * groups.size)
+        z = np.divide(gap, spread, out=np.full(gap.size, np.inf), where=spread > 0)
+        noise = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
+        folded = noise + gap * (1 - 2 * special.ndtr(-z))
+        excess = np.where(spread > 0, folded - np.abs(gap), 0.0)
+        return float(excess.sum() / self.rows.sum())

@@ -1,9 +1,9 @@
--- grain: one row per traffic, kind of bin and bin: its rows, clicks and mean score
--- reads: traffic_rows (traffic, unit_id, request_id, item_id, score, click), bin_count (bins)
+-- grain: one row per traffic, kind of bin, bin and group of units: rows, clicks, summed score
+-- reads: traffic_rows (traffic, unit_group, unit_id, request_id, item_id, score, click), bin_count (bins)
 -- width: bins of equal width over [0, 1]; mass: of equal counts, equal scores in order of their ids
 with binned as (
   select
-    traffic, score, click,
+    traffic, unit_group, score, click,
     least(cast(floor(score * bins) as bigint), bins - 1) as width_bin,
     row_number() over (
       partition by traffic order by score, unit_id, request_id, item_id
@@ -15,13 +15,13 @@ with binned as (
 ),
 shared as (
   select
-    traffic, score, click, width_bin, place, bins,
+    traffic, unit_group, score, click, width_bin, place, bins,
     n % bins as larger, cast(floor(n / nullif(1.0e0 * bins, 0)) as bigint) as size
   from binned
 ),
 both_kinds as (
   select
-    traffic, score, click, width_bin,
+    traffic, unit_group, score, click, width_bin,
     cast(case
       when place < larger * (size + 1) then floor(place / nullif(1.0e0 * (size + 1), 0))
       else larger + floor((place - larger * (size + 1)) / nullif(1.0e0 * size, 0))
@@ -29,16 +29,16 @@ both_kinds as (
   from shared
 )
 select
-  traffic, 'width' as kind, width_bin as bin, count(*) as rows,
+  traffic, 'width' as kind, width_bin as bin, unit_group, count(*) as rows,
   cast(sum(click) as bigint) as clicks,
   cast(sum(cast(round(1e9 * score) as bigint)) as bigint) as predicted
 from both_kinds
-group by traffic, width_bin
+group by traffic, width_bin, unit_group
 union all
 select
-  traffic, 'mass' as kind, mass_bin as bin, count(*) as rows,
+  traffic, 'mass' as kind, mass_bin as bin, unit_group, count(*) as rows,
   cast(sum(click) as bigint) as clicks,
   cast(sum(cast(round(1e9 * score) as bigint)) as bigint) as predicted
 from both_kinds
-group by traffic, mass_bin
-order by traffic, kind, bin
+group by traffic, mass_bin, unit_group
+order by traffic, kind, bin, unit_group

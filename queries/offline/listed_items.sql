@@ -1,8 +1,8 @@
--- grain: one row per traffic, cut-off and item: in how many lists it stands; the weights are those of
+-- grain: one row per traffic, cut-off, item and group of units: in how many lists it stands; the weights are those of
 -- lists normed to length one, for the cosine between two lists
--- reads: top_items, traffic (unit_id, traffic), cutoffs (k)
+-- reads: top_items, traffic (unit_id, traffic, unit_group), cutoffs (k)
 with cut as (
-  select u.traffic, c.k, t.request_id, t.item_id
+  select u.traffic, u.unit_group, c.k, t.request_id, t.item_id
   from top_items t
   join traffic u on t.unit_id = u.unit_id
   cross join cutoffs c
@@ -10,13 +10,13 @@ with cut as (
 ),
 weighted as (
   select
-    traffic, k, request_id, item_id,
+    traffic, unit_group, k, request_id, item_id,
     1 / nullif(sqrt(cast(count(*) over (partition by request_id, k) as double)), 0) as weight
   from cut
 )
 select
-  traffic, k, item_id, count(*) as lists,
+  traffic, k, item_id, unit_group, count(*) as lists,
   sum(weight) as weight, sum(weight * weight) as squared_weight
 from weighted
-group by traffic, k, item_id
-order by traffic, k, item_id
+group by traffic, k, item_id, unit_group
+order by traffic, k, item_id, unit_group

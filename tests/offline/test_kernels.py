@@ -12,7 +12,7 @@ from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 from abeval.offline.grouping import Groups
 from abeval.offline.presets import PRESETS, Policy
 from abeval.offline.rows import HasArrays, read_rows
-from abeval.offline.run import Replayed, Sums, read_units, run_models
+from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.units import cut_column
 
@@ -69,7 +69,7 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
     engine.add_frame("log", log)
     usable = ", ".join(f"case when abs({m}) < 1e300 then {m} end as {m}" for m in MODELS.values())
     engine.view("shown", f"select unit_id, request_id, item_id, grade, {usable} from log")
-    engine.table("traffic", "select distinct unit_id, 'all' as traffic from log")
+    engine.table("traffic", one_traffic("log"))
     candidates = {
         model: f"select unit_id, request_id, item_id, {m} as score, item_id as tie, grade, "
         "null as category from shown"
