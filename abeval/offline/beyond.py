@@ -158,9 +158,9 @@ class Listed:
                 sets = (column[column > 0.5][:, None] for column in self.lists.T)
                 return np.asarray(np.concatenate([column_gini(s, len(s)) for s in sets]))
             case "entropy":
-                return column_entropy(self.lists) / np.log(2)
+                return np.asarray(column_entropy(self.lists) / np.log(2))
         if (self.total < 2).any():
             return None
         # A pair's cosine is a sum over items, so that sums over items suffice.
-        alike = (self.weight**2 - self.squared).sum(axis=0)
+        alike: Floats = (self.weight**2 - self.squared).sum(axis=0)
         return np.asarray(1 - alike / (self.total * (self.total - 1)))
