@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.protocol import ArrayEngine
 from abeval.offline.definitions import default_metrics, metrics_of
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 from abeval.offline.grouping import Groups
 from abeval.offline.presets import PRESETS, Policy
-from abeval.offline.rows import HasArrays, read_rows
+from abeval.offline.rows import read_rows
 from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.units import cut_column
@@ -81,7 +82,7 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
         assert fetched is not None
         rows = fetched.of_units(read_units(engine).ids)
     asked = engine if fast else QueriesOnly(engine)
-    assert isinstance(asked, HasArrays) == fast
+    assert isinstance(asked, ArrayEngine) == fast
     return run_models(
         asked,
         Replayed(candidates, True, rows=rows),
