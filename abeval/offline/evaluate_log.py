@@ -114,7 +114,7 @@ def _open(engine: DuckDBEngine, log: object) -> None:
 
 
 def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], ties: Ties) -> None:
-    """Make `shown`, `logged` and `traffic` of the table."""
+    """Make `candidate_rows`, `analysed_rows` and `traffic` of the table."""
     has = engine.columns("raw_log")
     request = columns.request or columns.unit
     for name in (columns.unit, request, columns.item, columns.relevance, *scores):
@@ -124,13 +124,13 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
     # A number of each row is long to make, and only one order of ties asks for it.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
     engine.view(
-        "shown",
+        "candidate_rows",
         f"select {quoted(columns.unit)} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, null as category, "
         f"{', '.join(models)}, {_grade(columns.relevance, has)} as grade from raw_log",
     )
-    engine.view("logged", "select * from shown where unit_id is not null")
-    engine.view("traffic", one_traffic("logged"))
+    engine.view("analysed_rows", "select * from candidate_rows where unit_id is not null")
+    engine.view("traffic", one_traffic("analysed_rows"))
 
 
 def _grade(column: str, types: Mapping[str, str]) -> str:

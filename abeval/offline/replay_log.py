@@ -64,7 +64,7 @@ def name_rows(
     metric: Metric | None,
     where: str = "in_period",
 ) -> None:
-    """Make the views `shown` (in the period), `logged`, that of analysed units, and `traffic`.
+    """Make the views `candidate_rows` (in the period), `analysed_rows`, that of analysed units, and `traffic`.
 
     Raises:
         LogError: The log does not have what a replay needs.
@@ -76,11 +76,13 @@ def name_rows(
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     engine.view(
-        "shown",
+        "candidate_rows",
         f"select unit_id, {request} as request_id, {item} as item_id, position, category, "
         f"{', '.join([*scores, grade])} as grade from impressions where {where}",
     )
-    engine.view("logged", "select s.* from shown s join units u on s.unit_id = u.unit_id")
+    engine.view(
+        "analysed_rows", "select s.* from candidate_rows s join units u on s.unit_id = u.unit_id"
+    )
     group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
     engine.view("traffic", f"select unit_id, variant as traffic, {group} from units")
 

@@ -18,25 +18,25 @@ TIE: Mapping[Ties, str] = {
 def read_shown(
     engine: Engine, scores: Mapping[str, str], ties: Ties, has_requests: bool
 ) -> Fetched | None:
-    """The rows of `shown` as arrays, where they need no mending.
+    """The rows of `candidate_rows` as arrays, where they need no mending.
 
     Args:
-        engine: Has `shown`.
+        engine: Has `candidate_rows`.
         scores: Model → the SQL of its score.
         ties: What stands first of equal scores.
         has_requests: Whether requests are other than units.
     """
     request = "request_id" if has_requests else "unit_id"
-    return read_rows(engine, "shown", TIE[ties], request, scores)
+    return read_rows(engine, "candidate_rows", TIE[ties], request, scores)
 
 
 def write_rows(
     engine: Engine, rows: Rows | None, metrics: Sequence[OfflineMetric]
 ) -> list[tuple[str, int]]:
-    """Make `replay_rows` of `logged`: each item once a request.
+    """Make `replay_rows` of `analysed_rows`: each item once a request.
 
     Args:
-        engine: Has `logged`.
+        engine: Has `analysed_rows`.
         rows: The same as arrays, where it needs no mending.
         metrics: What will be computed.
 
@@ -44,13 +44,13 @@ def write_rows(
         What was set aside or merged, counted.
     """
     if rows is None:
-        engine.table("replay_log", "select * from logged")
+        engine.table("replay_log", "select * from analysed_rows")
         accounts = _accounts(engine)
         engine.view("replay_rows", _usable(engine, accounts))
         return list(accounts.items())
     # What queries will read time and again is kept; kernels have their own copy.
     make = engine.view if all(covers(m, rows) for m in metrics) else engine.table
-    make("replay_rows", "select * from logged")
+    make("replay_rows", "select * from analysed_rows")
     return [(what, 0) for what in _ACCOUNTS]
 
 
