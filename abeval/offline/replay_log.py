@@ -64,7 +64,7 @@ def name_rows(
     metric: Metric | None,
     where: str = "in_period",
 ) -> None:
-    """Make the views `candidate_rows` (in the period), `analysed_rows`, that of analysed units, and `traffic`.
+    """Make the views `candidate_rows`, `analysed_rows` of analysed units, and `traffic`.
 
     Raises:
         LogError: The log does not have what a replay needs.
