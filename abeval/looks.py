@@ -89,19 +89,17 @@ def looks_of(experiment: Experiment, units: int, days: pd.DataFrame) -> Looks | 
     if inference.looks == "always_valid":
         return AlwaysValid(1.0 if share is None else share)
     now = min(1.0, elapsed(experiment.period, days) if share is None else share)
-    planned = sorted({*_fractions(experiment), 1.0})
+    planned = planned_fractions(experiment)
     before = [fraction for fraction in planned if fraction < now - _NEAR]
     on_plan = any(now - _NEAR <= fraction <= now for fraction in planned)
     return Planned((*before, now), inference.spending, on_plan, len(planned))
 
 
-def _fractions(experiment: Experiment) -> Sequence[float]:
+def planned_fractions(experiment: Experiment) -> Sequence[float]:
+    """Information fractions of the planned looks, the end last."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
-    return [
-        look if isinstance(look, float) else _share(period, moment(look))
-        for look in looks
-        if isinstance(look, float) or period is not None
-    ]
+    told = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
+    return sorted({*told, 1.0})
 
 
 def _share(period: Period | None, until: datetime) -> float:

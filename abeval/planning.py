@@ -11,9 +11,10 @@ import pandas as pd
 from abeval.aggregates import WHOLE, Aggregates
 from abeval.comparison import scales
 from abeval.experiment.model import Experiment
+from abeval.looks import planned_fractions
 from abeval.metrics import Metric
 from abeval.scorecard import compare
-from abeval.stats import design, duration, means, ratios
+from abeval.stats import design, duration, group_sequential, means, ratios
 from abeval.stats.records import Refusal
 
 
@@ -99,9 +100,7 @@ def _plan_of(
     empty = Plan(metric.name, None, None, mde, None, None, days, None)
     try:
         baseline, sd = _spread(experiment, metric, aggregates)
-        critical = None
-        if experiment.inference.looks == "always_valid":
-            critical = design.always_valid_critical(experiment.alpha)
+        critical = _critical(experiment)
         if mde is None:
             return _reach(experiment, metric, aggregates, baseline, sd, days, power, critical)
         effect = abs(baseline) * mde
@@ -110,6 +109,18 @@ def _plan_of(
     except Refusal as refusal:
         return Plan(**{**asdict(empty), "reason": refusal.reason})
     return Plan(metric.name, baseline, sd, mde, size.control, size.treatment, needed, None)
+
+
+def _critical(experiment: Experiment) -> float | None:
+    """What z has to reach at the end; None for one look."""
+    match experiment.inference.looks:
+        case "fixed":
+            return None
+        case "always_valid":
+            return design.always_valid_critical(experiment.alpha)
+        case "group_sequential":
+            fractions, spending = planned_fractions(experiment), experiment.inference.spending
+            return group_sequential.bounds(fractions, experiment.alpha, spending).z[-1]
 
 
 def _reach(

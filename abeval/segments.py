@@ -8,7 +8,7 @@ from abeval.comparison import Comparison, Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
 from abeval.metrics import Metric
 from abeval.records import SegmentContrast, SegmentTest
-from abeval.stats import heterogeneity, means, multiplicity, ratios, simpson, srm
+from abeval.stats import heterogeneity, means, multiplicity, ratios, simpson, srm_segments
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -157,13 +157,13 @@ def segment_counts(
 
 def segment_srm(
     experiment: Experiment, aggregates: Aggregates, name: str
-) -> srm.SegmentedSRM | None:
+) -> srm_segments.SegmentedSRM | None:
     """The split in each cell of a segment; None where there is nothing to test."""
     counts = segment_counts(experiment, aggregates, name)
     weights = [variant.weight for variant in experiment.variants.values()]
     if not counts:
         return None
     try:
-        return srm.by_segment(list(counts), list(counts.values()), weights)
+        return srm_segments.by_segment(list(counts), list(counts.values()), weights)
     except Refusal:
         return None

@@ -8,6 +8,7 @@ from scipy import stats
 
 import abeval
 from abeval.errors import ExperimentError
+from abeval.stats import group_sequential
 
 SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 
@@ -47,6 +48,9 @@ def test_always_valid_inference_needs_more_and_cuped_less(loaded):
 
     assert units(looks="always_valid") > 1.3 * units()
     assert units(adjust="cuped") < 0.95 * units()
+    pocock = units(looks="group_sequential", planned_looks=[0.25, 0.5, 0.75], spending="pocock")
+    z = group_sequential.bounds([0.25, 0.5, 0.75, 1.0], spending="pocock").z[-1]
+    assert pocock / units() == pytest.approx(((z + 0.8416) / (1.96 + 0.8416)) ** 2, rel=1e-3)
 
 
 def test_uneven_weights_give_an_uneven_plan(loaded):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 from scipy import stats
 
-from abeval.stats import srm
+from abeval.stats import srm, srm_segments
 from abeval.stats.records import Refusal
 
 counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
@@ -44,7 +44,7 @@ def test_vector_srm_by_segment() -> None:
     v = vector("srm_by_segment")
     days = v.inputs["segment_day_counts"]
     table = [np.sum(days[name], axis=0) for name in days]
-    found = srm.by_segment(list(days), table, [1, 1])
+    found = srm_segments.by_segment(list(days), table, [1, 1])
     assert found.overall.p_value == pytest.approx(v.expected["overall_p"], abs=v.tol)
     assert found.homogeneity.p_value == pytest.approx(v.expected["homogeneity_p"], abs=v.tol)
     for row in found.segments:
@@ -70,7 +70,7 @@ def test_chi_square_is_scipys(observed: list[int]) -> None:
 def test_homogeneity_is_scipys(table: list[tuple[int, int]]) -> None:
     assume(stats.contingency.expected_freq(table).min() >= 5)
     theirs = stats.chi2_contingency(table, correction=False)
-    ours = srm.by_segment([str(i) for i in range(len(table))], table, [1, 1]).homogeneity
+    ours = srm_segments.by_segment([str(i) for i in range(len(table))], table, [1, 1]).homogeneity
     assert ours.statistic == pytest.approx(theirs.statistic, abs=1e-9)
     assert ours.df == theirs.dof
     assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-300)
@@ -118,7 +118,7 @@ def test_sequential_finds_a_one_percent_mismatch() -> None:
 
 def test_small_segments_are_judged_exactly() -> None:
     # One unit in a 10 % arm: chi-square says p = .003, the truth is .1.
-    found = srm.by_segment(["big", "one"], [[9000, 1000], [0, 1]], [9, 1])
+    found = srm_segments.by_segment(["big", "one"], [[9000, 1000], [0, 1]], [9, 1])
     one = next(row for row in found.segments if row.segment == "one")
     assert one.p_value == pytest.approx(0.1, abs=1e-12)
 
@@ -133,23 +133,27 @@ def test_small_segments_of_three_arms_hold_their_level() -> None:
 
 
 def test_segment_without_units_and_single_segment() -> None:
-    found = srm.by_segment(["a", "b"], [[50, 60], [0, 0]], [1, 1])
+    found = srm_segments.by_segment(["a", "b"], [[50, 60], [0, 0]], [1, 1])
     empty = found.segments[-1]
     assert (empty.segment, empty.p_value, empty.statistic) == ("b", 1.0, 0.0)
     assert found.homogeneity == srm.SRM(0.0, 0, 1.0)
 
 
 def test_segments_too_small_for_chi_square_are_taken_together() -> None:
-    found = srm.by_segment(["big", "a", "b"], [[900, 100], [3, 2], [4, 1]], [9, 1]).homogeneity
+    found = srm_segments.by_segment(
+        ["big", "a", "b"], [[900, 100], [3, 2], [4, 1]], [9, 1]
+    ).homogeneity
     theirs = stats.chi2_contingency([[900, 100], [7, 3]], correction=False)
     assert found.df == 1
     assert found.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
 
 
 def test_the_dimension_with_the_cause_ranks_first() -> None:
-    device = srm.by_segment(["web", "ios", "tv"], [[5000, 5030], [5000, 4100], [99, 101]], [1, 1])
-    country = srm.by_segment(["de", "fr"], [[5050, 4600], [5049, 4631]], [1, 1])
-    ranked = srm.rank_dimensions(["country", "device"], [country, device])
+    device = srm_segments.by_segment(
+        ["web", "ios", "tv"], [[5000, 5030], [5000, 4100], [99, 101]], [1, 1]
+    )
+    country = srm_segments.by_segment(["de", "fr"], [[5050, 4600], [5049, 4631]], [1, 1])
+    ranked = srm_segments.rank_dimensions(["country", "device"], [country, device])
     assert [row.dimension for row in ranked] == ["device", "country"]
     assert ranked[0].worst_segment == "ios"
     assert ranked[0].worst_p_adjusted < 1e-15

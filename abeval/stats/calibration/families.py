@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from abeval.stats import bayes, dunnett, heterogeneity, interleaving, means, multiplicity, srm
+from abeval.stats import (
+    bayes,
+    dunnett,
+    heterogeneity,
+    interleaving,
+    means,
+    multiplicity,
+    srm_segments,
+)
 from abeval.stats.calibration.logs import STRATA, Split, arms, pool
 from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
 
@@ -94,13 +102,15 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
     for run in range(runs):
         units = rng.poisson(np.geomspace(5000, 2, 12))
         treated = rng.binomial(units, weights[1])
-        found = srm.by_segment(names, np.stack([units - treated, treated], axis=1), weights)
+        found = srm_segments.by_segment(
+            names, np.stack([units - treated, treated], axis=1), weights
+        )
         flags[0, run] = min(row.p_adjusted for row in found.segments) <= ALPHA
         flags[1, run] = found.homogeneity.p_value <= ALPHA
     data = "90/10, 12 segments of 5,000 down to 2 units"
     names_promises: tuple[tuple[str, Promise], ...] = (
-        ("srm.by_segment, Holm", "at_most"),
-        ("srm.by_segment, homogeneity", "nominal"),
+        ("srm_segments.by_segment, Holm", "at_most"),
+        ("srm_segments.by_segment, homogeneity", "nominal"),
     )
     return [
         Outcome(name, data, promise, rate(flags[i]), None)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats import group_sequential, sequential, srm, stability
+from abeval.stats import group_sequential, msprt, sequential, srm, stability
 from abeval.stats.calibration.logs import Split
 from abeval.stats.calibration.outcome import ALPHA, Outcome, rate
 from abeval.stats.group_sequential import Spending
@@ -106,7 +106,7 @@ def always_valid(seed: int, runs: int, split: Split, looks: int) -> list[Outcome
     names = (
         "sequential.always_valid, clicks per user",
         "sequential.always_valid, click rate",
-        "sequential.msprt, click rate, fixed tau",
+        "msprt.msprt, click rate, fixed tau",
     )
     found = [Outcome(n, data, "at_most", rate(flags[i]), None) for i, n in enumerate(names)]
     covered = [None, rate(flags[3]), None]
@@ -119,7 +119,7 @@ def _looked(seen: Looks, plan_mean: float, plan_ratio: float, tau: float) -> lis
     mean = sequential.always_valid(seen.mean, seen.mean_se, plan_mean, ALPHA, scale=seen.pooled)
     ratio = sequential.always_valid(seen.ratio, seen.ratio_se, plan_ratio, ALPHA)
     mixture = min(
-        sequential.msprt(float(d), float(se), tau).p_value
+        msprt.msprt(float(d), float(se), tau).p_value
         for d, se in zip(seen.ratio, seen.ratio_se, strict=True)
     )
     return [
