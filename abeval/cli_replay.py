@@ -124,9 +124,13 @@ def show(found: "ReplayResult") -> None:
     _show_pairs(found, names)
     _show_extras(found)
     for model in found.coverage:
-        share = model.scored_requests / model.requests if model.requests else 0
-        missing = f"{model.unscored_rows:,} of {model.rows:,} items without a score"
-        typer.echo(f"{model.model} scores {share:.2%} of requests; {missing}", err=True)
+        shares = (
+            (model.scored_requests, model.requests, "requests"),
+            (model.scored_units, model.units, "units"),
+            (model.rows - model.unscored_rows, model.rows, "pairs of a request and an item"),
+        )
+        said = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
+        typer.echo(f"{model.model} scores {', '.join(said)}", err=True)
     for what, count in found.accounting:
         if count:
             typer.echo(f"{what}: {count:,}", err=True)

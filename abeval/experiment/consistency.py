@@ -28,7 +28,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category"),
     "exposures": ("unit_id", "ts", "variant"),
-    "scores": ("model", "request_id", "item_id", "score", "rank"),
+    "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
 }
 """The names that abeval gives the columns of each log."""
 

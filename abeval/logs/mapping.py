@@ -131,7 +131,9 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
             kind
         ):
             return f"but {canonical} must be a number"
-        case "variant" | "category" | "model" if not (_TEXT.match(kind) or is_number(kind)):
+        case "variant" | "category" | "model" | "stage" if not (
+            _TEXT.match(kind) or is_number(kind)
+        ):
             return f"but {canonical} must be text or a number"
     return None
 

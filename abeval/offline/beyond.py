@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_columns
 from abeval.queries import query
+from abeval.stats.catalogue import coverage
 from abeval.stats.equal_traffic import column_entropy, column_gini
 
 if TYPE_CHECKING:
@@ -86,23 +87,33 @@ class Listed:
         lists: Lists that hold the item, shape (items, sets).
         weight: Sums of their weights, those of lists normed to length one.
         squared: Sums of squared weights.
+        units: Units with such a list.
         total: Lists of each set, shape (sets,).
+        all_units: Units of each set with a list.
+        equal: Units of the smallest traffic.
         catalogue: Items that could have been listed.
     """
 
     lists: Floats
     weight: Floats
     squared: Floats
+    units: Floats
     total: Floats
+    all_units: Floats
+    equal: int
     catalogue: int
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, total: Floats, catalogue: int) -> Listed:
-        """From rows of `item_id, unit_group, lists, weight, squared_weight`.
+    def of(
+        cls, frame: pd.DataFrame, total: Floats, all_units: Floats, equal: int, catalogue: int
+    ) -> Listed:
+        """From rows of `item_id, unit_group, lists, weight, squared_weight, units`.
 
         Args:
             frame: What `listed_items.sql` brings back, of one traffic and cut-off.
             total: Lists of each group.
+            all_units: Units of each group with a list.
+            equal: Units of the smallest traffic.
             catalogue: Items that could have been listed.
         """
         item = frame["item_id"].factorize()[0]
@@ -110,48 +121,52 @@ class Listed:
         shape = (int(item.max()) + 1 if item.size else 0, total.size)
         sums = (
             np.bincount(cell, weights=frame[c].to_numpy(np.float64), minlength=shape[0] * shape[1])
-            for c in ("lists", "weight", "squared_weight")
+            for c in ("lists", "weight", "squared_weight", "units")
         )
-        lists, weight, squared = (np.asarray(s, dtype=np.float64).reshape(shape) for s in sums)
-        return cls(lists, weight, squared, total, catalogue)
+        lists, weight, squared, units = (
+            np.asarray(s, dtype=np.float64).reshape(shape) for s in sums
+        )
+        return cls(lists, weight, squared, units, total, all_units, equal, catalogue)
 
     def whole(self) -> Listed:
         """All groups together, one set."""
-        lists, weight, squared = (
-            x.sum(axis=1, keepdims=True) for x in (self.lists, self.weight, self.squared)
-        )
-        return Listed(lists, weight, squared, self.total.sum(keepdims=True), self.catalogue)
+        return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True))
 
     def without(self, groups: NDArray[np.int64]) -> Listed:
         """All but each of some groups, a set for each."""
-        whole = self.whole()
-        kept = (
-            (whole.lists, self.lists),
-            (whole.weight, self.weight),
-            (whole.squared, self.squared),
+        return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True) - matrix[..., groups])
+
+    def _mapped(self, to: Callable[[Floats], Floats]) -> Listed:
+        return replace(
+            self,
+            lists=to(self.lists),
+            weight=to(self.weight),
+            squared=to(self.squared),
+            units=to(self.units),
+            total=to(self.total),
+            all_units=to(self.all_units),
         )
-        lists, weight, squared = (every - some[:, groups] for every, some in kept)
-        return Listed(lists, weight, squared, whole.total - self.total[groups], self.catalogue)
 
     def values(self, name: str) -> Floats | None:
         """Coverage, evenness or personalisation of each set, None where one has no lists.
 
         Args:
-            name: The metric's numerator: `coverage`, `gini`, `gini_listed`, `entropy` or
-                `personalisation`.
+            name: The metric's numerator: `coverage`, `coverage_equal`, `gini`, `gini_listed`,
+                `entropy` or `personalisation`.
 
         Example:
-            >>> one = np.ones((4, 1))
-            >>> Listed(np.array([[2.0], [1], [2], [1]]), one, one, np.array([3.0]), 5).values(
-            ...     "coverage"
-            ... )
-            array([0.8])
+            >>> in_lists, three = np.array([[2.0], [1], [2], [1]]), np.array([3.0])
+            >>> listed = Listed(in_lists, in_lists, in_lists, in_lists, three, three, 1, 5)
+            >>> listed.values("coverage"), listed.values("coverage_equal")
+            (array([0.8]), array([0.4]))
         """
         if not self.lists.size or (self.lists.sum(axis=0) < 0.5).any():
             return None
         match name:
             case "coverage":
                 return np.asarray((self.lists > 0.5).sum(axis=0) / self.catalogue)
+            case "coverage_equal":
+                return self._rarefied()
             case "gini":
                 return column_gini(self.lists, max(self.catalogue, len(self.lists)))
             case "gini_listed":
@@ -164,3 +179,11 @@ class Listed:
         # A pair's cosine is a sum over items, so that sums over items suffice.
         alike: Floats = (self.weight**2 - self.squared).sum(axis=0)
         return np.asarray(1 - alike / (self.total * (self.total - 1)))
+
+    def _rarefied(self) -> Floats:
+        """What as many units as the smallest traffic has would have been listed (Hurlbert 1971)."""
+        size = max(self.catalogue, len(self.lists))
+        sets = zip(self.units.T, self.all_units.astype(np.int64), strict=True)
+        return np.array(
+            [coverage(units, int(of), min(self.equal, int(of)), size) for units, of in sets]
+        )

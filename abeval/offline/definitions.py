@@ -221,6 +221,10 @@ _BEYOND = (
     ),
     _beyond("ild", "category", "ild", "the share of pairs of items of unlike category"),
     _catalogue("coverage", "", "coverage", "items in a list / items of the catalogue"),
+    _catalogue(
+        *("coverage", "equal", "coverage_equal"),
+        "items that lists of as many units as the smallest traffic has would hold / catalogue",
+    ),
     _catalogue("gini", "catalogue", "gini", "Gini of lists per item, over the whole catalogue"),
     _catalogue("gini", "listed", "gini_listed", "Gini of lists per item, over items in a list"),
     _catalogue("entropy", "", "entropy", "entropy of lists per item, in bits"),

@@ -118,11 +118,13 @@ class Judge:
         return self._columns(self._sums.models[model], metric, traffic)
 
     def pairs(self, control: str | None) -> Iterator[PairRow]:
-        """The control model against each other; one without scores is not compared."""
+        """The control model, at the same stage if there are any, against each other.
+
+        A model without scores is not compared.
+        """
         models = list(self._sums.models)
-        if control not in models and models:
-            control = models[0]
-        for first, second in ((str(control), model) for model in models if model != control):
+        against = [(_control_of(model, control, models), model) for model in models]
+        for first, second in (pair for pair in against if pair[0] != pair[1]):
             for traffic, mask in self._masks.items():
                 for metric in self._metrics:
                     yield self._pair(first, second, traffic, metric, mask)
@@ -259,8 +261,13 @@ class Judge:
                 return None
             where = (sums.listed["traffic"] == traffic) & (sums.listed["k"] == k)
             group, lists = self._sums.group[mask], sums.values["listed"][mask]
-            total = np.bincount(group, weights=lists, minlength=jackknife.UNIT_GROUPS)
-            held = Listed.of(sums.listed[where], np.asarray(total), self._sums.catalogue)
+            size = jackknife.UNIT_GROUPS
+            total = np.bincount(group, weights=lists, minlength=size).astype(np.float64)
+            units = np.bincount(group, weights=lists > 0, minlength=size).astype(np.float64)
+            equal = min(
+                int((sums.values["listed"][other] > 0).sum()) for other in self._masks.values()
+            )
+            held = Listed.of(sums.listed[where], total, units, equal, self._sums.catalogue)
             self._held[key] = held
         return self._held[key]
 
@@ -286,6 +293,12 @@ class Judge:
 def _difference(values: Sequence[Found]) -> float | None:
     before, after = values[0].value, values[1].value
     return None if before is None or after is None else after - before
+
+
+def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:
+    """What a model is compared with: control at its own stage, else control, else the first."""
+    same_stage = f"{model.rpartition('/')[0]}/{control}"
+    return next((name for name in (same_stage, control) if name in models), models[0]) or models[0]
 
 
 def _masks(traffic: NDArray[np.str_]) -> Masks:

@@ -283,7 +283,9 @@ def coverage(rows: Rows) -> Iterator[ModelCoverage]:
         listed = listed_of(rows.requests, rows.scores[model])
         scored = int((listed > 0).sum())
         total = int(rows.requests.start[-1])
-        yield ModelCoverage(model, len(rows.requests), scored, total, total - int(listed.sum()))
+        units = [np.unique(rows.unit[mask]).size for mask in (listed >= 0, listed > 0)]
+        unscored = total - int(listed.sum())
+        yield ModelCoverage(model, len(rows.requests), scored, total, unscored, *units)
 
 
 def longest(rows: Rows) -> int:

@@ -132,7 +132,8 @@ class _Run:
             rows = None if fetched is None else fetched.of_units(units.ids)
         accounts = write_rows(engine, rows, metrics)
         own = candidates(scores, ties)
-        listed = add_score_log(experiment, engine, self.frames, ties, accounts, list(own))
+        placed = "position" in shape.impressions
+        listed = add_score_log(experiment, engine, self.frames, ties, accounts, list(own), placed)
         models = replay_log.replayed(experiment, shape, own | listed, list(listed), rows)
         how = ScoreOptions(options.threshold, options.bins)
         sums = run_models(engine, models, units, metrics, self.policy, how, self.step)

@@ -86,6 +86,8 @@ class ModelCoverage:
         scored_requests: Those with at least one score of the model.
         rows: Items of all requests.
         unscored_rows: Items without a usable score: null, NaN or infinite.
+        units: Units of the log.
+        scored_units: Those with at least one score of the model.
     """
 
     model: str
@@ -93,6 +95,8 @@ class ModelCoverage:
     scored_requests: int
     rows: int
     unscored_rows: int
+    units: int
+    scored_units: int
 
 
 @dataclass(frozen=True)

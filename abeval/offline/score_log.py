@@ -11,6 +11,9 @@ from abeval.offline.shown import TIE, finite
 from abeval.queries import query
 from abeval.sql import literal, quoted
 
+SERVED = "served"
+"""The order of the items as they were shown, set beside the stages that led to it."""
+
 
 def add_score_log(
     experiment: Experiment,
@@ -19,8 +22,13 @@ def add_score_log(
     ties: Ties,
     accounts: list[tuple[str, int]],
     taken: Sequence[str],
+    has_positions: bool,
 ) -> dict[str, str]:
-    """Model → its candidates, for the models of the scores log; items it leaves out rank last."""
+    """Model → its candidates, for the models of the scores log; items it leaves out rank last.
+
+    Where the log names stages, a model is `STAGE/MODEL`, and what was served in the end, by
+    position, is one more.
+    """
     source = experiment.logs.scores
     if source is None:
         return {}
@@ -44,6 +52,11 @@ def add_score_log(
         accounts += [(f"{name}: {what}", count) for what, count in _fate(engine, i)]
         tie = TIE["text"] if ties == "text" else "item_id"
         found[name] = f"select *, {tie} as tie, null as category from listed_{i}"
+    if "stage" in log and has_positions:
+        found[SERVED] = (
+            "select unit_id, request_id, item_id, cast(-position as double) as score, "
+            "item_id as tie, grade, category from replay_rows"
+        )
     return found
 
 
@@ -55,6 +68,8 @@ def _scores_view(log: LogColumns) -> str:
         raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
     value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
     model = f"cast({quoted(log.mapped['model'])} as varchar)" if "model" in log else "'scores'"
+    if "stage" in log:
+        model = f"cast({quoted(log.mapped['stage'])} as varchar) || '/' || {model}"
     request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
     return (
         f"select {model} as model, {request} as request_id, {item} as item_id, "

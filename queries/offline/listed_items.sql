@@ -1,8 +1,9 @@
--- grain: one row per traffic, cut-off, item and group of units: in how many lists it stands; the weights are those of
+-- grain: one row per traffic, cut-off, item and group of units: in how many lists it stands, and of
+-- how many units; the weights are those of
 -- lists normed to length one, for the cosine between two lists
 -- reads: top_items, traffic (unit_id, traffic, unit_group), cutoffs (k)
 with cut as (
-  select u.traffic, u.unit_group, c.k, t.request_id, t.item_id
+  select u.traffic, u.unit_group, c.k, t.unit_id, t.request_id, t.item_id
   from top_items t
   join traffic u on t.unit_id = u.unit_id
   cross join cutoffs c
@@ -10,12 +11,12 @@ with cut as (
 ),
 weighted as (
   select
-    traffic, unit_group, k, request_id, item_id,
+    traffic, unit_group, k, unit_id, request_id, item_id,
     1 / nullif(sqrt(cast(count(*) over (partition by request_id, k) as double)), 0) as weight
   from cut
 )
 select
-  traffic, k, item_id, unit_group, count(*) as lists,
+  traffic, k, item_id, unit_group, count(*) as lists, count(distinct unit_id) as units,
   sum(weight) as weight, sum(weight * weight) as squared_weight
 from weighted
 group by traffic, k, item_id, unit_group

@@ -24,7 +24,9 @@ def lists(rng: np.random.Generator) -> Listed:
     frame = pd.concat(rows).groupby(["item_id", "unit_group"], as_index=False).size()
     frame["lists"] = frame["size"]
     frame["weight"], frame["squared_weight"] = frame["size"] / np.sqrt(3), frame["size"] / 3
-    return Listed.of(frame, np.full(GROUPS, 2 * USERS / GROUPS), ITEMS + 10)
+    frame["units"] = np.minimum(frame["size"], USERS // GROUPS)
+    total, units = np.full(GROUPS, 2.0 * USERS / GROUPS), np.full(GROUPS, 1.0 * USERS / GROUPS)
+    return Listed.of(frame, total, units, USERS // 4, ITEMS + 10)
 
 
 @pytest.mark.parametrize("name", ["gini", "gini_listed", "entropy", "personalisation"])
@@ -73,10 +75,8 @@ def test_a_group_left_out_is_a_log_without_it():
     listed = lists(np.random.default_rng(8))
     without = listed.without(np.array([3]))
     kept = np.arange(GROUPS) != 3
-    again = Listed(
-        *(x[:, kept] for x in (listed.lists, listed.weight, listed.squared)),
-        listed.total[kept],
-        listed.catalogue,
-    ).whole()
-    for name in ("coverage", "gini", "gini_listed", "entropy", "personalisation"):
+    matrices = (listed.lists, listed.weight, listed.squared, listed.units)
+    sizes = (listed.total[kept], listed.all_units[kept], listed.equal, listed.catalogue)
+    again = Listed(*(x[:, kept] for x in matrices), *sizes).whole()
+    for name in ("coverage", "coverage_equal", "gini", "gini_listed", "entropy", "personalisation"):
         assert without.values(name)[0] == pytest.approx(again.values(name)[0], abs=1e-12)

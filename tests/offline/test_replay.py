@@ -218,6 +218,28 @@ def test_a_scores_log_is_the_same_model_as_a_column():
     assert counts["c: scored_items_never_shown"] == 1
 
 
+def test_stages_stand_side_by_side_and_are_compared_at_their_own():
+    loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
+    frame = logs["impressions"]
+    keys = frame[["request_id", "item_id"]]
+    listed = [
+        keys.assign(stage=stage, model=model, score=frame[column])
+        for stage, model, column in (
+            ("recall", "a", "b"),
+            ("recall", "new", "a"),
+            ("ranking", "a", "a"),
+            ("ranking", "new", "b"),
+        )
+    ]
+    found = loaded.replay(metrics=["ndcg@3[lin]"], logs={**logs, "scores": pd.concat(listed)})
+    assert {"recall/a", "recall/new", "ranking/a", "ranking/new"} <= {r.model for r in found.rows}
+    pairs = {pair.model: pair.control for pair in found.pairs}
+    assert (pairs["recall/new"], pairs["ranking/new"]) == ("recall/a", "ranking/a")
+    for traffic in "xy":
+        value = found.row("ndcg@3[lin]", "ranking/new", traffic).value
+        assert value == found.row("ndcg@3[lin]", "b", traffic).value
+
+
 def test_a_ranked_list_ranks_as_its_scores_do():
     loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
     frame = logs["impressions"]
