@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,6 +58,9 @@ def windows(
         list[By] | None, typer.Option(help="Effects by hour or weekday too; again for both.")
     ] = None,
     json_file: JsonFile = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write windows, looks and A/A replays as one HTML file.")
+    ] = None,
 ) -> None:
     """Effects by window: stable or not, novelty, and what daily looks would have declared."""
     from abeval.files import write_text
@@ -70,8 +74,11 @@ def windows(
             by=[part.value for part in by or ()],
             step=step,
         )
+        replays = None if report is None else loaded.aa(metrics=metric, step=step)
     if json_file is not None:
         write_text(json_file, found.to_json())
+    if report is not None:
+        found.report(report, replays)
     typer.echo(found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     for note in found.notes:
         typer.echo(note, err=True)

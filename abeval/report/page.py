@@ -1,13 +1,10 @@
 """One result as one HTML file that works offline and can run nothing but its own two scripts."""
 
 import base64
-import gzip
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
@@ -15,16 +12,13 @@ from markupsafe import Markup
 from abeval import format as fmt
 from abeval.beside import segment_tables, tables
 from abeval.records import Check, MetricInfo, Row
-from abeval.report import figures
+from abeval.report import assets, figures
 from abeval.report.effects import anchors
 from abeval.report.scorecard import role_views
 from abeval.report.slices import SliceView, daily_views, segment_views
 from abeval.result import Result
 
-_HERE = Path(__file__).parent
 _SEVERITY = ("fail", "warn", "pass", "skipped")
-# Inside a script element these could end it, or open a comment; U+2028/9 end a line of script.
-_UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 @dataclass(frozen=True)
@@ -39,15 +33,15 @@ def page_html(result: Result) -> str:
     """The whole report."""
     daily = tuple(_day(result, view) for view in daily_views(result))
     segments = segment_views(result)
-    boot = _text("boot.js")
-    scripts = (_plotly(), boot) if daily else ()
+    boot = assets.text("boot.js")
+    scripts = (assets.plotly(), boot) if daily else ()
     return _render(
         "page.html",
         result,
-        policy=_policy(scripts),
-        style=Markup(_text("tokens.css") + _text("style.css")),  # noqa: S704 (our own file)
+        policy=assets.policy(scripts),
+        style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own file)
-        plotly=_packed_plotly() if daily else "",
+        plotly=assets.packed_plotly() if daily else "",
         beside=tables(result),
         segment_tables=segment_tables(result),
         daily=daily,
@@ -71,18 +65,8 @@ def page_html(result: Result) -> str:
 
 def summary(result: Result) -> str:
     """The verdict and the scorecard for a notebook's output cell."""
-    style = _text("tokens.css") + _text("summary.css")
+    style = assets.text("tokens.css") + assets.text("summary.css")
     return _render("summary.html", result, style=Markup(style))  # noqa: S704 (our own file)
-
-
-def island(json_text: str) -> Markup:
-    r"""JSON text that can stand in a script element whatever its strings say.
-
-    Example:
-        >>> print(island('{"a": "</script>"}'))
-        {"a": "\u003c/script\u003e"}
-    """
-    return Markup(json_text.translate(_UNSAFE))  # noqa: S704 (escaped in this line)
 
 
 def _render(template: str, result: Result, **values: object) -> str:
@@ -104,7 +88,7 @@ def _render(template: str, result: Result, **values: object) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
+        loader=jinja2.FileSystemLoader(assets.HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -130,36 +114,7 @@ def _day(result: Result, view: SliceView) -> DayView:
     overall = [row for row in result.scorecard if row.metric == view.metric]
     blank = MetricInfo(view.metric, "mean", "", "", "increase", "diagnostic", None, None)
     figure = figures.daily_effect(metric or blank, rows, overall)
-    return DayView(view, island(str(figure.to_json(engine="json"))))
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    """A content-security policy that names the page's scripts by hash and allows no address."""
-    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@cache
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
-
-
-@cache
-def _packed_plotly() -> str:
-    return base64.b64encode(gzip.compress(_plotly().encode(), 9, mtime=0)).decode()
-
-
-def _text(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
+    return DayView(view, assets.island(str(figure.to_json(engine="json"))))
 
 
 def _data_url(kind: str, text: str) -> str:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from abeval.records import Balance
+from abeval.replays import AAResult
 from abeval.time.records import EventRow, Look, Novelty, Ramp, Rhythm, Stability, WindowRow
 
 TIME_SCHEMA_VERSION = "1"
@@ -70,6 +72,13 @@ class TimeResult:
     def looks_frame(self) -> pd.DataFrame:
         """One row per metric, variant and day."""
         return _frame(self.looks, Look)
+
+    def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
+        """Write everything as one self-contained HTML file, with A/A replays where given."""
+        from abeval.files import write_text
+        from abeval.report.time_page import time_page_html
+
+        return write_text(Path(path), time_page_html(self, aa))
 
     def to_json(self) -> str:
         """The result as JSON text."""

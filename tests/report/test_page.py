@@ -18,7 +18,8 @@ from abeval import format as fmt
 from abeval.errors import AbevalError
 from abeval.records import Check
 from abeval.report import summary_html, write_report
-from abeval.report.page import island, page_html
+from abeval.report.assets import island
+from abeval.report.page import page_html
 from abeval.result import result_from_dict
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT

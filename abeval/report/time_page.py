@@ -1,0 +1,145 @@
+"""An analysis over time as one HTML file that works offline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jinja2
+import plotly.graph_objects as go
+from markupsafe import Markup
+
+from abeval import format as fmt
+from abeval.replays import AAResult
+from abeval.report import assets, time_figures
+from abeval.time.records import Look, Rhythm, Stability, WindowRow
+from abeval.time.result import TimeResult
+
+_TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
+_AXES = {"hour": "By hour of the day", "weekday": "By weekday"}
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A figure: where it stands, what it shows, and its JSON."""
+
+    anchor: str
+    title: str
+    takeaway: str
+    island: Markup
+
+
+@dataclass(frozen=True)
+class MetricView:
+    """Everything about one metric in one variant."""
+
+    anchor: str
+    metric: str
+    variant: str
+    stability: Stability | None
+    tone: str
+    figures: tuple[FigureView, ...]
+    looks: tuple[Look, ...]
+    rows: tuple[WindowRow, ...]
+
+
+def time_page_html(result: TimeResult, aa: AAResult | None = None) -> str:
+    """The whole page."""
+    metrics = _metrics(result)
+    replays = () if aa is None else _replays(aa)
+    boot = assets.text("boot.js")
+    return (
+        _environment()
+        .get_template("time.html")
+        .render(
+            result=result,
+            metrics=metrics,
+            aa=aa,
+            replays=replays,
+            several=len({view.variant for view in metrics}) > 1,
+            planned=any(look.bound is not None for look in result.looks),
+            level=fmt.level(result.alpha),
+            policy=assets.policy((assets.plotly(), boot)),
+            style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
+            boot=Markup(boot),  # noqa: S704 (our own file)
+            plotly=assets.packed_plotly(),
+        )
+    )
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(assets.HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "num": fmt.typographic,
+        "words": fmt.words,
+        "p": fmt.p_value,
+        "sig": lambda number: fmt.MISSING if number is None else fmt.typographic(f"{number:.3g}"),
+        "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
+        "tone": lambda verdict: _TONES[verdict],
+    }
+    return environment
+
+
+def _metrics(result: TimeResult) -> tuple[MetricView, ...]:
+    names = dict.fromkeys((row.metric, row.variant) for row in result.windows)
+    return tuple(_metric(result, f"m{i}", *name) for i, name in enumerate(names))
+
+
+def _metric(result: TimeResult, anchor: str, metric: str, variant: str) -> MetricView:
+    key = metric, variant
+    rows = [r for r in result.windows if (r.metric, r.variant) == key]
+    looks = tuple(r for r in result.looks if (r.metric, r.variant) == key)
+    stability = next((r for r in result.stability if (r.metric, r.variant) == key), None)
+    days = [r for r in rows if r.axis == "calendar"]
+    drawn = time_figures.windows_figure(days, looks)
+    figures = [_figure(f"{anchor}-days", "", _days_words(looks), drawn)]
+    for axis, title in _AXES.items():
+        parts = [r for r in rows if r.axis == axis]
+        tests = [t for t in result.rhythms if (t.metric, t.variant, t.by) == (*key, axis)]
+        if parts:
+            drawn = time_figures.recurring_figure(parts)
+            figures.append(_figure(f"{anchor}-{axis}", title, _rhythm_words(tests), drawn))
+    tone = _TONES[stability.verdict] if stability else "skipped"
+    shown = tuple(r for r in days if r.kind != "rolling")
+    return MetricView(anchor, metric, variant, stability, tone, tuple(figures), looks, shown)
+
+
+def _replays(aa: AAResult) -> tuple[FigureView, ...]:
+    return tuple(
+        _figure(
+            f"aa{i}",
+            row.metric,
+            f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs.",
+            time_figures.histogram_figure(aa.histograms[row.metric]),
+        )
+        for i, row in enumerate(aa.metrics)
+    )
+
+
+def _figure(anchor: str, title: str, takeaway: str, figure: go.Figure) -> FigureView:
+    return FigureView(anchor, title, takeaway, assets.island(str(figure.to_json(engine="json"))))
+
+
+def _days_words(looks: Sequence[Look]) -> str:
+    """What looking every day would have said."""
+    if not looks:
+        return ""
+    naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
+    valid = next((look.day for look in looks if look.always_declares != "unclear"), None)
+    early = "nothing" if naive is None else f"an effect on {naive}"
+    late = "nothing" if valid is None else f"it on {valid}"
+    return f"A naive reader would have declared {early}; the always-valid test declares {late}."
+
+
+def _rhythm_words(tests: Sequence[Rhythm]) -> str:
+    words = [
+        f"Not tested: {test.reason}."
+        if test.p_value is None
+        else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
+        for test in tests
+    ]
+    return " ".join(words)

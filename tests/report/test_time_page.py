@@ -1,0 +1,81 @@
+"""The page over time: it says what the result says, draws it, and can run nothing of a log's."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import abeval
+from abeval.cli import app
+from abeval.report.time_page import time_page_html
+
+FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+
+
+@pytest.fixture(scope="module")
+def result():
+    loaded = abeval.load(FILE)
+    return loaded.over_time(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
+
+
+@pytest.fixture(scope="module")
+def page(result):
+    return time_page_html(result)
+
+
+def figures(page):
+    found = re.findall(r'<script type="application/json" id="figure-([^"]+)">(.*?)</script>', page)
+    return {name: json.loads(text) for name, text in found}
+
+
+def test_every_metric_has_its_windows_and_its_verdict(result, page):
+    assert [name for name in figures(page) if name.endswith("-days")] == ["m0-days", "m1-days"]
+    assert set(figures(page)) == {"m0-days", "m0-weekday", "m1-days"}
+    assert page.count('class="check pass">stable') == 2
+    assert result["ctr"].reason in page
+
+
+def test_the_figure_is_the_numbers_of_the_result(result, page):
+    drawn = {trace["name"]: trace for trace in figures(page)["m0-days"]["data"]}
+    daily = [
+        row.difference
+        for row in result.windows
+        if (row.metric, row.axis, row.kind) == ("ctr", "calendar", "daily")
+    ]
+    assert drawn["one day"]["y"] == pytest.approx(daily)
+    looks = [look for look in result.looks if look.metric == "ctr"]
+    always = [t for t in figures(page)["m0-days"]["data"] if t.get("legendgroup") == "always"]
+    assert always[0]["y"] == pytest.approx([look.always_low for look in looks])
+    assert always[1]["y"] == pytest.approx([look.always_high for look in looks])
+
+
+def test_what_each_day_would_have_declared_is_in_words_and_in_a_table(page):
+    assert "A naive reader would have declared an effect on 2026" in page
+    assert page.count("What would have been declared on each day") == 2
+    assert "Planned z" in page
+
+
+def test_replays_are_drawn_where_they_were_run(result, page):
+    assert "A/A replays" not in page
+    replays = abeval.load(FILE).aa(runs=400, metrics=["ctr"])
+    with_replays = figures(time_page_html(result, replays))
+    assert with_replays["aa0"]["data"][0]["y"] == list(replays.histograms["ctr"])
+
+
+def test_no_name_from_the_file_becomes_markup():
+    evil = "<img src=x onerror=alert(1)></script>"
+    loaded = abeval.load(FILE).replace(name=evil)
+    page = time_page_html(loaded.over_time(metrics=["ctr"]))
+    assert evil not in page
+    assert "&lt;img src=x" in page
+    assert "script-src 'sha256-" in page.replace("&#39;", "'")
+
+
+def test_command_line_writes_the_page(tmp_path):
+    file = tmp_path / "time.html"
+    args = ["windows", str(FILE), "--metric", "ctr", "--report", str(file)]
+    run = CliRunner().invoke(app, args)
+    assert run.exit_code == 0, run.output
+    assert {"m0-days", "aa0"} == set(figures(file.read_text(encoding="utf-8")))
