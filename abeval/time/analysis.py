@@ -206,7 +206,11 @@ def _with_looks(
     """The looks, and the verdict with the window that the metric needs."""
     try:
         path = peeking.follow(seen, experiment.alpha, _planned_share(experiment, sums))
-        looks = peeking.look_rows(metric, variant, path, sums.days, experiment.alpha, planned)
+        days = planned or peeking.planned_days(experiment, sums.days)
+        spending = experiment.inference.spending
+        looks = peeking.look_rows(
+            metric, variant, path, sums.days, experiment.alpha, days, spending
+        )
     except Refusal:
         return (), row
     needed = peeking.window_needed(looks, sums.days)

@@ -3,11 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.comparison import Comparison
+from abeval.experiment.model import Experiment
+from abeval.looks import planned_fractions
 from abeval.metrics import Direction, Metric
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
@@ -108,9 +111,10 @@ def look_rows(
     labels: Sequence[str],
     alpha: float,
     planned: Sequence[int],
+    spending: group_sequential.Spending = "obrien_fleming",
 ) -> tuple[Look, ...]:
     """One row per day; planned looks, counted from day 1, have their bound."""
-    bounds = planned_bounds(path, planned, alpha)
+    bounds = planned_bounds(path, planned, alpha, spending)
     return tuple(
         _row(metric, variant, labels[seen.day], seen.effect, look, share, bounds.get(seen.day + 1))
         for seen, look, share in zip(path.seen, path.looks, path.information, strict=True)
@@ -150,8 +154,27 @@ def _row(
     )
 
 
-def planned_bounds(path: Path, planned: Sequence[int], alpha: float) -> dict[int, float]:
-    """Day of each planned look held so far → its critical z (Lan and DeMets, O'Brien-Fleming)."""
+def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
+    """The days, from 1, by whose end the looks that the file plans have their data.
+
+    Where looks are dates, or shares of the period, the whole day that such a share ends in is in.
+    """
+    if experiment.inference.looks != "group_sequential" or experiment.period is None:
+        return ()
+    start, end = experiment.period.bounds
+    late = (start.date() - date.fromisoformat(days[0])).days
+    length = (end - start).total_seconds() / 86_400
+    shares = planned_fractions(experiment)
+    return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
+
+
+def planned_bounds(
+    path: Path,
+    planned: Sequence[int],
+    alpha: float,
+    spending: group_sequential.Spending = "obrien_fleming",
+) -> dict[int, float]:
+    """Day of each planned look held so far → its critical z (Lan and DeMets)."""
     at = {seen.day + 1: share for seen, share in zip(path.seen, path.information, strict=True)}
     held = sorted(day for day in set(planned) if day in at)
     if not held:
@@ -162,7 +185,9 @@ def planned_bounds(path: Path, planned: Sequence[int], alpha: float) -> dict[int
     # A look that brought no information is none.
     first = {fraction: day for day, fraction in zip(held[::-1], fractions[::-1], strict=True)}
     kept = sorted(first)
-    return dict(zip([first[f] for f in kept], group_sequential.bounds(kept, alpha).z, strict=True))
+    return dict(
+        zip([first[f] for f in kept], group_sequential.bounds(kept, alpha, spending).z, strict=True)
+    )
 
 
 def declared(direction: Direction, low: float, high: float) -> Declared:

@@ -253,3 +253,17 @@ def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windo
         found = one(windows, choice["name"], "cumulative", days=days)
         for name in NUMBERS:
             assert found[name] == pytest.approx(getattr(card[choice["name"]], name), rel=1e-9)
+
+
+def test_looks_that_the_file_plans_have_their_bounds(loaded):
+    plan = {"looks": "group_sequential", "planned_looks": ["2026-09-18", "2026-09-25"]}
+    found = loaded.replace(inference=plan).over_time(metrics=["ctr"])
+    planned = found.looks_frame().dropna(subset=["bound"])
+    # The data before each date, and the end.
+    assert list(planned.day) == ["2026-09-17", "2026-09-24", "2026-09-27"]
+    assert list(planned.bound) == sorted(planned.bound, reverse=True)
+    shares = loaded.replace(inference={**plan, "planned_looks": [0.5, 0.75]})
+    found = shares.over_time(metrics=["ctr"]).looks_frame().dropna(subset=["bound"])
+    assert list(found.day) == ["2026-09-20", "2026-09-24", "2026-09-27"]
+    pocock = loaded.replace(inference={**plan, "spending": "pocock"}).over_time(metrics=["ctr"])
+    assert pocock.looks_frame().dropna(subset=["bound"]).bound.iloc[0] < planned.bound.iloc[0]
