@@ -120,3 +120,27 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+@quick
+@given(
+    st.floats(0.1, 0.9),
+    st.floats(0.001, 0.3),
+    st.sampled_from(["obrien_fleming", "pocock", "power"]),
+)
+def test_the_repeated_p_value_is_alpha_exactly_on_the_bound(first, alpha, spending) -> None:
+    fractions = [first, 1.0]
+    z = group_sequential.bounds(fractions, alpha, spending).z[-1]
+    p = group_sequential.repeated_p_value(z, fractions, spending)
+    assert p.value == pytest.approx(alpha, rel=1e-6)
+    assert group_sequential.repeated_p_value(z + 0.1, fractions, spending).value < alpha
+    assert group_sequential.repeated_p_value(z - 0.1, fractions, spending).value > alpha
+
+
+def test_repeated_p_values_at_the_ends() -> None:
+    assert group_sequential.repeated_p_value(0.0, [0.5, 1.0]) == (1.0, 0.0)
+    far = group_sequential.repeated_p_value(45.0, [0.5, 1.0])
+    assert far.value == 0.0
+    assert far.log10 == pytest.approx(-441.7, abs=0.5)
+    one = group_sequential.repeated_p_value(1.96, [1.0])
+    assert one.value == pytest.approx(2 * stats.norm.sf(1.96), rel=1e-9)
