@@ -226,6 +226,7 @@ class LoadedExperiment:
         to: str | None = None,
         probability: str | None = None,
         policy: object | None = None,
+        reward: str | None = None,
         clip: Sequence[float] = (10.0,),
         switch: Sequence[float] = (10.0,),
         shrink: Sequence[float] = (100.0,),
@@ -244,6 +245,7 @@ class LoadedExperiment:
             to: A variant: how often it shows each item at each position.
             probability: A column of the impressions: the policy's probability of the logged item.
             policy: A frame, or a file, of `item_id`, `probability` and maybe `position`.
+            reward: A column of the impressions that is earned, instead of the click.
             clip: Caps of clipped IPS.
             switch: Thresholds of SwitchDR.
             shrink: λ of DRos.
@@ -265,7 +267,7 @@ class LoadedExperiment:
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
         with self._engine(connection, engine) as opened:
             given, told = logs or {}, step or _silent
-            return off_policy(self.experiment, opened, given, told, source, choice, options)
+            return off_policy(self.experiment, opened, given, told, source, choice, options, reward)
 
     def replay(
         self,

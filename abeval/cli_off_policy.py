@@ -28,6 +28,9 @@ def off_policy(
         Path | None,
         typer.Option(help="Or a file of item_id, position, probability.", metavar="FILE"),
     ] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="What is earned, instead of the click.", metavar="COLUMN")
+    ] = None,
     clip: Annotated[
         list[float] | None, typer.Option(help="Cap of clipped IPS; again for more. 10.")
     ] = None,
@@ -53,6 +56,7 @@ def off_policy(
             probability=probability,
             # A path on the command line starts where the command runs, not at the file.
             policy=None if policy is None else policy.resolve(),
+            reward=reward,
             clip=tuple(clip or (10.0,)),
             switch=tuple(switch or (10.0,)),
             shrink=tuple(shrink or (100.0,)),

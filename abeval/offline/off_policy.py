@@ -23,8 +23,8 @@ from abeval.stats.records import Refusal, RefusalReason
 Step = Callable[[str], None]
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
-    "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks: no interval",
-    "zero_variance": "nothing varies (no clicks?): no interval",
+    "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
+    "zero_variance": "nothing varies (no reward?): no interval",
 }
 
 
@@ -36,6 +36,7 @@ def off_policy(
     source: str,
     choice: PolicyChoice,
     options: OffPolicyOptions | None = None,
+    reward: str | None = None,
 ) -> OffPolicyResult:
     """Evaluate a policy on the log of a variant.
 
@@ -47,13 +48,14 @@ def off_policy(
         source: The variant whose log is used.
         choice: The policy.
         options: Of the estimators.
+        reward: A column of the impressions, instead of the click.
 
     Raises:
         ExperimentError: A variant is unknown.
         LogError: The log lacks a column, or the table is no policy. Numbers that a log cannot
             support raise nothing: they are rows with a reason.
     """
-    log = read_policy_log(experiment, engine, frames, step, source, choice)
+    log = read_policy_log(experiment, engine, frames, step, source, choice, reward)
     step("estimating")
     clustered = experiment.unit != ROW_UNIT
     found = evaluate_policy(log, clustered, experiment.alpha, options or OffPolicyOptions())
@@ -107,9 +109,9 @@ def _support(found: Evaluation) -> Support | None:
 
 
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
-    """The target variant's own CTR, None where it has too little to say."""
+    """The target variant's own mean reward, None where it has too little to say."""
     try:
-        found = ratios.estimate(Moments.of(target["clicks"], target["impressions"]))
+        found = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(found.variance)

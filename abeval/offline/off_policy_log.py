@@ -60,7 +60,7 @@ class PolicyLog:
     """The source variant's log, as arrays of one entry an impression, sorted.
 
     Attributes:
-        reward: Click, 0 or 1.
+        reward: Click, 0 or 1, or what a column says.
         logging: Propensity as logged, NaN where there is none.
         evaluation: The policy's probability of the logged item.
         unit: Codes of units.
@@ -70,7 +70,7 @@ class PolicyLog:
         policy: All of the policy, None where only a column tells it.
         unsupported: Share of it on items never shown at their position.
         set_aside: Impressions without an item.
-        target: Clicks and impressions per unit of the target variant, None if there is none.
+        target: Rewards and impressions per unit of the target variant, None if there is none.
     """
 
     reward: Floats
@@ -93,6 +93,7 @@ def read_policy_log(
     step: Step,
     source: str,
     choice: PolicyChoice,
+    reward: str | None = None,
 ) -> PolicyLog:
     """Prepare the logs and the policy, and fetch what the estimators need.
 
@@ -103,6 +104,7 @@ def read_policy_log(
         step: Told the name of each step as it begins.
         source: The variant whose log is used.
         choice: The policy.
+        reward: A column of the impressions, instead of the click.
 
     Raises:
         ExperimentError: A variant is unknown.
@@ -113,13 +115,15 @@ def read_policy_log(
             raise ExperimentError(
                 f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
             )
-    extra = [] if choice.probability is None else [choice.probability]
+    extra = [column for column in (choice.probability, reward) if column is not None]
     prepared = prepare(experiment, [], engine, frames, step, extra)
     _check_columns(prepared.shape.impressions, choice)
+    _check_number(prepared.shape.impressions, reward, "reward")
     step("policy")
-    engine.view("policy_rows", _rows_view(prepared.shape.impressions, choice))
+    engine.view("policy_rows", _rows_view(prepared.shape.impressions, choice, reward))
     engine.view("comparison", _comparison_view(source, choice))
     engine.table("served", query("offline_policy/served"))
+    _check_rewards(engine, reward)
     _write_policy(engine, experiment, choice)
     for name in ("policy_items", "policy_units"):
         engine.table(name, query(f"offline_policy/{name}"))
@@ -136,10 +140,13 @@ def _check_columns(log: LogColumns, choice: PolicyChoice) -> None:
     if choice.probability is None and "item_id" not in log:
         what = "a policy is about items, and the impressions have no column `item_id`"
         raise LogError(what, 'map it: columns = { item_id = "..." }')
-    column = choice.probability
+    _check_number(log, choice.probability, "probability")
+
+
+def _check_number(log: LogColumns, column: str | None, what: str) -> None:
     if column is not None and not is_number(log.types[_logged(log, column)]):
         kind = log.types[_logged(log, column)]
-        raise LogError(f"column {column!r} is {kind}, but a probability is a number")
+        raise LogError(f"column {column!r} is {kind}, but a {what} is a number")
 
 
 def _logged(log: LogColumns, column: str) -> str:
@@ -147,12 +154,14 @@ def _logged(log: LogColumns, column: str) -> str:
     return next(name for name in log.types if name.lower() == column.lower())
 
 
-def _rows_view(log: LogColumns, choice: PolicyChoice) -> str:
+def _rows_view(log: LogColumns, choice: PolicyChoice, reward: str | None) -> str:
     own = "null"
     if choice.probability is not None:
         own = quoted(own_name(_logged(log, choice.probability)))
+    earned = "click" if reward is None else quoted(own_name(_logged(log, reward)))
     return f"""
-    select unit_id, in_period, variant, position, item_id, click, propensity,
+    select unit_id, in_period, variant, position, item_id, propensity,
+      cast({earned} as double) as reward,
       cast({own} as double) as evaluation_probability
     from impressions
     """
@@ -162,6 +171,16 @@ def _comparison_view(source: str, choice: PolicyChoice) -> str:
     target = "cast(null as varchar)" if choice.to is None else literal(choice.to)
     by_column = "false" if choice.probability is None else "true"
     return f"select {literal(source)} as source, {target} as target, {by_column} as by_column"
+
+
+def _check_rewards(engine: Engine, column: str | None) -> None:
+    """A reward that is missing or negative is no reward."""
+    ((unusable,),) = engine.rows(
+        "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)"
+    )
+    if unusable:
+        what = f"reward column {column!r}: {int(unusable)} impressions have no usable value"
+        raise LogError(what, "a reward is a number from 0; write 0 where nothing was earned")
 
 
 def _write_policy(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> None:
@@ -226,7 +245,7 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
     cells = engine.frame(query("offline_policy/policy_support")) if whole else None
     context, policy, unsupported = _contexts(used, cells)
     return PolicyLog(
-        reward=used["click"].to_numpy(dtype=np.float64),
+        reward=used["reward"].to_numpy(dtype=np.float64),
         logging=used["propensity"].to_numpy(dtype=np.float64, na_value=np.nan),
         evaluation=used["evaluation"].to_numpy(dtype=np.float64, na_value=np.nan),
         unit=used["unit_no"].to_numpy(dtype=np.int64),

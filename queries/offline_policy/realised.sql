@@ -1,6 +1,9 @@
--- grain: one row per unit of the target variant: its clicks and impressions
+-- grain: one row per unit of the target variant: its rewards, added as whole multiples of 1e-6,
+-- and impressions
 -- reads: served, comparison (target)
-select s.unit_id, cast(sum(s.click) as bigint) as clicks, count(*) as impressions
+select
+  s.unit_id, cast(sum(cast(round(1e6 * s.reward) as bigint)) as double) / 1e6 as reward,
+  count(*) as impressions
 from served s
 join comparison c on s.variant = c.target
 group by s.unit_id

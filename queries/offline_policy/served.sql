@@ -3,7 +3,7 @@
 -- a unit that crossed over was shown other policies too, whose rows are not of this one
 select
   u.variant, i.unit_id, u.sub_bucket % 2 as fold, coalesce(i.position, 0) as position, i.item_id,
-  i.click, i.propensity, i.evaluation_probability
+  i.reward, i.propensity, i.evaluation_probability
 from policy_rows i
 join units u on i.unit_id = u.unit_id
 where i.in_period and coalesce(i.variant, u.variant) = u.variant

@@ -353,3 +353,22 @@ def test_result_as_a_frame() -> None:
     assert frame.loc["ips", "value"] == found["ips"].value
     with pytest.raises(KeyError, match="there are replay"):
         found["ipps"]
+
+
+def test_any_column_may_be_the_reward() -> None:
+    log = world()
+    paid = log.assign(paid=2.5 * log["click"])
+    clicks, money = evaluate(log, to="b"), evaluate(paid, to="b", reward="paid")
+    for name in ("ips", "snips", "dm", "dr"):
+        for field in ("value", "se", "low", "high"):
+            theirs = getattr(clicks[name], field)
+            assert getattr(money[name], field) == pytest.approx(2.5 * theirs, rel=1e-9)
+    assert money.realised.value == pytest.approx(2.5 * clicks.realised.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1.0, np.inf])
+def test_a_reward_that_is_none_is_refused(bad: float) -> None:
+    log = world()
+    log["paid"] = np.where(log.index == 3, bad, 1.0)
+    with pytest.raises(LogError, match="no usable value"):
+        evaluate(log, to="b", reward="paid")
