@@ -118,7 +118,7 @@ class SparkEngine:
         """Run a query and fetch its rows as a frame."""
         with _asking():
             table = self._query(sql).toArrow()
-        frame: pd.DataFrame = _with_doubles(table).to_pandas(date_as_object=False)
+        frame: pd.DataFrame = _with_numbers(table).to_pandas(date_as_object=False)
         return frame
 
     def epoch_ms(self, timestamp: str) -> str:
@@ -270,14 +270,23 @@ def _cells(column: "pa.ChunkedArray") -> list[Cell]:
     return values
 
 
-def _with_doubles(table: "pa.Table") -> "pa.Table":
-    """Decimals, which sums of whole numbers are, as the doubles that DuckDB's frames have."""
+def _with_numbers(table: "pa.Table") -> "pa.Table":
+    """Decimals, which large ids and sums of whole numbers are, as numbers that pandas has."""
+    for place, column in enumerate(table.columns):
+        table = table.set_column(place, table.schema[place].name, _number(column))
+    return table
+
+
+def _number(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """An id must not be rounded: a double is the last that is tried."""
     import pyarrow as pa
 
-    fields = [
-        pa.field(f.name, pa.float64()) if pa.types.is_decimal(f.type) else f for f in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    if not pa.types.is_decimal(column.type):
+        return column
+    for kind in (pa.int64(), pa.uint64()) if column.type.scale == 0 else ():
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column.cast(pa.float64())
 
 
 @contextmanager

@@ -104,6 +104,46 @@ def numbers(rows: int = 700, seed: int = 1) -> dict[str, object]:
     }
 
 
+def busy(requests: int = 60, seed: int = 2) -> dict[str, object]:
+    """Long lists with many clicks and ties, and a log of another model's scores."""
+    random = np.random.default_rng(seed)
+    rows = 20 * requests
+    request = np.arange(rows) // 20
+    log = pd.DataFrame(
+        {
+            "who": request % 6,
+            "variant": np.where(request % 6 < 3, "a", "b"),
+            "ts": pd.Timestamp("2026-10-23 12:00") + pd.to_timedelta(request * 90, unit="m"),
+            "request_id": request,
+            "item_id": np.arange(rows) % 20,
+            "position": np.arange(rows) % 20 + 1,
+            "category": random.choice(["x", "y", "z"], rows),
+            "score": random.integers(0, 5, rows) / 5,
+            "click": random.integers(0, 2, rows),
+        }
+    )
+    scores = log[["request_id", "item_id"]].assign(model="other", score=log["score"].sample(frac=1))
+    scores.loc[scores.index[:3], "score"] = np.nan
+    return {
+        "impressions": pd.concat([log, log.iloc[:20]], ignore_index=True),
+        "scores": pd.concat([scores.iloc[5:], scores.iloc[5:9]], ignore_index=True),
+    }
+
+
+def busy_experiment() -> LoadedExperiment:
+    """Without segments, and over the night in which Berlin's clocks go back."""
+    return define(
+        name="busy",
+        unit="who",
+        control="a",
+        timezone="Europe/Berlin",
+        variants={"a": {}, "b": {}},
+        period={"start": "2026-10-23", "end": "2026-10-28"},
+        logs={"impressions": {}, "scores": {}},
+        metrics=[{"name": "ctr"}, {"name": "ndcg"}],
+    )
+
+
 OWN: list[dict[str, Any]] = [
     {"name": "revenue", "value": "price * click * 1.1 + tax"},
     {"name": "per_position", "value": "1 / (position - 1)"},
@@ -136,7 +176,7 @@ def words_experiment(**entries: Any) -> LoadedExperiment:
         "pre_period": {"start": "2026-03-06", "end": "2026-03-07"},
         "logs": {"impressions": {"columns": {"score": "model_score", "propensity": "prop"}}},
         "segments": segments,
-        "inference": {"cuped": True},
+        "inference": {"adjust": "cuped"},
     }
     return _with_metrics({**base, **entries}, OWN)
 

@@ -32,10 +32,12 @@ from tests.engines.expressions import NASTY, listed
 from tests.engines.parity import Both, first_difference
 from tests.engines.sessions import spark_session
 
-pytestmark = pytest.mark.spark
+# pyspark warns about pandas and about sockets, all along.
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 SAMPLE = Path(__file__).parents[2] / "sample_logs"
 WORDS, NUMBERS = nasty.words_experiment().experiment, nasty.numbers_experiment().experiment
+BUSY = nasty.busy_experiment().experiment
 
 
 def metrics(experiment: Experiment) -> list[Metric]:
@@ -46,6 +48,13 @@ def silent(_: str) -> None:
     pass
 
 
+def _by_bucket(engine: Any) -> None:
+    """As for millions of units, on few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("abeval.buckets.UNITS_PER_BUCKET", 0)
+        aa(BUSY, metrics(BUSY), engine, nasty.busy(), silent, 50, 0)
+
+
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(WORDS, e, nasty.words(), silent),
     "analysis of numbers": lambda e: analyze_on(NUMBERS, e, nasty.numbers(), silent),
@@ -53,6 +62,14 @@ RUNS: dict[str, Callable[[Any], object]] = {
         *(WORDS, metrics(WORDS), e, nasty.words(), silent, (3,), ())
     ),
     "A/A of numbers": lambda e: aa(*(NUMBERS, metrics(NUMBERS), e, nasty.numbers(), silent, 50, 0)),
+    "A/A of sub-buckets": lambda e: _by_bucket(e),
+    "hours of a busy log": lambda e: over_time(
+        *(BUSY, metrics(BUSY), e, nasty.busy(), silent, (3,), (), ("hour", "weekday"))
+    ),
+    "replay of a busy log": lambda e: replay(
+        *(BUSY, e, nasty.busy(), silent),
+        ReplayOptions(k=(3,), metrics=["rprec", "ndcg@3[lin,ties]", "gauc[pairs]", "map@3[R]"]),
+    ),
     "replay of words": lambda e: replay(WORDS, e, nasty.words(), silent, ReplayOptions(k=(1, 3))),
     "replay of numbers": lambda e: replay(
         NUMBERS, e, nasty.numbers(), silent, ReplayOptions(k=(1, 3), relevance="dwell_ms / 7000")
