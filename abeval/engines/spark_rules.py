@@ -168,7 +168,7 @@ def _cased(node: exp.Lower | exp.Upper) -> exp.Expr:
     )
 
 
-# Measured over all letters: two of lower case and a hundred of upper; and those that are so new that
+# Measured over all letters: two of lower case, a hundred of upper, and those that are so new that
 # only one engine may know them.
 _NEW = r"\ua7cb-\ua7dc\x{10d50}-\x{10d8f}"
 _ODD_LOWER = rf"[\u0130\u03a3{_NEW}]"
