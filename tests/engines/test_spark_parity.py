@@ -48,6 +48,13 @@ def silent(_: str) -> None:
     pass
 
 
+OFFLINE = [
+    *("ndcg@3[lin]", "gauc[impressions]", "fcp[half]", "auc", "log_loss", "ece[mass]"),
+    *("novelty@3[miuf]", "serendipity@3", "ild@3[category]", "coverage@3", "personalisation@3"),
+]
+"""One or two of each family of queries."""
+
+
 def _by_bucket(engine: Any) -> None:
     """As for millions of units, on few."""
     with pytest.MonkeyPatch.context() as patch:
@@ -70,9 +77,12 @@ RUNS: dict[str, Callable[[Any], object]] = {
         *(BUSY, e, nasty.busy(), silent),
         ReplayOptions(k=(3,), metrics=["rprec", "ndcg@3[lin,ties]", "gauc[pairs]", "map@3[R]"]),
     ),
-    "replay of words": lambda e: replay(WORDS, e, nasty.words(), silent, ReplayOptions(k=(1, 3))),
+    "replay of words": lambda e: replay(
+        WORDS, e, nasty.words(), silent, ReplayOptions(k=(3,), metrics=OFFLINE)
+    ),
     "replay of numbers": lambda e: replay(
-        NUMBERS, e, nasty.numbers(), silent, ReplayOptions(k=(1, 3), relevance="dwell_ms / 7000")
+        *(NUMBERS, e, nasty.numbers(), silent),
+        ReplayOptions(k=(3,), metrics=OFFLINE, relevance="dwell_ms / 7000"),
     ),
     "policy of words": lambda e: off_policy(
         *(WORDS, e, nasty.words(), silent, "Ä", PolicyChoice(to="it's \\b")),
@@ -139,20 +149,23 @@ def test_an_expression_has_one_value_or_is_refused(session: Any, tmp_path: Path)
         assert first_difference(mine, theirs) is None, text
         answered += 1
     spark.close()
-    assert answered > 150
+    assert answered > 140
 
 
 def test_frames_tables_and_files_of_spark_are_read(session: Any, tmp_path: Path) -> None:
     frame = nasty.words()["impressions"]
     loaded = nasty.words_experiment(metrics=[{"name": "ctr"}])
-    expected = loaded.analyze(logs={"impressions": frame}).to_json()
+    expected = loaded.analyze(logs={"impressions": frame})
     shown = session.createDataFrame(frame.astype(object).where(frame.notna(), None))
     shown.createOrReplaceTempView("shown")
     logs = {"impressions": {"columns": {"score": "model_score"}}}
     table = {"impressions": {**logs["impressions"], "table": "shown"}}
     by_table = nasty.words_experiment(metrics=[{"name": "ctr"}], logs=table)
-    assert by_table.analyze(engine=session)["it's \\b"] is not None
-    assert loaded.analyze(logs={"impressions": frame}, engine=session).to_json() == expected
+    assert by_table.analyze(engine=session)["ctr"].units == expected["ctr"].units
+    found = loaded.analyze(logs={"impressions": frame}, engine=session)
+    assert found.to_json() == expected.to_json()
+    found = by_table.analyze(logs={"impressions": shown}, engine=session)
+    assert found["ctr"].units == expected["ctr"].units
     missing = nasty.words_experiment(logs={"impressions": {"table": "showm"}})
     with pytest.raises(LogError, match="no table 'showm'; did you mean `shown`"):
         missing.analyze(engine=session)
