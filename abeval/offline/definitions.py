@@ -198,7 +198,7 @@ _SCORES = (
 
 
 def _beyond(name: str, variant: str, column: str, formula: str) -> Definition:
-    below = "categorised_lists" if column == "ild" else "lists"
+    below = {"ild": "categorised_lists", "ild_vectors": "vector_lists"}.get(column, "lists")
     return Definition(
         name, variant, "beyond", column, below, "required", f"mean over lists of {formula}"
     )
@@ -220,6 +220,9 @@ _BEYOND = (
         "the mean over relevant items of how much higher they stand than by popularity / catalogue",
     ),
     _beyond("ild", "category", "ild", "the share of pairs of items of unlike category"),
+    _beyond(
+        "ild", "vectors", "ild_vectors", "1 − the mean cosine of two items' vectors (`embedding`)"
+    ),
     _catalogue("coverage", "", "coverage", "items in a list / items of the catalogue"),
     _catalogue(
         *("coverage", "equal", "coverage_equal"),
@@ -299,12 +302,12 @@ def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
     cut = [d for d in _RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
     at_k = [OfflineMetric(d, k) for k in ks for d in cut]
     whole = [OfflineMetric(d) for d in _SCORES if d.variant not in _ON_REQUEST]
-    lists = [OfflineMetric(d, k) for k in ks for d in _BEYOND]
+    lists = [OfflineMetric(d, k) for k in ks for d in _BEYOND if d.variant not in _ON_REQUEST]
     return (*at_k, *whole, *lists)
 
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
 """Definitions that only some library's numbers need."""
 
-_ON_REQUEST = ("threshold",)
+_ON_REQUEST = ("threshold", "vectors")
 """Definitions that need something said first."""

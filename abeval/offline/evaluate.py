@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.errors import LogError
+from abeval.offline.beyond import refuse_vectors
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import columns_of
 from abeval.offline.judge import result_of
@@ -111,6 +112,7 @@ def evaluate(
         (0.5, 0.63093)
     """
     wanted, policy = chosen(compat, k, metrics)
+    refuse_vectors(wanted)
     policy = replace(
         policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
+from abeval.offline.beyond import refuse_vectors
 from abeval.offline.evaluate import Evaluation
 from abeval.offline.judge import result_of
 from abeval.offline.presets import NoRelevant, Ties, chosen
@@ -76,6 +77,7 @@ def evaluate_log(
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
     wanted, policy = chosen(compat, k, metrics)
+    refuse_vectors(wanted)
     policy = replace(
         policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
     )

@@ -11,6 +11,7 @@ from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
 from abeval.metrics import Metric
 from abeval.offline import replay_log
+from abeval.offline.beyond import write_vectors
 from abeval.offline.curves import curve_metrics, curves
 from abeval.offline.definitions import OfflineMetric, at_cutoff, metrics_of
 from abeval.offline.judge import Judge, result_of
@@ -89,6 +90,8 @@ def replay(
     extra = [*replay_log.score_columns(experiment), *_sliced_by(options)]
     shape = prepare(experiment, terms, engine, frames, step, extra).shape
     step("candidates")
+    if any(m.definition.numerator == "ild_vectors" for m in metrics):
+        write_vectors(engine, shape.items)
     run = _Run(experiment, engine, frames, shape, options, policy, relevance, step)
     sums, accounts, same_lists = run.sums(metrics)
     control = experiment.variants[experiment.control].model

@@ -1,12 +1,16 @@
 """Novelty, serendipity, coverage and the like against the numbers of recommenders and RecTools."""
 
+from itertools import combinations
+
+import numpy as np
 import pandas as pd
 import pytest
 
 import abeval
+from abeval.errors import ExperimentError, LogError
 from abeval.offline.evaluate import evaluate
 from tests.offline.frames import close, ranking
-from tests.offline.test_replay import SAMPLE
+from tests.offline.test_replay import SAMPLE, random_rows, small
 
 
 def rectools(k):
@@ -74,3 +78,31 @@ def test_category_diversity_of_served_lists_is_the_online_metric():
     assert found.row("novelty@5[miuf]").value > 0
     assert 0 < found.row("coverage@5").value <= 1
     assert found.row("coverage@5", traffic="pooled").reason == "not_pooled"
+
+
+def test_vector_diversity_is_one_minus_the_mean_cosine():
+    loaded, logs = small(random_rows(), logs={"impressions": {}, "items": {}})
+    vectors = np.random.default_rng(2).normal(size=(5, 3))
+    items = pd.DataFrame({"item_id": range(5), "embedding": list(vectors)})
+    found = loaded.replay(metrics=["ild@3[vectors]"], logs={**logs, "items": items})
+    rows, unit = logs["impressions"], vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    means = [
+        1 - np.mean([unit[i] @ unit[j] for i, j in combinations(some["item_id"], 2)])
+        for _, some in rows.sort_values("b", ascending=False)
+        .groupby("request_id")
+        .head(3)
+        .groupby("request_id")
+    ]
+    assert close(found.row("ild@3[vectors]", "b", "pooled").value, np.mean(means), 1e-8)
+
+
+def test_vectors_that_are_not_there_are_asked_for():
+    loaded, logs = small(random_rows())
+    with pytest.raises(LogError, match="embedding"):
+        loaded.replay(metrics=["ild@3[vectors]"], logs=logs)
+
+
+def test_vectors_are_of_an_experiments_item_log():
+    log = pd.DataFrame({"unit_id": [1], "request_id": 1, "item_id": 1, "grade": 1, "score": 0.5})
+    with pytest.raises(ExperimentError, match="item log"):
+        abeval.evaluate_log(log, ["score"], metrics=["ild@3[vectors]"])
