@@ -80,6 +80,9 @@ def windows(
     if report is not None:
         found.report(report, replays)
     typer.echo(found.to_frame().to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+    for test in found.rhythms:
+        same = test.reason if test.p_value is None else f"p {test.p_value:.3g} of one effect in all"
+        typer.echo(f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}")
     for note in found.notes:
         typer.echo(note, err=True)
     _refused(found.refused)

@@ -41,6 +41,9 @@ from abeval.time.records import WindowRow
 Floats = NDArray[np.float64]
 B = 4096
 WIDTHS = (3, 7)
+OF_THE_PASS = ("logged_sums", "unit_names", "unit_day")
+"""The one pass over the log, and what brings its cells down to units and days."""
+
 OF_WINDOWS = (
     "placed_unit_day",
     query("time/co_moments"),
@@ -142,7 +145,7 @@ def print_nothing(_: str) -> None:
 
 def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
     """The pass over the log against everything that windows add to it."""
-    pass_over_log = engine.seconds["unit_day"]
+    pass_over_log = sum(engine.seconds[name] for name in OF_THE_PASS)
     queries = sum(engine.seconds[name] for name in OF_WINDOWS)
     whole = queries + judged
     print(f"unit_day pass                                   {pass_over_log:7.2f} s")
@@ -155,10 +158,12 @@ def gauc(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """GAUC by day against GAUC over the whole, each with what makes its input."""
     engine = Timed(experiment)
     opened = open_metrics(experiment, metrics, engine, {}, print_nothing)
-    engine.table("gauc", query("units/gauc"))
+    began = time.perf_counter()
+    opened.run.load("gauc")
+    whole = time.perf_counter() - began
     sums_of(opened, print_nothing)
     daily = engine.seconds["scored_day"] + engine.seconds["gauc_day"]
-    print(f"GAUC over the whole                             {engine.seconds['gauc']:7.2f} s")
+    print(f"GAUC over the whole                             {whole:7.2f} s")
     print(f"GAUC by day                                     {daily:7.2f} s")
     engine.close()
 
