@@ -17,7 +17,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 def test_separate_executors_give_the_same_result() -> None:
     loaded = abeval.load(SAMPLE)
     with spark_session("local-cluster[2,1,1024]") as session:
+        found = loaded.analyze(engine=session)
         # The driver and two executors.
         assert session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3
-        found = loaded.analyze(engine=session)
     assert found.to_json() == loaded.analyze().to_json()
