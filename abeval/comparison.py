@@ -175,8 +175,8 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
     """A variant's value; what rounding leaves of values that are all alike is no variance."""
     found = means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
     mean, spread = abs(float(moments.mean[1])), found.variance * moments.n
-    # A unit's sum of m rounded values is off by some √m steps, and its value by that over m.
-    noise = (2 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
+    # A rounded value is off by half a step at most, the sum of m by some √m of it.
+    noise = (0.75 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
     alike = spread <= min(noise, (_ALIKE * found.value) ** 2)
     return found._replace(variance=0.0) if alike else found
 
