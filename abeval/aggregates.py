@@ -83,6 +83,7 @@ class Aggregates:
         caps: Metric → the caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile.
         buckets: Metric → its sums over sub-buckets, for A/A replays; none where not asked for.
+        notes: What a reader of the result must know of how they were made.
     """
 
     moments: pd.DataFrame
@@ -97,6 +98,7 @@ class Aggregates:
     caps: Mapping[str, tuple[int, int | None]]
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def units_of(self, variant: str) -> int:
         """Analysed units of a variant."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from abeval.aggregates import Aggregates
     from abeval.engines.choice import EngineChoice
     from abeval.engines.protocol import Engine
+    from abeval.logs.sums import Sums
     from abeval.metrics import Metric
     from abeval.offline.off_policy_result import OffPolicyResult
     from abeval.offline.result import ReplayResult
@@ -60,6 +61,7 @@ class LoadedExperiment:
         connection: "duckdb.DuckDBPyConnection | None" = None,
         engine: "EngineChoice" = None,
         step: Step | None = None,
+        store: str | Path | None = None,
     ) -> "Result":
         """Aggregate the logs, and judge.
 
@@ -70,13 +72,22 @@ class LoadedExperiment:
             engine: `duckdb`, `spark` or the caller's `SparkSession`, whose tables `logs.*.table`
                 names and whose frames `logs` may be; without, what the experiment says.
             step: Told the name of each step as it begins.
+            store: A folder that keeps the sums of each input file, so that the next run reads only
+                those that are new or changed.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
+            ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
         """
+        sums = None
+        if store is not None:
+            from abeval.store.refresh import check_storable, stored_sums
+
+            check_storable(self.experiment, logs or {})
+            sums = stored_sums(Path(store))
         with self._engine(connection, engine) as opened:
-            return analyze_on(self.experiment, opened, logs or {}, step or _silent)
+            return analyze_on(self.experiment, opened, logs or {}, step or _silent, sums)
 
     def compare(
         self,
@@ -343,16 +354,21 @@ class LoadedExperiment:
 
 
 def analyze_on(
-    experiment: Experiment, engine: "Engine", logs: Mapping[str, object], step: Step
+    experiment: Experiment,
+    engine: "Engine",
+    logs: Mapping[str, object],
+    step: Step,
+    sums: "Sums | None" = None,
 ) -> "Result":
-    """Analyse an experiment on an engine of the caller's."""
+    """Analyse an experiment on an engine of the caller's; `sums` may come from a store."""
     from abeval.analysis import judge
     from abeval.builtin import builtin_metrics
     from abeval.collect import collect
+    from abeval.logs.sums import one_pass
     from abeval.metrics import chosen_metrics
 
     metrics = chosen_metrics(experiment, builtin_metrics(experiment))
-    aggregates = collect(experiment, metrics, engine, logs, step)
+    aggregates = collect(experiment, metrics, engine, logs, step, sums or one_pass)
     step("inference")
     return judge(experiment, metrics, aggregates)
 

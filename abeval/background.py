@@ -132,7 +132,8 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
             f"{int(before):,} of the used impressions lie before the period and serve only to "
             "compare the groups before it."
         )
-    return (*said, *_look(experiment, aggregates), *_small_arms(experiment, aggregates))
+    found = (*_look(experiment, aggregates), *_small_arms(experiment, aggregates))
+    return (*said, *found, *aggregates.notes)
 
 
 def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:

@@ -54,13 +54,20 @@ def analyze(
     profile: Annotated[
         bool, typer.Option("--profile", help="Print what each step costs, on stderr.")
     ] = False,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep sums of each input file here: the next run reads new files alone.",
+            metavar="FOLDER",
+        ),
+    ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
     from abeval.files import write_text
     from abeval.progress import steps
 
     with steps(profile=profile) as step:
-        result = loaded.analyze(step=step)
+        result = loaded.analyze(step=step, store=store)
         step("writing")
         if json_file is not None:
             write_text(json_file, result.to_json())

@@ -11,6 +11,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, facts
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
+from abeval.logs.sums import Sums, one_pass
 from abeval.metric_queries import MetricQueries, SourceSums
 from abeval.metrics import Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
@@ -38,6 +39,7 @@ def collect(
     engine: Engine,
     frames: Mapping[str, object],
     step: Step,
+    sums: Sums = one_pass,
 ) -> Aggregates:
     """Aggregate the logs of an experiment.
 
@@ -47,12 +49,13 @@ def collect(
         engine: Where the queries run.
         frames: Logs given from Python, by name; the others are read from where the file says.
         step: Told the name of each step as it begins.
+        sums: Makes the sums per unit and day.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(experiment, metrics, engine, frames, step)
+    prepared = prepare(experiment, metrics, engine, frames, step, sums=sums)
     check_some_left(experiment, prepared, engine)
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
@@ -94,6 +97,7 @@ def collect(
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,
         buckets=buckets,
+        notes=prepared.notes,
     )
 
 

@@ -1,6 +1,6 @@
 """Logs → views and the table of units, in order; from here on everything is a query."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
@@ -11,14 +11,13 @@ from abeval.logs import checks, views
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.sums import Step, Sums, one_pass
 from abeval.metrics import READS, Metric
 from abeval.queries import query
 from abeval.sql import literal
 
 ITEM_GROUPS = 64
 """Sub-buckets are grouped into this many for catalogue metrics, which need items × groups."""
-
-Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,13 @@ class Prepared:
         shape: The logs' columns and the summed components.
         duplicates: Impression rows that repeat another.
         dropped: Those of them that are set aside: all, unless the file says to keep them.
+        notes: What a reader of the result must know of how the sums were made.
     """
 
     shape: LogShape
     duplicates: int
     dropped: int
+    notes: tuple[str, ...] = ()
 
 
 def open_logs(
@@ -74,10 +75,12 @@ def prepare(
     frames: Mapping[str, object],
     step: Step,
     extra: Sequence[str] = (),
+    sums: Sums = one_pass,
 ) -> Prepared:
     """Open the logs and write the canonical views, up to the tables `unit_day` and `units`.
 
-    `extra` are columns of the impressions that the views keep, as `own_name` calls them.
+    `extra` are columns of the impressions that the views keep, as `own_name` calls them. `sums`
+    makes the sums per unit and day.
     Where metrics read impressions beyond the sums per unit and day, the columns that they read are
     kept as the table `impressions`; else it is a view, which reads the log again.
     """
@@ -92,7 +95,7 @@ def prepare(
     step("units and days")
     checks.check_positions(metrics, shape, engine)
     try:
-        engine.table("logged_sums", query("units/logged_sums"))
+        notes = sums(experiment, metrics, shape, engine, step)
         engine.view("logged_cells", views.cells_view(experiment, shape))
         _write_unit_days(shape, engine)
         step("assignment")
@@ -104,6 +107,7 @@ def prepare(
         shape=shape,
         duplicates=duplicates,
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
+        notes=notes,
     )
 
 

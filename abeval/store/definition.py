@@ -1,0 +1,80 @@
+"""What decides the rows of a part: a change of it, and of nothing else, computes the part anew."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from abeval.engines.protocol import Engine
+from abeval.experiment.model import Experiment
+from abeval.logs import views
+from abeval.logs.shape import LogShape, own_name
+from abeval.queries import query
+from abeval.sql import quoted
+from abeval.store.manifest import FORMAT
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Digests of what a part holds.
+
+    Attributes:
+        rows: Of what decides which rows there are: views, query, types, exposures, versions.
+        components: Of each summed column, in the order of the shape.
+    """
+
+    rows: str
+    components: tuple[str, ...]
+
+
+def definition_of(experiment: Experiment, shape: LogShape, engine: Engine) -> Definition:
+    """Digests of everything that enters `units/logged_sums`, so that nothing else counts.
+
+    Metrics enter by the SQL of their sums alone: neither their names, roles and margins nor
+    alpha, families and looks are here.
+    """
+    categories = _content(engine, "items") if shape.has_item_categories else ""
+    segments = " ".join(shape.segments.values())
+    bare = replace(shape, components=(), events=(), own_columns=_own(shape, segments))
+    log = shape.impressions
+    mapped = {name: log.types[column] for name, column in sorted(log.mapped.items())}
+    rows = (
+        FORMAT,
+        duckdb.__version__,
+        query("units/logged_sums"),
+        views.seen_view(experiment, bare, engine, []),
+        views.logged_view(experiment, bare),
+        mapped,
+        _read(shape, segments, categories),
+        _content(engine, "exposed") if shape.exposures is not None else "",
+    )
+    components = tuple(_digest(sql, _read(shape, sql, categories)) for sql in shape.components)
+    return Definition(_digest(*rows), components)
+
+
+def _read(shape: LogShape, sql: str, categories: str) -> tuple[Mapping[str, str], str]:
+    """What an expression reads beside the canonical columns: the log's own, and the items."""
+    own = {column: shape.impressions.types[column] for column in _own(shape, sql)}
+    return own, categories if quoted("category") in sql else ""
+
+
+def _own(shape: LogShape, sql: str) -> tuple[str, ...]:
+    """The log's own columns that an expression reads, as the log spells them."""
+    named = sql.lower()
+    return tuple(
+        column for column in shape.impressions.types if quoted(own_name(column)).lower() in named
+    )
+
+
+def _content(engine: Engine, relation: str) -> str:
+    """A digest of the rows of a small relation of distinct rows, in whatever order they are."""
+    ((rows, mixed),) = engine.rows(
+        f"select count(*), cast(bit_xor(md5_number(cast(r as varchar))) as varchar) "
+        f"from {relation} r"
+    )
+    return f"{rows}:{mixed}"
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]

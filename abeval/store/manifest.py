@@ -1,0 +1,177 @@
+"""What a store holds: one part for each input file, and what each was made of."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from abeval.errors import ExperimentError, LogError
+from abeval.files import write_text
+
+FORMAT = 1
+"""Of the files of a store; another one is computed anew."""
+
+MANIFEST = "manifest.json"
+PART, DRAFT = "part-", "draft-"
+_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True)
+class Input:
+    """What tells one state of an input file from another.
+
+    Attributes:
+        size: In bytes.
+        mtime_ns: When it was last written.
+        footer: sha256 of its Parquet footer, which holds its schema, row groups and statistics.
+    """
+
+    size: int
+    mtime_ns: int
+    footer: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One part.
+
+    Attributes:
+        input: The file it was made of, as it was.
+        definition: Digest of everything that decides its rows.
+        components: Digests of the sums it has.
+        file: Its name in the store.
+        sha256: Of its bytes.
+        days: The local days of its rows that have one, in order.
+    """
+
+    input: Input
+    definition: str
+    components: tuple[str, ...]
+    file: str
+    sha256: str
+    days: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The parts of a store by the path of their input.
+
+    Attributes:
+        parts: Input path → its part.
+        trouble: Why what lay there is not believed, None where all is well.
+    """
+
+    parts: Mapping[str, Entry]
+    trouble: str | None = None
+
+
+def fingerprint(file: str) -> Input:
+    """The state of a Parquet file.
+
+    Raises:
+        LogError: It is gone, or no whole Parquet file.
+    """
+    path = Path(file)
+    try:
+        stat = path.stat()
+        with path.open("rb") as opened:
+            opened.seek(max(0, stat.st_size - 8))
+            tail = opened.read(8)
+            length = int.from_bytes(tail[:4], "little")
+            opened.seek(max(0, stat.st_size - 8 - length))
+            footer = opened.read(length)
+    except OSError as error:
+        raise LogError(f"{file} cannot be read: {error.strerror}") from error
+    if tail[4:] != _MAGIC:
+        raise LogError(f"{file} is no whole Parquet file", "was it written to the end?")
+    return Input(stat.st_size, stat.st_mtime_ns, hashlib.sha256(footer).hexdigest())
+
+
+def read_manifest(folder: Path, experiment: str) -> Manifest:
+    """What a store holds; nothing where its manifest cannot be believed.
+
+    Raises:
+        ExperimentError: The folder holds something else, or the store of another experiment.
+    """
+    file = folder / MANIFEST
+    if not file.exists():
+        return _without_manifest(folder)
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        found, version = raw["experiment"], raw["format"]
+        if found != experiment:
+            raise ExperimentError(
+                f"{folder} is the store of the experiment {found!r}, not of {experiment!r}",
+                "name another folder: each experiment has a store of its own",
+            )
+        if version != FORMAT:
+            return Manifest({}, f"it has format {version}, this abeval keeps {FORMAT}")
+        return Manifest({path: _entry(part) for path, part in raw["parts"].items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Manifest({}, f"{MANIFEST} cannot be read")
+
+
+def _without_manifest(folder: Path) -> Manifest:
+    if folder.exists() and not folder.is_dir():
+        raise ExperimentError(f"{folder} is a file, and a store is a folder")
+    names = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
+    foreign = [name for name in names if not name.startswith((PART, DRAFT, ".abeval-"))]
+    if foreign:
+        raise ExperimentError(
+            f"{folder} is no store: it holds {foreign[0]} and no {MANIFEST}",
+            "name a new or an empty folder",
+        )
+    return Manifest({}, "the first run did not come to its end" if names else None)
+
+
+def _entry(raw: Mapping[str, object]) -> Entry:
+    told = raw["input"]
+    if not isinstance(told, dict):
+        raise TypeError("input")
+    file = str(raw["file"])
+    if Path(file).name != file or not file.startswith(PART):
+        raise ValueError("file")
+    return Entry(
+        input=Input(**told),
+        definition=str(raw["definition"]),
+        components=tuple(map(str, _listed(raw["components"]))),
+        file=file,
+        sha256=str(raw["sha256"]),
+        days=tuple(map(str, _listed(raw["days"]))),
+    )
+
+
+def _listed(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError("list")
+    return value
+
+
+def write_manifest(folder: Path, experiment: str, parts: Mapping[str, Entry]) -> None:
+    """Put a new manifest in the place of the old one, in one step."""
+    listed = {path: asdict(entry) for path, entry in sorted(parts.items())}
+    told = {"format": FORMAT, "experiment": experiment, "parts": listed}
+    write_text(folder / MANIFEST, json.dumps(told, indent=1) + "\n")
+
+
+def is_whole(folder: Path, entry: Entry) -> bool:
+    """Whether a part is there, byte for byte as it was written."""
+    try:
+        return sha256_of(folder / entry.file) == entry.sha256
+    except OSError:
+        return False
+
+
+def sha256_of(file: Path) -> str:
+    """Digest of a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def sweep(folder: Path, parts: Mapping[str, Entry]) -> None:
+    """Remove what no entry names: parts of vanished files, drafts of killed runs."""
+    named = {entry.file for entry in parts.values()}
+    for path in folder.iterdir():
+        if path.name.startswith((PART, DRAFT)) and path.name not in named:
+            path.unlink(missing_ok=True)

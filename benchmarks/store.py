@@ -1,0 +1,136 @@
+"""Daily refreshes over the aggregate store against full runs, as engine time.
+
+    python benchmarks/store.py [--impressions 2000000] [--units 50000] [--long 90]
+
+Writes a log with one file a day into a temporary folder. Engine time is that from the call to the
+first statistic: reading, summing, and the queries of every metric. All metrics merge by day.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+import abeval
+
+DAYS = 14
+METRICS = [
+    "ctr",
+    "clicks_per_user",
+    "impressions_per_user",
+    "dwell_per_user",
+    "active_days_per_user",
+]
+LOG = """
+copy (
+  with drawn as (
+    select i, cast(floor(random() * {units}) as bigint) as user_id from range({rows}) r(i)
+  )
+  select 'u' || lpad(cast(user_id as varchar), 8, '0') as user_id,
+    case when user_id % 2 = 0 then 'control' else 'treatment' end as variant,
+    timestamp '2026-01-01' + to_days({day}) + to_seconds(cast(random() * 86399 as bigint)) as ts,
+    cast(random() * 100000 as bigint) as item_id,
+    case when random() < 0.1 then 1 else 0 end as click, random() * 90 as dwell,
+    list_value('phone', 'tablet', 'desktop')[1 + cast(user_id % 3 as int)] as device
+  from drawn
+) to '{file}' (format parquet, compression zstd)
+"""
+
+
+def write_days(folder: Path, days: int, rows: int, units: int) -> None:
+    """One file a day."""
+    folder.mkdir()
+    with duckdb.connect() as connection:
+        connection.execute("select setseed(0.5)")
+        for day in range(days):
+            file = folder / f"{day:03}.parquet"
+            connection.execute(LOG.format(units=units, rows=rows, day=day, file=file))
+
+
+def experiment(folder: Path, known: list[str]) -> abeval.LoadedExperiment:
+    """The analysis of a folder's log; A/A replays are statistics, and are left out."""
+    return abeval.define(
+        folder,
+        name="daily",
+        unit="user_id",
+        control="control",
+        variants={"control": {}, "treatment": {}},
+        logs={"impressions": {"path": "log/*.parquet"}},
+        period={"start": "2026-01-01", "end": "2027-01-01"},
+        cleaning={"duplicates": "unchecked"},
+        segments={"device": "device"},
+        metrics=[{"name": name} for name in known],
+        trust={"aa_runs": 0},
+    )
+
+
+def engine_seconds(loaded: abeval.LoadedExperiment, store: Path | None) -> dict[str, float]:
+    """Seconds of each step up to the first statistic."""
+    spent: dict[str, float] = {}
+    began, name = time.perf_counter(), "starting"
+
+    def step(new: str) -> None:
+        nonlocal began, name
+        moment = time.perf_counter()
+        spent[name] = spent.get(name, 0.0) + moment - began
+        began, name = moment, new.split(":")[0]
+
+    loaded.analyze(store=store, step=step)
+    return spent
+
+
+def refreshes(folder: Path, source: Path, first: int, last: int) -> list[dict[str, float]]:
+    """Days `first` to `last` arrive one at a time, those before them at once."""
+    (folder / "log").mkdir(parents=True)
+    files = sorted(source.iterdir())[:last]
+    found = []
+    loaded = experiment(folder, METRICS)
+    for place, file in enumerate(files, start=1):
+        (folder / "log" / file.name).hardlink_to(file)
+        if place == first - 1:
+            engine_seconds(loaded, folder / "store")
+        elif place >= first:
+            found.append(engine_seconds(loaded, folder / "store"))
+    return found
+
+
+def table(title: str, full: dict[str, float], runs: list[dict[str, float]]) -> None:
+    """Totals, their ratio, and what each step cost."""
+    stored = {name: sum(run.get(name, 0.0) for run in runs) for run in runs for name in run}
+    ratio = sum(stored.values()) / sum(full.values())
+    print(f"\n{title}: {ratio:.3f} of a full run")
+    print(f"  {'step':24} {'full':>8} {'store':>8}  seconds")
+    for name in dict.fromkeys((*full, *stored)):
+        print(f"  {name:24} {full.get(name, 0):8.2f} {stored.get(name, 0):8.2f}")
+    print(f"  {'all':24} {sum(full.values()):8.2f} {sum(stored.values()):8.2f}")
+
+
+def main() -> None:
+    """Write the log, run both comparisons, print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--impressions", type=int, default=2_000_000, help="in fourteen days")
+    parser.add_argument("--units", type=int, default=50_000)
+    parser.add_argument("--long", type=int, default=90, help="days before the one more")
+    given = parser.parse_args()
+    print(f"{given.impressions:,} impressions in {DAYS} days, {given.units:,} units", end="; ")
+    print(f"{os.cpu_count()} cores; DuckDB {duckdb.__version__}")
+    with tempfile.TemporaryDirectory() as folder:
+        days, rows = Path(folder) / "days", given.impressions // DAYS
+        write_days(days, given.long + 1, rows, given.units)
+        for title, first, last in (
+            (f"{DAYS} daily refreshes", 1, DAYS),
+            (f"one more day on top of {given.long}", given.long + 1, given.long + 1),
+        ):
+            place = Path(folder) / f"until-{last}"
+            runs = refreshes(place, days, first, last)
+            table(title, engine_seconds(experiment(place, METRICS), None), runs)
+        size = sum(file.stat().st_size for file in (place / "store").iterdir()) / 1e6
+        log = sum(file.stat().st_size for file in days.iterdir()) / 1e6
+        print(f"\nthe store of {given.long + 1} days holds {size:,.0f} MB, the log {log:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
