@@ -62,6 +62,7 @@ class LoadedExperiment:
         engine: "EngineChoice" = None,
         step: Step | None = None,
         store: str | Path | None = None,
+        save_aggregates: str | Path | None = None,
     ) -> "Result":
         """Aggregate the logs, and judge.
 
@@ -74,6 +75,8 @@ class LoadedExperiment:
             step: Told the name of each step as it begins.
             store: A folder that keeps the sums of each input file, so that the next run reads only
                 those that are new or changed.
+            save_aggregates: A folder for what the result is judged by, which `from_aggregates`
+                judges without a log.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
@@ -86,8 +89,33 @@ class LoadedExperiment:
 
             check_storable(self.experiment, logs or {})
             sums = stored_sums(Path(store))
+        keep = None if save_aggregates is None else _saving(Path(save_aggregates), self.experiment)
         with self._engine(connection, engine) as opened:
-            return analyze_on(self.experiment, opened, logs or {}, step or _silent, sums)
+            return analyze_on(self.experiment, opened, logs or {}, step or _silent, sums, keep)
+
+    def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
+        """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
+
+        Alpha, families, looks, roles, margins and directions may be other than they were.
+
+        Args:
+            folder: Where the aggregates are.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: They are not there, not whole, or were made by other definitions.
+        """
+        from abeval.analysis import judge
+        from abeval.builtin import builtin_metrics
+        from abeval.metrics import chosen_metrics
+        from abeval.store.saved import read_aggregates
+
+        told = step or _silent
+        told("reading the aggregates")
+        aggregates = read_aggregates(Path(folder), self.experiment)
+        told("inference")
+        metrics = chosen_metrics(self.experiment, builtin_metrics(self.experiment))
+        return judge(self.experiment, metrics, aggregates)
 
     def compare(
         self,
@@ -359,8 +387,12 @@ def analyze_on(
     logs: Mapping[str, object],
     step: Step,
     sums: "Sums | None" = None,
+    keep: "Callable[[Aggregates], None] | None" = None,
 ) -> "Result":
-    """Analyse an experiment on an engine of the caller's; `sums` may come from a store."""
+    """Analyse an experiment on an engine of the caller's.
+
+    `sums` may come from a store; `keep` is shown the aggregates before they are judged.
+    """
     from abeval.analysis import judge
     from abeval.builtin import builtin_metrics
     from abeval.collect import collect
@@ -369,6 +401,8 @@ def analyze_on(
 
     metrics = chosen_metrics(experiment, builtin_metrics(experiment))
     aggregates = collect(experiment, metrics, engine, logs, step, sums or one_pass)
+    if keep is not None:
+        keep(aggregates)
     step("inference")
     return judge(experiment, metrics, aggregates)
 
@@ -396,6 +430,13 @@ def define(folder: str | Path = ".", **entries: Any) -> LoadedExperiment:  # noq
         ExperimentError: With every mistake.
     """
     return LoadedExperiment(parse_experiment(entries, folder))
+
+
+def _saving(folder: Path, experiment: Experiment) -> "Callable[[Aggregates], None]":
+    from abeval.store.saved import check_savable, save_aggregates
+
+    check_savable(folder)
+    return lambda aggregates: save_aggregates(folder, experiment, aggregates)
 
 
 def _silent(_: str) -> None:

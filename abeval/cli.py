@@ -61,13 +61,28 @@ def analyze(
             metavar="FOLDER",
         ),
     ] = None,
+    save_aggregates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write what the result is judged by, for --aggregates.", metavar="FOLDER"
+        ),
+    ] = None,
+    aggregates: Annotated[
+        Path | None,
+        typer.Option(help="Judge what --save-aggregates wrote; no log is read.", metavar="FOLDER"),
+    ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
     from abeval.files import write_text
     from abeval.progress import steps
 
+    if aggregates is not None and (store is not None or save_aggregates is not None):
+        raise ExperimentError("--aggregates reads no log: leave --store and --save-aggregates out")
     with steps(profile=profile) as step:
-        result = loaded.analyze(step=step, store=store)
+        if aggregates is None:
+            result = loaded.analyze(step=step, store=store, save_aggregates=save_aggregates)
+        else:
+            result = loaded.from_aggregates(aggregates, step=step)
         step("writing")
         if json_file is not None:
             write_text(json_file, result.to_json())
