@@ -67,9 +67,8 @@ def pandas(directory: str) -> None:
     """Frames of pandas and tests of scipy, as a good analyst writes them."""
     import pandas as pd
 
-    parts = [
-        pd.read_parquet(f, columns=list(ADDITIVE)) for f in sorted(glob.glob(_files(directory)))
-    ]
+    files = sorted(Path(_files(directory)).parent.glob("*.parquet"))
+    parts = [pd.read_parquet(file, columns=list(ADDITIVE)) for file in files]
     log = pd.concat(parts).dropna(subset=["user_id"])
     log["day"] = log["time"].dt.normalize()
     log["dwell"] = log["dwell_ms"].fillna(0).where(log["click"] == 1, 0)

@@ -16,7 +16,7 @@ from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_col
 from abeval.queries import query
 from abeval.sql import quoted
 from abeval.stats.catalogue import coverage
-from abeval.stats.equal_traffic import column_entropy, column_gini
+from abeval.stats.equal_traffic import entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,12 +215,12 @@ class Listed:
             case "coverage_equal":
                 return self._rarefied()
             case "gini":
-                return column_gini(self.lists, max(self.catalogue, len(self.lists)))
+                return gini_of_sets(self.lists.T, max(self.catalogue, len(self.lists)))
             case "gini_listed":
-                sets = (column[column > 0.5][:, None] for column in self.lists.T)
-                return np.asarray(np.concatenate([column_gini(s, len(s)) for s in sets]))
+                sets = (column[column > 0.5][None] for column in self.lists.T)
+                return np.asarray(np.concatenate([gini_of_sets(s, s.size) for s in sets]))
             case "entropy":
-                return np.asarray(column_entropy(self.lists) / np.log(2))
+                return np.asarray(entropy_of_sets(self.lists.T) / np.log(2))
         if (self.total < 2).any():
             return None
         # A pair's cosine is a sum over items, so that sums over items suffice.

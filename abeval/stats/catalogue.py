@@ -17,8 +17,8 @@ from abeval.stats.equal_traffic import (
     Arm,
     Functional,
     at_equal_traffic,
-    column_entropy,
-    column_gini,
+    entropy_of_sets,
+    gini_of_sets,
     left_out,
     redeals,
 )
@@ -137,7 +137,7 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
         (0.0, 0.75)
     """
     shown = _exposure(impressions_per_item, catalogue_size)
-    return float(column_gini(shown[:, None], catalogue_size)[0])
+    return float(gini_of_sets(shown[None], catalogue_size)[0])
 
 
 def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
@@ -161,7 +161,7 @@ def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
         0.6931
     """
     shown = _exposure(impressions_per_item, catalogue_size)
-    return float(column_entropy(shown[:, None])[0])
+    return float(entropy_of_sets(shown[None])[0])
 
 
 def compare(

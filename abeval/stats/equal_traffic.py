@@ -1,5 +1,7 @@
 """Sets of hash groups that hold equal traffic: the machinery under `abeval.stats.catalogue`."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +14,8 @@ Integers = NDArray[np.int64]
 Functional = Literal["coverage", "gini", "entropy"]
 
 CHUNK = 64
-"""Sets of groups whose item totals are held in memory at once."""
+"""Sets of groups whose item totals a thread holds in memory at once."""
+THREADS = min(4, os.cpu_count() or 1)
 
 
 class Arm(NamedTuple):
@@ -27,9 +30,9 @@ class Arm(NamedTuple):
     units: Floats
 
 
-def column_gini(totals: NDArray[np.floating], catalogue_size: int) -> Floats:
-    """Gini of every column; items beyond the rows are zeros, which sort first."""
-    ranked = np.sort(np.ascontiguousarray(totals.T), axis=1)
+def gini_of_sets(totals: NDArray[np.floating], catalogue_size: int) -> Floats:
+    """Gini of every row; items beyond the columns are zeros, which sort first."""
+    ranked = np.sort(totals, axis=1)
     first = catalogue_size - ranked.shape[1] + 1
     rank = 2.0 * np.arange(first, catalogue_size + 1) - catalogue_size - 1
     weights = (rank / catalogue_size).astype(ranked.dtype)
@@ -42,19 +45,19 @@ def _shown(sums: Floats) -> Floats:
     return sums
 
 
-def column_entropy(totals: NDArray[np.floating]) -> Floats:
-    """Entropy of every column, in nats."""
-    sums = _shown(totals.sum(axis=0, dtype=float))
-    spread = np.sum(totals * np.log(np.maximum(totals, 1.0)), axis=0, dtype=float)
+def entropy_of_sets(totals: NDArray[np.floating]) -> Floats:
+    """Entropy of every row, in nats."""
+    sums = _shown(totals.sum(axis=1, dtype=float))
+    spread = np.sum(totals * np.log(np.maximum(totals, 1.0)), axis=1, dtype=float)
     return np.asarray(np.log(sums) - spread / sums, dtype=float)
 
 
 def _covered(totals: NDArray[np.floating], units: Floats, at: Floats, size: int) -> Floats:
-    """Rarefied coverage of every column, by a table of the chance that an item is missed."""
+    """Rarefied coverage of every row, by a table of the chance that an item is missed."""
     return np.array(
         [
-            _rarefied(column, float(have), float(want)) / size
-            for column, have, want in zip(totals.T, units, at, strict=True)
+            _rarefied(row, float(have), float(want)) / size
+            for row, have, want in zip(totals, units, at, strict=True)
         ]
     )
 
@@ -74,19 +77,24 @@ def _evaluate(
     arm: Arm, selection: Floats, functional: Functional, size: int, at: Floats | None = None
 ) -> Floats:
     """The functional on every set of groups, one set per column of `selection`."""
-    parts = []
-    for start in range(0, selection.shape[1], CHUNK):
-        chosen = selection[:, start : start + CHUNK]
-        totals = arm.counts @ chosen.astype(arm.counts.dtype)
+    have = arm.units @ selection
+    want = have if at is None else at
+
+    def of_chunk(start: int) -> Floats:
+        chunk = slice(start, start + CHUNK)
+        # One set a row, so that what is shown in a set lies together in memory.
+        totals = selection[:, chunk].T.astype(arm.counts.dtype) @ arm.counts.T
         if functional == "gini":
-            parts.append(column_gini(totals, size))
-        elif functional == "entropy":
-            parts.append(column_entropy(totals))
-        else:
-            have = arm.units @ chosen
-            want = have if at is None else at[start : start + CHUNK]
-            parts.append(_covered(totals, have, want, size))
-    return np.concatenate(parts)
+            return gini_of_sets(totals, size)
+        if functional == "entropy":
+            return entropy_of_sets(totals)
+        return _covered(totals, have[chunk], want[chunk], size)
+
+    starts = range(0, selection.shape[1], CHUNK)
+    if len(starts) == 1:
+        return of_chunk(0)
+    with ThreadPoolExecutor(THREADS) as pool:
+        return np.concatenate(list(pool.map(of_chunk, starts)))
 
 
 def _windows(order: Integers, length: int, groups: int) -> Floats:
