@@ -98,6 +98,10 @@ class LoadedExperiment:
 
         Alpha, families, looks, roles, margins and directions may be other than they were.
 
+        A folder with `logged_sums.parquet` (or `.csv`) alone, as the user's warehouse computed it,
+        gives the metrics that are sums per unit and day, with DuckDB; of the experiment's logs only
+        the columns count.
+
         Args:
             folder: Where the aggregates are.
             step: As for `analyze`.
@@ -108,14 +112,31 @@ class LoadedExperiment:
         from abeval.analysis import judge
         from abeval.builtin import builtin_metrics
         from abeval.metrics import chosen_metrics
-        from abeval.store.saved import read_aggregates
+        from abeval.store.given import given_file
+        from abeval.store.saved import SAVED, read_aggregates
 
-        told = step or _silent
+        told, file = step or _silent, given_file(Path(folder))
+        if file is not None and not (Path(folder) / SAVED).exists():
+            return self._from_sums(file, told)
         told("reading the aggregates")
         aggregates = read_aggregates(Path(folder), self.experiment)
         told("inference")
         metrics = chosen_metrics(self.experiment, builtin_metrics(self.experiment))
         return judge(self.experiment, metrics, aggregates)
+
+    def _from_sums(self, file: Path, step: Step) -> "Result":
+        from abeval.engines.duckdb import DuckDBEngine
+        from abeval.store.given import check_given, given_sums
+
+        check_given(self.experiment)
+        # The duplicates of the logs at hand are not those of the sums.
+        cleaning = self.experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
+        experiment = self.experiment.model_copy(update={"cleaning": cleaning})
+        engine = DuckDBEngine(experiment.engine, experiment.folder)
+        try:
+            return analyze_on(experiment, engine, {}, step, given_sums(file))
+        finally:
+            engine.close()
 
     def compare(
         self,

@@ -69,7 +69,10 @@ def analyze(
     ] = None,
     aggregates: Annotated[
         Path | None,
-        typer.Option(help="Judge what --save-aggregates wrote; no log is read.", metavar="FOLDER"),
+        typer.Option(
+            help="Judge what --save-aggregates or a warehouse wrote, without the log.",
+            metavar="FOLDER",
+        ),
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""

@@ -13,13 +13,14 @@ from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Sums, one_pass
 from abeval.metric_queries import MetricQueries, SourceSums
-from abeval.metrics import Metric, Need, Source
+from abeval.metrics import READS, Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
 from abeval.queries import query
 from abeval.sql import literal
 
 Step = Callable[[str], None]
 
+_ROWS = "the rows of the impressions, of which only sums per unit and day are given"
 _TITLES: Mapping[Source, str] = {
     "unit_day": "sums per unit",
     "page_views": "page views",
@@ -59,6 +60,8 @@ def collect(
     check_some_left(experiment, prepared, engine)
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
+    if not prepared.summed.has_rows:
+        refused |= {m.name: (_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
     wanted = [metric for metric in metrics if metric.name not in refused]
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
@@ -97,7 +100,7 @@ def collect(
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,
         buckets=buckets,
-        notes=prepared.notes,
+        notes=prepared.summed.notes,
     )
 
 
@@ -114,6 +117,11 @@ def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tupl
     if experiment.inference.resample is not None:
         parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}
     return tuple(parts.values())
+
+
+def reads_rows(metric: Metric) -> bool:
+    """Whether a metric needs impressions beyond their sums per unit and day."""
+    return metric.source in READS or any(reads_rows(part) for part in metric.parts)
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:

@@ -13,9 +13,9 @@ from abeval.queries import query
 
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
-    """`log, reason, rows` of the impressions, and of the clicks where they are a log."""
+    """`log, reason, rows` of the impressions, and of the clicks where they are a log at hand."""
     rows = [("impressions", reason, count) for reason, count in _impressions(prepared, engine)]
-    if prepared.shape.clicks is not None:
+    if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
     return pd.DataFrame(rows, columns=["log", "reason", "rows"])
 

@@ -11,7 +11,7 @@ from abeval.logs import checks, views
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
-from abeval.logs.sums import Step, Sums, one_pass
+from abeval.logs.sums import Step, Summed, Sums, one_pass
 from abeval.metrics import READS, Metric
 from abeval.queries import query
 from abeval.sql import literal
@@ -28,13 +28,13 @@ class Prepared:
         shape: The logs' columns and the summed components.
         duplicates: Impression rows that repeat another.
         dropped: Those of them that are set aside: all, unless the file says to keep them.
-        notes: What a reader of the result must know of how the sums were made.
+        summed: How the sums per unit and day were made.
     """
 
     shape: LogShape
     duplicates: int
     dropped: int
-    notes: tuple[str, ...] = ()
+    summed: Summed
 
 
 def open_logs(
@@ -95,19 +95,19 @@ def prepare(
     step("units and days")
     checks.check_positions(metrics, shape, engine)
     try:
-        notes = sums(experiment, metrics, shape, engine, step)
+        summed = sums(experiment, metrics, shape, engine, step)
         engine.view("logged_cells", views.cells_view(experiment, shape))
         _write_unit_days(shape, engine)
         step("assignment")
         _write_units(experiment, shape, engine)
-        _write_impressions(experiment, metrics, shape, engine, step)
+        _write_impressions(experiment, metrics if summed.has_rows else [], shape, engine, step)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
         duplicates=duplicates,
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
-        notes=notes,
+        summed=summed,
     )
 
 

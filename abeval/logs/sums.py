@@ -1,6 +1,7 @@
 """Where the sums per unit and day come from: one pass over the log, unless told otherwise."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
@@ -10,8 +11,21 @@ from abeval.queries import query
 
 Step = Callable[[str], None]
 
-Sums = Callable[[Experiment, Sequence[Metric], LogShape, Engine, Step], tuple[str, ...]]
-"""Makes the table `logged_sums`, and says what a reader of the result must know of how.
+
+class Summed(NamedTuple):
+    """How `logged_sums` came to be.
+
+    Attributes:
+        notes: What a reader of the result must know of it.
+        has_rows: Whether the log that they are of can be read too.
+    """
+
+    notes: tuple[str, ...] = ()
+    has_rows: bool = True
+
+
+Sums = Callable[[Experiment, Sequence[Metric], LogShape, Engine, Step], Summed]
+"""Makes the table `logged_sums`.
 
 Several rows of one cell are as good as one: whoever reads the table adds them up."""
 
@@ -22,7 +36,7 @@ def one_pass(
     shape: LogShape,
     engine: Engine,
     step: Step,
-) -> tuple[str, ...]:
+) -> Summed:
     """Sum the whole log."""
     engine.table("logged_sums", query("units/logged_sums"))
-    return ()
+    return Summed()

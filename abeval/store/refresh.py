@@ -13,7 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.shape import LogShape, component_name
-from abeval.logs.sums import Step, Sums
+from abeval.logs.sums import Step, Summed, Sums
 from abeval.metrics import READS, Metric
 from abeval.queries import query
 from abeval.sql import literal, quoted
@@ -118,12 +118,12 @@ def stored_sums(folder: Path) -> Sums:
         shape: LogShape,
         engine: Engine,
         step: Step,
-    ) -> tuple[str, ...]:
+    ) -> Summed:
         if not isinstance(engine, DuckDBEngine):
             raise ExperimentError("the store does not work here: it needs the engine duckdb")
         files = _files(experiment)
         found = _refresh(folder, experiment, shape, engine, files, step)
-        return (*found.notes(), *_read_again(experiment, metrics, shape, files))
+        return Summed((*found.notes(), *_read_again(experiment, metrics, shape, files)))
 
     return sums
 

@@ -1,0 +1,88 @@
+"""`logged_sums` as the user's own warehouse computed it, in the place of the pass over the log."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from abeval.engines.protocol import Engine
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.logs.shape import LogShape, component_name
+from abeval.logs.sums import Step, Summed, Sums
+from abeval.metrics import Metric
+from abeval.sql import quoted
+
+NAMES = ("logged_sums.parquet", "logged_sums.csv")
+
+
+def given_file(folder: Path) -> Path | None:
+    """The sums in a folder, None where it has none."""
+    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
+
+
+def check_given(experiment: Experiment) -> None:
+    """Refuse experiments that sums per unit and day cannot stand for.
+
+    Raises:
+        ExperimentError: With the reason.
+    """
+    for refused, why in (
+        (experiment.logs.exposures is not None, "units that were exposed and idle are not in them"),
+        (experiment.unit == ROW_UNIT, "every row is a unit of its own"),
+    ):
+        if refused:
+            what = f"an analysis from logged_sums does not work here: {why}"
+            raise ExperimentError(what, "let abeval read the log, with --engine spark if it is big")
+
+
+def given_sums(file: Path) -> Sums:
+    """The way to `logged_sums` that takes it as it is.
+
+    Args:
+        file: Parquet or CSV: what `abeval sql units/logged_sums --experiment FILE` returned.
+    """
+
+    def sums(
+        experiment: Experiment,
+        metrics: Sequence[Metric],
+        shape: LogShape,
+        engine: Engine,
+        step: Step,
+    ) -> Summed:
+        step("reading the sums")
+        engine.add_log("given_sums", LogSource(path=str(file.resolve())))
+        types = _columns(shape)
+        _check_columns(file, engine.columns("given_sums"), types)
+        listed = ", ".join(
+            f"cast({quoted(n)} as {kind}) as {quoted(n)}" for n, kind in types.items()
+        )
+        engine.table("logged_sums", f"select {listed} from given_sums")
+        note = (
+            f"The sums per unit and day are those of {file.name}: duplicates and clicks of no "
+            "impression are not checked here; they were left out where it was made."
+        )
+        return Summed((note,), has_rows=False)
+
+    return sums
+
+
+def _columns(shape: LogShape) -> dict[str, str]:
+    """The columns of `logged_sums` for these metrics, and their types."""
+    segments = {f"s_{name}": "varchar" for name in shape.segments}
+    sums = {component_name(i): "bigint" for i in range(len(shape.components))}
+    unit = shape.impressions.type_of("unit_id")
+    return {
+        **{"unit_id": unit, "phase": "integer", "day": "date", "variant": "varchar"},
+        **{"is_exposed": "boolean", **segments, "first_ms": "bigint", "last_ms": "bigint"},
+        **sums,
+    }
+
+
+def _check_columns(file: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Other columns are those of another experiment, or of other metrics."""
+    has = {name.lower() for name in found}
+    needs = {name.lower() for name in wanted}
+    again = "run `abeval sql units/logged_sums --experiment FILE` of this experiment again"
+    if missing := sorted(needs - has):
+        raise LogError(f"{file.name} has no column {', '.join(missing)}", again)
+    if others := sorted(has - needs):
+        raise LogError(f"{file.name} has columns of other metrics: {', '.join(others)}", again)
