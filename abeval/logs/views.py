@@ -16,6 +16,8 @@ from abeval.sql import literal, quoted
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: neither period, no time, before the experiment, in it."""
+_INTEGERS = ("INTEGER", "BIGINT")
+"""Types whose values need no detour over doubles; narrower ones could not hold the bounds."""
 _TO_MILLISECONDS = {"s": "* 1000", "ms": "* 1", "us": "// 1000", "ns": "// 1000000"}
 
 
@@ -246,6 +248,8 @@ def _position(log: LogColumns, source: ImpressionLog) -> str:
 def _click(log: LogColumns) -> str:
     if "click" not in log:
         return "0"
+    if log.type_of("click") in _INTEGERS:
+        return f"case when {quoted(log.mapped['click'])} > 0 then 1 else 0 end"
     # NaN, which some engines order above every number, is no click.
     value = f"cast({quoted(log.mapped['click'])} as double)"
     return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
@@ -256,7 +260,13 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
     if "dwell" not in log:
         return "cast(null as bigint)"
     factor = 1000 if source.dwell_unit == "s" else 1
-    value = f"cast({quoted(log.mapped['dwell'])} as double) * {factor}"
+    column = quoted(log.mapped["dwell"])
+    if log.type_of("dwell") in _INTEGERS:
+        return (
+            f"case when {column} between 0 and {10**15 // factor} "
+            f"then cast({column} as bigint) * {factor} end"
+        )
+    value = f"cast({column} as double) * {factor}"
     return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
 
 
