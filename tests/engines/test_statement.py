@@ -99,6 +99,6 @@ def test_the_logs_and_what_is_undefined_are_named(
     arguments = ["units/unit_day", "--experiment", file, "--dialect"]
     _, out, _ = sql(monkeypatch, capsys, *arguments, "clickhouse")
     assert "-- raw_impressions: impressions/*.parquet" in out
-    assert "-- to be defined: abeval_local_time" in out
+    assert "-- to be defined: abeval_epoch_ms" in out
     _, out, _ = sql(monkeypatch, capsys, *arguments, "bigquery")
     assert "to be defined" not in out
