@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -153,7 +154,7 @@ def _df(df: float) -> float:
 
 def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     """P(max |T| >= statistic): the common factor z and the common scale are integrated out."""
-    z, z_weight = np.polynomial.legendre.leggauss(160)
+    z, z_weight = _nodes()
     z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
     scale, u_weight = _pooled_scale(df)
     bound = statistic * scale[:, None, None]
@@ -165,11 +166,17 @@ def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     return float(np.clip(u_weight @ exceed @ z_weight, 0.0, 1.0))
 
 
+@cache
+def _nodes() -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss and Legendre, which take longer than what they integrate."""
+    return np.polynomial.legendre.leggauss(160)
+
+
 def _pooled_scale(df: float) -> tuple[Floats, Floats]:
     """Nodes and weights for s/sigma of the pooled variance, even in the logarithm."""
     half = df / 2
     low, high = special.gammaincinv(half, 1e-17), special.gammainccinv(half, 1e-17)
-    u, weight = np.polynomial.legendre.leggauss(160)
+    u, weight = _nodes()
     span = (np.log(high) - np.log(low)) / 2
     x = np.log(low) + span * (u + 1)
     density = np.exp(half * x - np.exp(x) - special.gammaln(half))
