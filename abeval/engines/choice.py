@@ -1,7 +1,7 @@
 """Which engine an analysis runs on."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import SparkSession
 
-    EngineChoice = str | SparkSession | None
+    EngineChoice: TypeAlias = "str | SparkSession | None"
 
 ENGINES = ("duckdb", "spark")
 
