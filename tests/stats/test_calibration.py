@@ -35,6 +35,8 @@ SHORT = {
     "segments": partial(families.segments, runs=300, split=Split(600, 600)),
     "families": partial(families.families, runs=500),
     "many to one": partial(families.many_to_one, runs=150, split=Split(500, 500)),
+    "tables": partial(families.tables, runs=400),
+    "exact split": partial(families.exact_split, runs=1000),
     "small segments": partial(families.small_segments, runs=200),
     "preferences": partial(families.preferences, runs=1000),
     "credible": partial(families.credible, runs=2000),

@@ -1,5 +1,7 @@
 """Calibration of families of tests, of segments, of interleaving and of credible intervals."""
 
+from typing import get_args
+
 import numpy as np
 
 from abeval.stats import (
@@ -9,6 +11,8 @@ from abeval.stats import (
     interleaving,
     means,
     multiplicity,
+    simpson,
+    srm,
     srm_segments,
 )
 from abeval.stats.calibration.logs import STRATA, Split, arms, pool
@@ -45,7 +49,7 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
 def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     """Family-wise error of correlated z tests, and false coverage of the selected."""
     rng = np.random.default_rng([seed, 17])
-    methods: tuple[multiplicity.Method, ...] = ("bonferroni", "holm", "hommel", "bh")
+    methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
     p_values = np.array(
         [[2 * bayes.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
@@ -62,6 +66,10 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
                 None,
             )
         )
+    roles = np.where(np.arange(tests) < 2, 4.0, 1.0)
+    flags = np.array([multiplicity.weighted(p, roles).min() <= ALPHA for p in p_values])
+    data = f"{tests} correlated metrics, none moves, two goals weigh four times"
+    outcomes.append(Outcome("multiplicity.weighted", data, "at_most", rate(flags), None))
     truth = np.where(np.arange(tests) < tests // 2, 0.0, 2.5)
     shares = []
     for row in rng.normal(truth, 1.0, size=(runs, tests)):
@@ -92,6 +100,34 @@ def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list
         rejected[run] = p_values.min() <= ALPHA
     data = f"{split}, {treatments} treatments"
     return [Outcome("dunnett.p_values", data, "nominal", rate(rejected), None)]
+
+
+def tables(seed: int, runs: int, strata: int = 4) -> list[Outcome]:
+    """Rates within strata of unlike sizes and rates, none of which differs; how units spread."""
+    rng = np.random.default_rng([seed, 22])
+    sizes, rates = np.geomspace(4000, 200, strata), np.geomspace(0.02, 0.2, strata)
+    flags = np.zeros((3, runs), dtype=bool)
+    for run in range(runs):
+        units = rng.poisson(sizes, size=(2, strata))
+        hits = rng.binomial(units, rates)
+        found = simpson.mantel_haenszel(np.stack([hits.T, (units - hits).T], axis=2))
+        spread = simpson.same_shares(units.astype(float))
+        flags[:, run] = np.array([found.p_value, found.homogeneity_p_value, spread]) <= ALPHA
+    data = f"{strata} strata of 4,000 down to 200 units a variant"
+    names = (
+        "simpson.mantel_haenszel",
+        "simpson.mantel_haenszel, homogeneity",
+        "simpson.same_shares",
+    )
+    return [Outcome(name, data, "nominal", rate(flags[i]), None) for i, name in enumerate(names)]
+
+
+def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
+    """The exact test of a split of few units."""
+    rng = np.random.default_rng([seed, 23])
+    treated = rng.binomial(units, 0.5, size=runs).tolist()
+    flags = np.array([srm.exact([units - one, one], [1, 1]) <= ALPHA for one in treated])
+    return [Outcome("srm.exact", f"{units} units, 50/50", "at_most", rate(flags), None)]
 
 
 def small_segments(seed: int, runs: int) -> list[Outcome]:

@@ -98,6 +98,11 @@ def _lin_moments(c: Arm, t: Arm, true: Truth) -> Answer:
     return _difference(found.effect, true.mean)
 
 
+def _lin_ratio(c: Arm, t: Arm, true: Truth) -> Answer:
+    found = regression.lin_ratio_moments(c.whole.pick(0, 1, 2), t.whole.pick(0, 1, 2))
+    return _difference(found.effect, true.ratio)
+
+
 def _stratified(c: Arm, t: Arm, true: Truth) -> Answer:
     control, treatment = ([m.pick(0) for m in arm.strata] for arm in (c, t))
     return _difference(stratification.mean(control, treatment).adjusted.effect, true.mean)
@@ -106,6 +111,18 @@ def _stratified(c: Arm, t: Arm, true: Truth) -> Answer:
 def _stratified_ratio(c: Arm, t: Arm, true: Truth) -> Answer:
     control, treatment = ([m.pick(0, 1) for m in arm.strata] for arm in (c, t))
     return _difference(stratification.ratio(control, treatment).adjusted.effect, true.ratio)
+
+
+def _stratified_at_random(c: Arm, t: Arm, true: Truth) -> Answer:
+    control, treatment = ([m.pick(0) for m in arm.strata] for arm in (c, t))
+    found = stratification.mean_random(control, treatment)
+    return _difference(found.adjusted.effect, true.mean)
+
+
+def _stratified_ratio_at_random(c: Arm, t: Arm, true: Truth) -> Answer:
+    control, treatment = ([m.pick(0, 1) for m in arm.strata] for arm in (c, t))
+    found = stratification.ratio_random(control, treatment)
+    return _difference(found.adjusted.effect, true.ratio)
 
 
 def _ratio_lift(method: Callable[..., Lift]) -> Callable[[Arm, Arm, Truth], Answer]:
@@ -136,6 +153,9 @@ STUDIES: Sequence[Study] = (
     Study("regression.lin_moments", _lin_moments),
     Study("stratification.mean", _stratified),
     Study("stratification.ratio", _stratified_ratio),
+    Study("regression.lin_ratio_moments", _lin_ratio),
+    Study("stratification.mean_random", _stratified_at_random),
+    Study("stratification.ratio_random", _stratified_ratio_at_random),
 )
 
 

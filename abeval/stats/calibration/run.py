@@ -57,6 +57,8 @@ STUDIES: Sequence[Study] = (
     Study(partial(families.segments, split=SMALL)),
     Study(families.families),
     Study(partial(families.many_to_one, split=EVEN)),
+    Study(families.tables),
+    Study(families.exact_split, 4),
     Study(families.small_segments),
     Study(families.preferences, 4),
     Study(families.credible, 4),
