@@ -46,7 +46,7 @@ def score_tables(engine: ArrayEngine, variants: Sequence[str]) -> ScoreTables:
         clicked = _clicked(engine, variant)
         beaten = np.zeros(len(clicked.score), dtype=np.int64)
         kept: list[tuple[UnitPairs, Whole, Scored]] = []
-        for block in in_blocks(engine, variant, clicked):
+        for block in _in_blocks(engine, variant, clicked):
             beaten += block.contest.beaten
             kept.append((block.pairs, block.contest.lost, block.clicks))
         if not kept:
@@ -61,7 +61,7 @@ def score_tables(engine: ArrayEngine, variants: Sequence[str]) -> ScoreTables:
     return ScoreTables(_frame(gauc, scores.GAUC_COLUMNS), _frame(auc, scores.AUC_COLUMNS))
 
 
-def in_blocks(engine: ArrayEngine, variant: str, clicked: Clicked) -> Iterator[_Block]:
+def _in_blocks(engine: ArrayEngine, variant: str, clicked: Clicked) -> Iterator[_Block]:
     """Work on the blocks of a variant, two at a time; the engine is asked by one of them."""
     asking = Lock()
 
