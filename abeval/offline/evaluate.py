@@ -15,6 +15,7 @@ from abeval.offline.beyond import refuse_vectors
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import columns_of
 from abeval.offline.judge import result_of
+from abeval.offline.models import replayed_models
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.result import ReplayResult
 from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
@@ -124,14 +125,40 @@ def evaluate(
         sums, accounting = _sums(engine, named, truth, wanted, policy, options, before)
     finally:
         engine.close()
+    return judged(sums, wanted, policy, list(named), alpha, accounting, same_lists=False)
+
+
+def judged(
+    sums: Sums,
+    metrics: tuple[OfflineMetric, ...],
+    policy: Policy,
+    models: Sequence[str],
+    alpha: float,
+    accounting: Sequence[tuple[str, int]],
+    *,
+    same_lists: bool,
+) -> Evaluation:
+    """The evaluation of some sums; the first model is the one that the others are compared with.
+
+    Args:
+        sums: What the queries brought back.
+        metrics: In the order of the result.
+        policy: Which requests count.
+        models: Their names.
+        alpha: Level of the intervals.
+        accounting: What was set aside or merged.
+        same_lists: Whether all models order the same items of a request.
+    """
     result = result_of(
-        *(sums, wanted, policy),
+        *(sums, metrics, policy),
+        name="offline evaluation",
         alpha=alpha,
-        same_lists=False,
-        control=next(iter(named), None),
+        models=replayed_models(models, {}, ()),
+        same_lists=same_lists,
+        control=next(iter(models), None),
         accounting=accounting,
     )
-    return Evaluation(result, sums, wanted, policy)
+    return Evaluation(result, sums, metrics, policy)
 
 
 def _sums(

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
 from abeval.offline.beyond import refuse_vectors
-from abeval.offline.evaluate import Evaluation
-from abeval.offline.judge import result_of
+from abeval.offline.evaluate import Evaluation, judged
 from abeval.offline.presets import NoRelevant, Ties, chosen
 from abeval.offline.rows import WHOLE
 from abeval.offline.run import Replayed, Units, one_traffic, read_units, run_models
@@ -98,14 +97,7 @@ def evaluate_log(
         sums = run_models(engine, replayed, units, wanted, policy, options, _silent)
     finally:
         engine.close()
-    result = result_of(
-        *(sums, wanted, policy),
-        alpha=alpha,
-        same_lists=True,
-        control=next(iter(named), None),
-        accounting=accounts,
-    )
-    return Evaluation(result, sums, wanted, policy)
+    return judged(sums, wanted, policy, list(named), alpha, accounts, same_lists=True)
 
 
 def _open(engine: DuckDBEngine, log: object) -> None:

@@ -12,6 +12,7 @@ from abeval.offline import jackknife
 from abeval.offline.beyond import Listed, needs_history
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import Columns, Found, columns_of, compare, estimate
+from abeval.offline.models import ReplayModel
 from abeval.offline.presets import Policy
 from abeval.offline.result import (
     POOLED,
@@ -337,7 +338,9 @@ def result_of(
     metrics: Sequence[OfflineMetric],
     policy: Policy,
     *,
+    name: str,
     alpha: float,
+    models: Sequence[ReplayModel],
     same_lists: bool,
     control: str | None,
     accounting: Sequence[tuple[str, int]],
@@ -349,7 +352,9 @@ def result_of(
         sums: What the queries brought back.
         metrics: In the order of the result.
         policy: Which requests count.
+        name: Of the experiment.
         alpha: Level of the intervals.
+        models: What was replayed.
         same_lists: Whether all models order the same items of a request.
         control: The model that the others are compared with.
         accounting: What was set aside or merged before the models were replayed.
@@ -358,6 +363,9 @@ def result_of(
     judge = Judge(sums, metrics, policy, alpha, same_lists)
     return ReplayResult(
         schema_version=REPLAY_SCHEMA_VERSION,
+        name=name,
+        alpha=alpha,
+        models=tuple(models),
         definitions=tuple((m.id, m.definition.formula) for m in metrics),
         policy=_policy(policy),
         rows=tuple(judge.rows()),

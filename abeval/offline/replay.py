@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
@@ -15,8 +15,8 @@ from abeval.offline.beyond import write_vectors
 from abeval.offline.curves import curve_metrics, curves
 from abeval.offline.definitions import OfflineMetric, at_cutoff, metrics_of
 from abeval.offline.judge import Judge, result_of
+from abeval.offline.models import Blend, ReplayModel, replayed_models
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
-from abeval.offline.replay_log import Blend
 from abeval.offline.result import ReplayResult
 from abeval.offline.run import Sums, read_units, run_models
 from abeval.offline.score_log import add_score_log
@@ -93,18 +93,36 @@ def replay(
     if any(m.definition.numerator == "ild_vectors" for m in metrics):
         write_vectors(engine, shape.items)
     run = _Run(experiment, engine, frames, shape, options, policy, relevance, step)
-    sums, accounts, same_lists = run.sums(metrics)
+    summed = run.sums(metrics)
     control = experiment.variants[experiment.control].model
     step("inference")
     found = result_of(
-        *(sums, metrics, policy),
+        *(summed.sums, metrics, policy),
+        name=experiment.name,
         alpha=experiment.alpha,
-        same_lists=same_lists,
+        models=summed.models,
+        same_lists=summed.same_lists,
         control=control,
-        accounting=accounts,
+        accounting=summed.accounts,
         notes=_notes("request_id" in shape.impressions, options),
     )
     return replace(found, **_extras(run, metrics, control))
+
+
+class _Summed(NamedTuple):
+    """The sums of some rows.
+
+    Attributes:
+        sums: Per unit.
+        accounts: What was set aside or merged, counted.
+        same_lists: Whether all models order the same items of a request.
+        models: What was replayed.
+    """
+
+    sums: Sums
+    accounts: list[tuple[str, int]]
+    same_lists: bool
+    models: tuple[ReplayModel, ...]
 
 
 @dataclass(frozen=True)
@@ -120,10 +138,8 @@ class _Run:
     relevance: Metric | None
     step: Step
 
-    def sums(
-        self, metrics: Sequence[OfflineMetric], where: str = "in_period"
-    ) -> tuple[Sums, list[tuple[str, int]], bool]:
-        """The sums of the rows that a condition holds for, what was set aside, and `same_lists`."""
+    def sums(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> _Summed:
+        """The sums of the rows that a condition holds for."""
         experiment, engine, shape, options = self.experiment, self.engine, self.shape, self.options
         replay_log.name_rows(experiment, engine, shape, options.relevance, self.relevance, where)
         blends = _blends(experiment, options.blend)
@@ -136,16 +152,19 @@ class _Run:
         accounts = write_rows(engine, rows, metrics)
         own = candidates(scores, ties)
         placed = "position" in shape.impressions
-        listed = add_score_log(experiment, engine, self.frames, ties, accounts, list(own), placed)
-        models = replay_log.replayed(experiment, shape, own | listed, list(listed), rows)
+        log = add_score_log(experiment, engine, self.frames, ties, accounts, list(own), placed)
+        sources, listed = own | log.candidates, list(log.candidates)
+        replayed = replay_log.replayed(experiment, shape, sources, listed, rows)
         how = ScoreOptions(options.threshold, options.bins)
-        sums = run_models(engine, models, units, metrics, self.policy, how, self.step)
-        return sums, accounts, models.same_lists
+        sums = run_models(engine, replayed, units, metrics, self.policy, how, self.step)
+        models = replayed_models(sources, log.stages, blends)
+        return _Summed(sums, accounts, replayed.same_lists, models)
 
     def judge(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Judge:
         """The sums of a part of the log, ready to be judged."""
-        sums, _, same_lists = self.sums(metrics, where)
-        return Judge(sums, metrics, self.policy, self.experiment.alpha, same_lists)
+        summed = self.sums(metrics, where)
+        alpha, same_lists = self.experiment.alpha, summed.same_lists
+        return Judge(summed.sums, metrics, self.policy, alpha, same_lists)
 
 
 def _extras(run: _Run, metrics: Sequence[OfflineMetric], control: str | None) -> dict[str, Any]:

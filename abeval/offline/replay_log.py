@@ -1,7 +1,6 @@
 """The log of an experiment as candidates to be replayed: what was shown, and each model's score."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError, LogError
@@ -10,6 +9,7 @@ from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape, own_name
 from abeval.metrics import Metric, RowTerm
 from abeval.offline.jackknife import UNIT_GROUPS
+from abeval.offline.models import Blend
 from abeval.offline.rows import Rows
 from abeval.offline.run import Replayed
 from abeval.offline.shown import finite
@@ -20,20 +20,6 @@ RESOLUTION = 1e-6
 
 PLAIN_MODEL = "score"
 """What the model of a log with one plain `score` column is called."""
-
-
-@dataclass(frozen=True)
-class Blend:
-    """α of one model and 1 − α of another, as one more model."""
-
-    model: str
-    base: str
-    alpha: float
-
-    @property
-    def name(self) -> str:
-        """Such as `0.25·candidate + 0.75·baseline`."""
-        return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
 
 
 def score_columns(experiment: Experiment) -> list[str]:

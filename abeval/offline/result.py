@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from abeval.offline.models import ReplayModel
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -207,6 +209,9 @@ class ReplayResult:
 
     Attributes:
         schema_version: Of this record.
+        name: Of the experiment.
+        alpha: Level of the intervals.
+        models: What was replayed, blends and stages told apart.
         definitions: Metric id → its formula.
         policy: What was done where a definition says nothing.
         rows: Model × traffic × metric.
@@ -222,6 +227,9 @@ class ReplayResult:
     """
 
     schema_version: str
+    name: str
+    alpha: float
+    models: tuple[ReplayModel, ...]
     definitions: tuple[tuple[str, str], ...]
     policy: tuple[tuple[str, str], ...]
     rows: tuple[ReplayRow, ...]

@@ -1,6 +1,7 @@
 """The scores log as candidates to be replayed: models whose scores or ranks lie in a table."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError, LogError
@@ -15,6 +16,18 @@ SERVED = "served"
 """The order of the items as they were shown, set beside the stages that led to it."""
 
 
+class ScoreLog(NamedTuple):
+    """The models of a scores log.
+
+    Attributes:
+        candidates: Model → the SQL of its candidates.
+        stages: Model → its stage, where the log names stages.
+    """
+
+    candidates: dict[str, str]
+    stages: dict[str, str]
+
+
 def add_score_log(
     experiment: Experiment,
     engine: Engine,
@@ -23,28 +36,30 @@ def add_score_log(
     accounts: list[tuple[str, int]],
     taken: Sequence[str],
     has_positions: bool,
-) -> dict[str, str]:
-    """Model → its candidates, for the models of the scores log; items it leaves out rank last.
+) -> ScoreLog:
+    """The models of the scores log as candidates; items that a model leaves out rank last.
 
     Where the log names stages, a model is `STAGE/MODEL`, and what was served in the end, by
     position, is one more.
     """
     source = experiment.logs.scores
     if source is None:
-        return {}
+        return ScoreLog({}, {})
     if "scores" in frames:
         engine.add_frame("raw_scores", frames["scores"])
     else:
         engine.add_log("raw_scores", source)
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
     engine.view("scores", _scores_view(log))
-    names = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
+    known = engine.rows("select distinct model, stage from scores order by model")
+    names = [str(name) for name, _ in known]
     both = [name for name in names if name in taken]
     if both:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
-    found = {}
+    found: dict[str, str] = {}
+    stages = {str(name): str(stage) for name, stage in known if stage is not None}
     for i, name in enumerate(names):
         kept = "select request_id, item_id, score, 0 as place from scores"
         engine.view("listed_rows", f"{kept} where model = {literal(name)}")
@@ -57,7 +72,8 @@ def add_score_log(
             "select unit_id, request_id, item_id, cast(-position as double) as score, "
             "item_id as tie, grade, category from replay_rows"
         )
-    return found
+        stages[SERVED] = SERVED
+    return ScoreLog(found, stages)
 
 
 def _scores_view(log: LogColumns) -> str:
@@ -68,11 +84,13 @@ def _scores_view(log: LogColumns) -> str:
         raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
     value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
     model = f"cast({quoted(log.mapped['model'])} as varchar)" if "model" in log else "'scores'"
+    stage = "cast(null as varchar)"
     if "stage" in log:
-        model = f"cast({quoted(log.mapped['stage'])} as varchar) || '/' || {model}"
+        stage = f"cast({quoted(log.mapped['stage'])} as varchar)"
+        model = f"{stage} || '/' || {model}"
     request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
     return (
-        f"select {model} as model, {request} as request_id, {item} as item_id, "
+        f"select {model} as model, {stage} as stage, {request} as request_id, {item} as item_id, "
         f"{finite(value)} as score from raw_scores"
     )
 
