@@ -1,8 +1,9 @@
 """The rows of a replay as arrays, where an engine can hand them over and they need no mending."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.offline.grouping import Groups, Whole
 from abeval.offline.units import Floats
+
+_PART = 1 << 17
+"""Rows of a part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,29 @@ class Rows:
         """Whether all relevant items are equally relevant."""
         relevant = self.grade[self.grade > 0]
         return not relevant.size or bool(relevant.min() == relevant.max())
+
+    @cached_property
+    def longest(self) -> int:
+        """Items of the longest request with a relevant one."""
+        return int(self.requests.size[self.relevant > 0].max(initial=0))
+
+    def parts(self) -> Iterator["Rows"]:
+        """The same rows, some requests at a time: few enough to stay in a processor's cache."""
+        start = self.requests.start
+        if start[-1] <= _PART:
+            yield self
+            return
+        ends = np.searchsorted(start, np.arange(_PART, start[-1] + _PART, _PART), side="right") - 1
+        edges = np.unique(np.concatenate([[0], ends, [start.size - 1]]))
+        for first, end in pairwise(edges.tolist()):
+            yield self._slice(first, end)
+
+    def _slice(self, first: int, end: int) -> "Rows":
+        start = self.requests.start[first : end + 1]
+        row = slice(int(start[0]), int(start[-1]))
+        scores = {model: score[row] for model, score in self.scores.items()}
+        groups, unit = Groups(start - start[0]), self.unit[first:end]
+        return Rows(groups, unit, self.tie[row], self.grade[row], scores, self.units)
 
     def uncompared(self) -> NDArray[np.bool_]:
         """Requests that some models score and others do not (`uncompared.sql`)."""

@@ -192,7 +192,7 @@ def run_models(
         catalogue = _catalogue(engine, replayed, overview.scored)
         beyond.write_history(engine, replayed.history, catalogue)
     models = {}
-    longest = 0 if rows is None else kernels.longest(rows)
+    longest = 0 if rows is None else rows.longest
     for model in overview.scored:
         step(f"metrics of {model}")
         values = UnitValues(units.ids)

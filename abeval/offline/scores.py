@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
@@ -183,10 +182,13 @@ class Bins:
 
         The mean of a folded normal less the gap, over bins (Leone, Nelson and Nottingham 1961).
         """
+        # Imported here, as it takes longer to import than most metrics take to compute.
+        from scipy.special import ndtr
+
         gap = self.gap.sum(axis=1)
         spread = np.sqrt(self.gap[:, groups].var(axis=1, ddof=1) * groups.size)
         z = np.divide(gap, spread, out=np.full(gap.size, np.inf), where=spread > 0)
         noise = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
-        folded = noise + gap * (1 - 2 * special.ndtr(-z))
+        folded = noise + gap * (1 - 2 * ndtr(-z))
         excess = np.where(spread > 0, folded - np.abs(gap), 0.0)
         return float(excess.sum() / self.rows.sum())

@@ -52,6 +52,11 @@ class UnitValues:
         return self.columns[name]
 
 
+def ratio(above: Floats, below: Floats | float) -> Floats:
+    """Of each pair of values; 0 where there is nothing below."""
+    return np.divide(above, below, out=np.zeros_like(above), where=np.asarray(below) > 0)
+
+
 def cut_column(column: str, k: int) -> str:
     """The name of a ranking value at a cut-off.
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.equal_traffic import (
@@ -94,6 +93,9 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         >>> round(coverage([10, 5, 1], units=10, at=1, catalogue_size=4), 3)
         0.4
     """
+    # Imported here, as it takes longer to import than most catalogues to count.
+    from scipy.special import gammaln
+
     shown = np.asarray(units_per_item, dtype=float)
     if not 1 <= at <= units:
         raise Refusal("too_few_units", f"cannot rarefy {units} units to {at}")
@@ -103,10 +105,10 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
     rest = np.minimum(shown, units - at)
     log_missed = (
-        special.gammaln(units - rest + 1)
-        - special.gammaln(units - rest - at + 1)
-        - special.gammaln(units + 1)
-        + special.gammaln(units - at + 1)
+        gammaln(units - rest + 1)
+        - gammaln(units - rest - at + 1)
+        - gammaln(units + 1)
+        + gammaln(units - at + 1)
     )
     missed = np.where(shown > units - at, 0.0, np.exp(np.minimum(log_missed, 0.0)))
     return float(np.sum(1.0 - missed) / catalogue_size)

@@ -1,13 +1,12 @@
 """Sets of hash groups that hold equal traffic: the machinery under `abeval.stats.catalogue`."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.stats.records import Refusal
+from abeval.threads import in_threads
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -15,7 +14,6 @@ Functional = Literal["coverage", "gini", "entropy"]
 
 CHUNK = 64
 """Sets of groups whose item totals a thread holds in memory at once."""
-THREADS = min(4, os.cpu_count() or 1)
 
 
 class Arm(NamedTuple):
@@ -91,10 +89,7 @@ def _evaluate(
         return _covered(totals, have[chunk], want[chunk], size)
 
     starts = range(0, selection.shape[1], CHUNK)
-    if len(starts) == 1:
-        return of_chunk(0)
-    with ThreadPoolExecutor(THREADS) as pool:
-        return np.concatenate(list(pool.map(of_chunk, starts)))
+    return np.concatenate(in_threads(of_chunk, starts))
 
 
 def _windows(order: Integers, length: int, groups: int) -> Floats:

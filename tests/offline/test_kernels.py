@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
@@ -94,9 +94,12 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
     )
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.booleans())
-def test_kernels_and_queries_agree(seed, shuffled):
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([1, 7, 40, 1 << 17]))
+def test_kernels_and_queries_agree(monkeypatch, seed, shuffled, part):
+    monkeypatch.setattr("abeval.offline.rows._PART", part)
     log = random_log(seed)
     if shuffled:
         log = log.sample(frac=1, random_state=seed)
