@@ -1,10 +1,11 @@
 """`abeval replay`: the experiment's models, scored offline on its own log."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_options import JsonFile, on_engine
+from abeval.cli_options import JsonFile, on_engine, writable
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ def replay(
         str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")
     ] = None,
     json_file: JsonFile = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write everything as one HTML file.", metavar="FILE", callback=writable),
+    ] = None,
 ) -> None:
     """Score the models offline, on the log of the experiment, and compare them in pairs."""
     from abeval.files import write_text
@@ -68,6 +73,8 @@ def replay(
         )
     if json_file is not None:
         write_text(json_file, found.to_json())
+    if report is not None:
+        found.report(report)
     show(found)
 
 

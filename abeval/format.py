@@ -117,6 +117,19 @@ def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
     return f"{_significant(value, digits)}{_after(unit)}"
 
 
+def estimate(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """A value and its interval in brackets, which sets the digits; without one, three of them.
+
+    Example:
+        >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)
+        (('0.485', '[0.473, 0.496]'), ('0.123', ''))
+    """
+    if value is None or low is None or high is None:
+        return mean(value), ""
+    places = min(decimals((high - low) / 2), 15) if high > low else 3
+    return f"{value:,.{places}f}", f"[{low:,.{places}f}, {high:,.{places}f}]"
+
+
 def margin(size: float, relative: bool, unit: str = "") -> str:
     """A margin as the file that set it would say it.
 

@@ -44,7 +44,7 @@ _LARGEST_BIAS = 0.25
 """Share of its standard error by which a calibration error may be too large."""
 
 
-class _Groups(NamedTuple):
+class Groups(NamedTuple):
     """A value, and what it is without each group of units."""
 
     value: float
@@ -79,7 +79,7 @@ class Judge:
         self._same_lists = same_lists
         self._masks = _masks(sums.traffic)
         self._known: dict[tuple[str, str, str], tuple[Found, float]] = {}
-        self._groups: dict[tuple[str, str, str], _Groups | str] = {}
+        self._groups: dict[tuple[str, str, str], Groups | str] = {}
         self._held: dict[tuple[str, int, str], Listed] = {}
 
     @property
@@ -180,34 +180,17 @@ class Judge:
         units = int(mask.sum())
         if reason is not None:
             return PairRow(*head, _difference(values), None, None, None, units, reason)
-        effect = self._compared((first, second), metric, traffic, mask)
+        effect = compared(Side(self, first), Side(self, second), metric, traffic, self._alpha)
         if isinstance(effect, str):
             return PairRow(*head, _difference(values), None, None, None, units, effect)
         found = (effect.difference, effect.low, effect.high, effect.p_value)
         return PairRow(*head, *found, units, None)
 
-    def _compared(
-        self,
-        names: tuple[str, str],
-        metric: OfflineMetric,
-        traffic: str,
-        mask: NDArray[np.bool_],
-    ) -> Effect | str:
-        if metric.definition.family not in ("bins", "catalogue"):
-            before, after = (self.columns(name, metric, traffic) for name in names)
-            return compare(before, after, mask, self._alpha)
-        groups = [self._jackknife(name, metric, traffic, mask) for name in names]
-        known = [g for g in groups if isinstance(g, _Groups)]
-        if len(known) < len(groups) or known[0].without.size != known[1].without.size:
-            return "no_lists"
-        values, without = [g.value for g in known], [g.without for g in known]
-        return jackknife.compare(values, without, int(mask.sum()), self._alpha)
-
     def _of_groups(
         self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
     ) -> tuple[Found, float]:
         """A value of a whole traffic, its interval by leaving out groups of units."""
-        known = self._jackknife(model, metric, traffic, mask)
+        known = self.groups(model, metric, traffic)
         if isinstance(known, str):
             return Found(None, reason=known), 0.0
         found = jackknife.estimate(known.value, known.without, int(mask.sum()), self._alpha)
@@ -215,11 +198,9 @@ class Judge:
             found = Found(known.value, reason="biased_by_noise")
         return found, known.counted
 
-    def _jackknife(
-        self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
-    ) -> _Groups | str:
+    def groups(self, model: str, metric: OfflineMetric, traffic: str) -> Groups | str:
         """The value with and without each group of units; a reason where there is none."""
-        key = (model, metric.id, traffic)
+        key, mask = (model, metric.id, traffic), self._masks[traffic]
         if key not in self._groups:
             by = self._bins if metric.definition.family == "bins" else self._lists
             self._groups[key] = (
@@ -229,7 +210,7 @@ class Judge:
 
     def _bins(
         self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
-    ) -> _Groups | str:
+    ) -> Groups | str:
         curve, kind = self._sums.models[model].curve, metric.definition.variant
         if curve is None:
             return "no_scores"
@@ -240,11 +221,11 @@ class Judge:
         groups = jackknife.used(self._sums.group[mask])
         groups = groups[bins.rows.sum() > bins.rows[groups]]
         bias = bins.bias(groups) if groups.size > 1 else 0.0
-        return _Groups(bins.error(), bins.errors_without(groups), bias, float(bins.rows.sum()))
+        return Groups(bins.error(), bins.errors_without(groups), bias, float(bins.rows.sum()))
 
     def _lists(
         self, model: str, metric: OfflineMetric, traffic: str, mask: NDArray[np.bool_]
-    ) -> _Groups | str:
+    ) -> Groups | str:
         listed = self._listed(model, metric.cutoff, traffic, mask)
         whole = None if listed is None else listed.whole().values(metric.definition.numerator)
         if listed is None or whole is None:
@@ -252,7 +233,7 @@ class Judge:
         groups = jackknife.used(self._sums.group[mask])
         left = listed.without(groups).values(metric.definition.numerator)
         without = np.zeros(0) if left is None else left
-        return _Groups(float(whole[0]), without, 0.0, float(listed.total.sum()))
+        return Groups(float(whole[0]), without, 0.0, float(listed.total.sum()))
 
     def _listed(self, model: str, k: int, traffic: str, mask: NDArray[np.bool_]) -> Listed | None:
         key = (model, k, traffic)
@@ -289,6 +270,30 @@ class Judge:
         if definition.family == "point" and "point_rows" not in sums.values.columns:
             return "scores_too_large"
         return None
+
+
+class Side(NamedTuple):
+    """One side of a comparison: a model, over the rows of a judge."""
+
+    judge: Judge
+    model: str
+
+
+def compared(
+    before: Side, after: Side, metric: OfflineMetric, traffic: str, alpha: float
+) -> Effect | str:
+    """Two sides over the same units, in pairs; a reason where they cannot be compared."""
+    sides = (before, after)
+    mask = before.judge.mask(traffic)
+    if metric.definition.family not in ("bins", "catalogue"):
+        first, second = (side.judge.columns(side.model, metric, traffic) for side in sides)
+        return compare(first, second, mask, alpha)
+    groups = [side.judge.groups(side.model, metric, traffic) for side in sides]
+    known = [g for g in groups if isinstance(g, Groups)]
+    if len(known) < len(groups) or known[0].without.size != known[1].without.size:
+        return "no_lists"
+    values, without = [g.value for g in known], [g.without for g in known]
+    return jackknife.compare(values, without, int(mask.sum()), alpha)
 
 
 def _difference(values: Sequence[Found]) -> float | None:

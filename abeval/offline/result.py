@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abeval.offline.models import ReplayModel
@@ -276,6 +277,13 @@ class ReplayResult:
     def pairs_frame(self) -> pd.DataFrame:
         """One row per two models, traffic and metric."""
         return _frame(self.pairs, PairRow)
+
+    def report(self, path: str | Path) -> Path:
+        """Write everything as one self-contained HTML file."""
+        from abeval.files import write_text
+        from abeval.report.replay_page import replay_page_html
+
+        return write_text(Path(path), replay_page_html(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as the JSON file has them."""

@@ -48,9 +48,12 @@ def write_rows(
         accounts = _accounts(engine)
         engine.view("replay_rows", _usable(engine, accounts))
         return list(accounts.items())
-    # What queries will read time and again is kept; kernels have their own copy.
-    make = engine.view if all(covers(m, rows) for m in metrics) else engine.table
-    make("replay_rows", "select * from analysed_rows")
+    source = "analysed_rows"
+    if not all(covers(m, rows) for m in metrics):
+        # What queries will read time and again is kept; kernels have their own copy.
+        source = "kept_rows"
+        engine.table(source, "select * from analysed_rows")
+    engine.view("replay_rows", f"select * from {source}")
     return [(what, 0) for what in _ACCOUNTS]
 
 

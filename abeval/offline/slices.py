@@ -11,7 +11,7 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import own_name
 from abeval.offline.definitions import OfflineMetric, at_cutoff
 from abeval.offline.inference import Columns, Found, compare, estimate
-from abeval.offline.judge import Judge
+from abeval.offline.judge import Judge, Side, compared
 from abeval.offline.result import CutByValue, Gap, PairRow, ReplayRow, Split
 from abeval.sql import literal, quoted
 
@@ -111,9 +111,8 @@ def gaps(judges: Mapping[str, Judge], alpha: float) -> Iterator[Gap]:
             if reason is not None:
                 yield Gap(*head, _difference(*found), None, None, None, reason)
                 continue
-            columns = judge.columns(model, metric, traffic)
-            before = of_first.columns(model, metric, traffic)
-            effect = compare(columns, before, judge.mask(traffic), alpha)
+            sides = Side(judge, model), Side(of_first, model)
+            effect = compared(*sides, metric, traffic, alpha)
             if isinstance(effect, str):
                 yield Gap(*head, _difference(*found), None, None, None, effect)
             else:

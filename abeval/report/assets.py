@@ -24,6 +24,12 @@ def island(json_text: str) -> Markup:
     return Markup(json_text.translate(_UNSAFE))  # noqa: S704 (escaped in this line)
 
 
+def data_url(kind: str, text: str) -> str:
+    """A file that the page carries along."""
+    data = base64.b64encode(text.encode("utf-8", "backslashreplace")).decode()
+    return f"data:{kind};base64,{data}"
+
+
 def policy(scripts: Sequence[str]) -> str:
     """A content-security policy that names the page's scripts by hash and allows no address."""
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"

@@ -1,18 +1,15 @@
 """One result as one HTML file that works offline and can run nothing but its own two scripts."""
 
-import base64
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 
-import jinja2
 from markupsafe import Markup
 
 from abeval import format as fmt
 from abeval.beside import segment_tables, tables
 from abeval.records import Check, MetricInfo, Row
-from abeval.report import assets, figures
+from abeval.report import assets, figures, templates
 from abeval.report.effects import anchors
 from abeval.report.scorecard import role_views
 from abeval.report.slices import SliceView, daily_views, segment_views
@@ -58,8 +55,8 @@ def page_html(result: Result) -> str:
         methods={metric.name: _methods(result, metric) for metric in result.metrics},
         fields=[field.name for field in fields(Row)],
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.experiment.name) or "experiment",
-        csv=_data_url("text/csv", result.to_csv()),
-        json=_data_url("application/json", result.to_json()),
+        csv=assets.data_url("text/csv", result.to_csv()),
+        json=assets.data_url("application/json", result.to_json()),
     )
 
 
@@ -72,40 +69,14 @@ def summary(result: Result) -> str:
 def _render(template: str, result: Result, **values: object) -> str:
     variants = {row.variant for row in result.scorecard}
     level = fmt.level(result.experiment.alpha)
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            result=result,
-            roles=role_views(result),
-            several=len(variants) > 1,
-            level=level,
-            **values,
-        )
+    return templates.render(
+        template,
+        result=result,
+        roles=role_views(result),
+        several=len(variants) > 1,
+        level=level,
+        **values,
     )
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(assets.HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "num": fmt.typographic,
-        "count": lambda number: fmt.typographic(fmt.count(number)),
-        "percent": fmt.percent,
-        "capitalize_first": lambda text: text[:1].upper() + text[1:],
-        "words": fmt.words,
-        "direction": fmt.direction_words,
-        "margin": _margin,
-        "measure": _measure,
-        "split_verdict": _split_verdict,
-    }
-    return environment
 
 
 def _day(result: Result, view: SliceView) -> DayView:
@@ -115,11 +86,6 @@ def _day(result: Result, view: SliceView) -> DayView:
     blank = MetricInfo(view.metric, "mean", "", "", "increase", "diagnostic", None, None)
     figure = figures.daily_effect(metric or blank, rows, overall)
     return DayView(view, assets.island(str(figure.to_json(engine="json"))))
-
-
-def _data_url(kind: str, text: str) -> str:
-    data = base64.b64encode(text.encode("utf-8", "backslashreplace")).decode()
-    return f"data:{kind};base64,{data}"
 
 
 def _sections(daily: bool, segments: bool) -> tuple[tuple[str, str], ...]:
@@ -146,16 +112,3 @@ def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:
 def _methods(result: Result, metric: MetricInfo) -> tuple[str, ...]:
     rows = [row for row in result.scorecard if row.metric == metric.name]
     return tuple(dict.fromkeys(row.method for row in rows if row.method))
-
-
-def _margin(metric: MetricInfo) -> str:
-    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
-
-
-def _measure(value: float | None) -> str:
-    return "" if value is None else fmt.typographic(f"{value:.3g}")
-
-
-def _split_verdict(sentence: str) -> tuple[str, str]:
-    word, _, rest = sentence.partition(": ")
-    return word, rest

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jinja2
 import plotly.graph_objects as go
 from markupsafe import Markup
 
 from abeval import format as fmt
 from abeval.replays import AAResult
-from abeval.report import assets, time_figures
+from abeval.report import assets, templates, time_figures
 from abeval.time.records import Look, Rhythm, Stability, WindowRow
 from abeval.time.result import TimeResult
 
@@ -46,42 +45,20 @@ def time_page_html(result: TimeResult, aa: AAResult | None = None) -> str:
     metrics = _metrics(result)
     replays = () if aa is None else _replays(aa)
     boot = assets.text("boot.js")
-    return (
-        _environment()
-        .get_template("time.html")
-        .render(
-            result=result,
-            metrics=metrics,
-            aa=aa,
-            replays=replays,
-            several=len({view.variant for view in metrics}) > 1,
-            planned=any(look.bound is not None for look in result.looks),
-            level=fmt.level(result.alpha),
-            policy=assets.policy((assets.plotly(), boot)),
-            style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
-            boot=Markup(boot),  # noqa: S704 (our own file)
-            plotly=assets.packed_plotly(),
-        )
+    return templates.render(
+        "time.html",
+        result=result,
+        metrics=metrics,
+        aa=aa,
+        replays=replays,
+        several=len({view.variant for view in metrics}) > 1,
+        planned=any(look.bound is not None for look in result.looks),
+        level=fmt.level(result.alpha),
+        policy=assets.policy((assets.plotly(), boot)),
+        style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
+        boot=Markup(boot),  # noqa: S704 (our own file)
+        plotly=assets.packed_plotly(),
     )
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(assets.HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "num": fmt.typographic,
-        "words": fmt.words,
-        "p": fmt.p_value,
-        "sig": lambda number: fmt.MISSING if number is None else fmt.typographic(f"{number:.3g}"),
-        "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
-        "tone": lambda verdict: _TONES[verdict],
-    }
-    return environment
 
 
 def _metrics(result: TimeResult) -> tuple[MetricView, ...]:

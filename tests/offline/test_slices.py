@@ -100,6 +100,19 @@ def test_a_curve_has_every_cut_off_and_its_elbow(log):
     assert values[4] == replayed(log, metrics=["recall@5"]).row("recall@5", "old", "pooled").value
 
 
+def test_all_metrics_have_splits_and_curves_beside_them(log):
+    """Some metrics run over arrays, some by queries, some by leaving out groups: all at once."""
+    found = replayed(log, metrics=None, k=(3,), split="part", curve=4)
+    gaps = {(g.model, g.traffic, g.metric): g for g in found.gaps}
+    assert set(gaps) == {(r.model, r.traffic, r.metric) for r in found.rows}
+    rows = [{(r.model, r.traffic, r.metric): r.value for r in s.rows} for s in found.splits]
+    for metric in ("coverage@3", "entropy@3", "personalisation@3", "ece[width]"):
+        key = ("new", "a", metric)
+        assert gaps[key].difference == pytest.approx(rows[0][key] - rows[1][key]), metric
+    assert gaps["new", "a", "ece[width]"].high < 0
+    assert len(found.curves[0].points) == 4
+
+
 @pytest.mark.parametrize(
     ("points", "expected"),
     [

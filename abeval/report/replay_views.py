@@ -1,0 +1,311 @@
+"""A replay as its page shows it, already as words: models beside each other, stages, splits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from abeval import format as fmt
+from abeval.offline.definitions import OfflineMetric, parse_metric
+from abeval.offline.result import POOLED, Gap, PairRow, ReplayResult, ReplayRow
+from abeval.report import glyph
+from abeval.report.effects import EffectView, full
+
+_FEW = 12
+"""So many metrics are all drawn; of more, those that most teams quote."""
+
+_QUOTED = frozenset(
+    {
+        *(("ndcg", "lin"), ("map", "min"), ("recall", ""), ("gauc", "impressions"), ("auc", "")),
+        *(("log_loss", ""), ("q_ctr", "")),
+    }
+)
+
+_REQUESTS = ("list", "tied", "r_precision")
+_BEYOND = ("beyond", "catalogue")
+
+Key = tuple[str, str, str]
+"""Model, traffic and metric."""
+
+
+class ValueView(NamedTuple):
+    """A value with its interval, or why there is none."""
+
+    text: str
+    interval: str
+    note: str
+
+
+@dataclass(frozen=True)
+class ComparedView:
+    """One metric of two models, or of one.
+
+    Attributes:
+        metric: Its id.
+        label: What the row is about beside the metric: the model, a stage; mostly empty.
+        values: Control's and the model's.
+        effect: The difference.
+        p: Of no difference.
+    """
+
+    metric: str
+    label: str
+    values: tuple[ValueView, ...]
+    effect: EffectView | None
+    p: str
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """Metrics of one kind on one axis.
+
+    Attributes:
+        title: Such as `Requests at k = 10`.
+        heads: What the columns of values are called.
+        label: What the rows' labels are; empty without labels.
+        scale: The axis of the drawings; empty without any.
+        rows: The metrics.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    label: str
+    scale: Markup
+    rows: tuple[ComparedView, ...]
+
+
+@dataclass(frozen=True)
+class TrafficView:
+    """What there is of one traffic."""
+
+    name: str
+    pooled: bool
+    units: int
+    groups: tuple[GroupView, ...]
+
+
+class Line(NamedTuple):
+    """A row before it is drawn: its records and what it is called."""
+
+    metric: str
+    label: str
+    values: tuple[ReplayRow | None, ...]
+    change: PairRow | Gap | None
+
+
+def traffics(result: ReplayResult) -> tuple[str, ...]:
+    """Each variant's, then all together."""
+    return tuple(dict.fromkeys(row.traffic for row in result.rows))
+
+
+def plain_models(result: ReplayResult) -> list[str]:
+    """Models that are neither blends nor stages, the one compared with first."""
+    names = [m.name for m in result.models if m.stage is None and m.blend is None]
+    controls = [pair.control for pair in result.pairs if pair.control in names]
+    return list(dict.fromkeys([*controls[:1], *names]))
+
+
+def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
+    """The models beside each other on every traffic."""
+    models, pairs = plain_models(result), _pairs(result.pairs)
+    if not models:
+        return ()
+    first, *others = models
+    several = len(others) > 1
+    heads = (first, "Model") if several else tuple(models)
+    views = []
+    for traffic in traffics(result):
+        rows = _rows(result.rows)
+        lines = [
+            Line(
+                metric,
+                other if several else "",
+                tuple(rows.get((model, traffic, metric)) for model in (first, other) if model),
+                pairs.get((other, traffic, metric)),
+            )
+            for metric in metrics_of(result)
+            for other in others or [""]
+        ]
+        views.append(_traffic(result, traffic, heads, "Model" if several else "", lines))
+    return tuple(views)
+
+
+def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
+    """The models beside each other at each stage, in the order of the log's names."""
+    stages: dict[str, list[str]] = {}
+    for model in result.models:
+        if model.stage is not None:
+            stages.setdefault(model.stage, []).append(model.name)
+    rows, pairs = _rows(result.rows), _pairs(result.pairs)
+    views = []
+    for traffic in traffics(result) if stages else ():
+        lines = [
+            Line(
+                metric,
+                model,
+                (rows.get((model, traffic, metric)),),
+                pair
+                if (pair := pairs.get((model, traffic, metric))) and pair.control in models
+                else None,
+            )
+            for metric in metrics_of(result)
+            for models in stages.values()
+            for model in models
+        ]
+        views.append(_traffic(result, traffic, ("Value",), "Stage and model", lines))
+    return tuple(views)
+
+
+def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
+    """Each metric in every split, and the gap from the first to each other."""
+    if not result.splits:
+        return ()
+    by_split = [_rows(split.rows) for split in result.splits]
+    heads = tuple(split.name for split in result.splits)
+    gaps = {(g.model, g.traffic, g.metric, g.other): g for g in result.gaps}
+    views = []
+    for traffic in traffics(result):
+        lines = []
+        for metric in metrics_of(result):
+            for model in (m.name for m in result.models):
+                key = (model, traffic, metric)
+                values = tuple(rows.get(key) for rows in by_split)
+                for other in heads[1:] or heads:
+                    label = model if len(heads) < 3 else f"{model}, {heads[0]} - {other}"
+                    lines.append(Line(metric, label, values, gaps.get((*key, other))))
+        views.append(_traffic(result, traffic, heads, "Model", lines))
+    return tuple(views)
+
+
+def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
+    """Metrics whose cut-off a column says."""
+    cut = result.by_value
+    if cut is None:
+        return ()
+    rows, pairs = _rows(cut.rows), _pairs(cut.pairs)
+    names = list(dict.fromkeys(row.model for row in cut.rows))
+    ids = list(dict.fromkeys(row.metric for row in cut.rows))
+    views = []
+    for traffic in dict.fromkeys(row.traffic for row in cut.rows):
+        lines = [
+            Line(metric, model, (rows.get(key),), pairs.get(key))
+            for metric in ids
+            for model in names
+            if (key := (model, traffic, metric))
+        ]
+        group = _group(f"k by {cut.column}", ("Value",), "Model", lines, fmt.level(result.alpha))
+        views.append(_view(result, traffic, (group,)))
+    return tuple(views)
+
+
+def metrics_of(result: ReplayResult) -> list[str]:
+    """The ids, in their order."""
+    return [metric for metric, _ in result.definitions]
+
+
+def drawn_metrics(result: ReplayResult) -> list[str]:
+    """The metrics that get figures: all if they are few, else what most teams quote, at one k."""
+    known = [parse_metric(metric) for metric in metrics_of(result)]
+    if len(known) <= _FEW:
+        return [metric.id for metric in known]
+    quoted = [m for m in known if (m.definition.name, m.definition.variant) in _QUOTED]
+    having = {row.metric for row in result.rows if row.value is not None}
+    deepest = {m.definition: m for m in quoted if m.id in having}
+    return [metric.id for metric in deepest.values()]
+
+
+def value_view(row: ReplayRow | None) -> ValueView:
+    """A value of a row as it is printed."""
+    if row is None:
+        return ValueView(fmt.MISSING, "", "")
+    text, interval = fmt.estimate(row.value, row.low, row.high)
+    return ValueView(text, interval, fmt.words(row.reason) if row.reason else "")
+
+
+def _traffic(
+    result: ReplayResult, traffic: str, heads: tuple[str, ...], label: str, lines: Sequence[Line]
+) -> TrafficView:
+    by_title: dict[str, list[Line]] = {}
+    for line in lines:
+        by_title.setdefault(_title(parse_metric(line.metric)), []).append(line)
+    level = fmt.level(result.alpha)
+    groups = (_group(title, heads, label, own, level) for title, own in by_title.items())
+    return _view(result, traffic, tuple(groups))
+
+
+def _view(result: ReplayResult, traffic: str, groups: tuple[GroupView, ...]) -> TrafficView:
+    units = next((row.units for row in result.rows if row.traffic == traffic), 0)
+    return TrafficView(traffic, traffic == POOLED, units, groups)
+
+
+def _title(metric: OfflineMetric) -> str:
+    family = metric.definition.family
+    if family in _BEYOND:
+        return f"Beyond accuracy at k = {metric.k}"
+    if family not in _REQUESTS:
+        return "Scores and pairs"
+    return "Whole lists" if metric.k is None else f"Requests at k = {metric.k}"
+
+
+def _group(
+    title: str, heads: tuple[str, ...], label: str, lines: Sequence[Line], level: str
+) -> GroupView:
+    marks = [_mark(line, level) for line in lines]
+    drawn = [mark for mark in marks if mark is not None]
+    axis = glyph.shared_axis(drawn)
+    rows = tuple(_row(line, mark, axis) for line, mark in zip(lines, marks, strict=True))
+    return GroupView(title, heads, label, glyph.scale(axis) if drawn else Markup(), rows)
+
+
+def _row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> ComparedView:
+    change = line.change
+    values = tuple(value_view(row) for row in line.values)
+    if change is None:
+        return ComparedView(line.metric, line.label, values, None, "")
+    drawing = glyph.draw(mark, axis) if mark else Markup()
+    effect = replace(_effect(change), glyph=drawing)
+    return ComparedView(line.metric, line.label, values, effect, fmt.p_value(change.p_value))
+
+
+def _effect(change: PairRow | Gap) -> EffectView:
+    shown = fmt.difference(change.difference, change.low, change.high)
+    ends = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
+    return EffectView(
+        estimate=shown.estimate if shown else fmt.MISSING,
+        interval=shown.interval if shown and change.low is not None else "",
+        absolute=fmt.words(change.reason) if change.reason else "",
+        exact=ends,
+        glyph=Markup(),
+    )
+
+
+def _mark(line: Line, level: str) -> glyph.Mark | None:
+    """A difference as a share of what it is a difference from."""
+    change = line.change
+    if change is None or change.difference is None or change.low is None or change.high is None:
+        return None
+    base = _base(line)
+    if not base:
+        return None
+    parts = [number / abs(base) for number in (change.difference, change.low, change.high)]
+    shown = fmt.difference(change.difference, change.low, change.high)
+    words = f", {level} interval {shown.span}" if shown else ""
+    spoken = f"{line.metric} {line.label}: difference {shown.estimate if shown else ''}{words}"
+    decided = not change.low <= 0 <= change.high
+    return glyph.Mark(parts[0], parts[1], parts[2], "plain", decided, spoken)
+
+
+def _base(line: Line) -> float | None:
+    if isinstance(line.change, PairRow):
+        return line.change.value_control
+    row = line.values[0]
+    return None if row is None else row.value
+
+
+def _rows(rows: Iterable[ReplayRow]) -> Mapping[Key, ReplayRow]:
+    return {(row.model, row.traffic, row.metric): row for row in rows}
+
+
+def _pairs(pairs: Iterable[PairRow]) -> Mapping[Key, PairRow]:
+    return {(pair.model, pair.traffic, pair.metric): pair for pair in pairs}

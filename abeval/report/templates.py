@@ -1,0 +1,58 @@
+"""The templates of every page: one environment, one set of filters."""
+
+from functools import cache
+
+import jinja2
+
+from abeval import format as fmt
+from abeval.records import MetricInfo
+from abeval.report import assets
+
+
+def render(template: str, **values: object) -> str:
+    """A page of this folder, filled in; every value is escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(assets.HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "num": fmt.typographic,
+        "count": lambda number: fmt.typographic(fmt.count(number)),
+        "percent": fmt.percent,
+        "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
+        "part": lambda some, of: fmt.percent(some / of) if of else fmt.MISSING,
+        "p": fmt.p_value,
+        "sig": _significant,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        "words": fmt.words,
+        "direction": fmt.direction_words,
+        "margin": _margin,
+        "measure": _measure,
+        "split_verdict": _split_verdict,
+    }
+    return environment
+
+
+def _significant(number: float | None, digits: int = 3) -> str:
+    return fmt.MISSING if number is None else fmt.typographic(f"{number:.{digits}g}")
+
+
+def _margin(metric: MetricInfo) -> str:
+    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
+
+
+def _measure(value: float | None) -> str:
+    return "" if value is None else fmt.typographic(f"{value:.3g}")
+
+
+def _split_verdict(sentence: str) -> tuple[str, str]:
+    word, _, rest = sentence.partition(": ")
+    return word, rest

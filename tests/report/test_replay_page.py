@@ -1,0 +1,188 @@
+"""The page of a replay: it says what the result says, draws it, and can run nothing of a log's."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import abeval
+from abeval import format as fmt
+from abeval.cli import app
+from abeval.offline.result import Curve, CurvePoint
+from abeval.report.replay_figures import curve_figure
+from abeval.report.replay_page import replay_page_html
+from tests.offline.test_replay import SAMPLE, random_rows, small
+from tests.report.pages import parse, words
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+EVIL = "<img src=x onerror=alert(1)></script>"
+METRICS = ["ndcg@3[lin]", "recall@5", "gauc[impressions]", "ece[width]", "coverage@3"]
+
+
+@pytest.fixture(scope="module")
+def full():
+    """Stages, blends, splits, curves and a cut-off by value, all at once."""
+    loaded, logs = small(random_rows(120), name=EVIL, logs={"impressions": {}, "scores": {}})
+    log = logs["impressions"]
+    log["part"] = np.where(log["request_id"].str.endswith("-0"), "train", "test")
+    log["device"] = np.where(log["user"] % 3 == 0, "phone", "desktop")
+    keys = log[["request_id", "item_id"]]
+    scores = [
+        keys.assign(stage=stage, model=model, score=log[column])
+        for stage, model, column in (
+            ("1 recall", "a", "b"),
+            ("1 recall", "b", "a"),
+            ("2 ranking", "a", "a"),
+            ("2 ranking", "b", "b"),
+        )
+    ]
+    return loaded.replay(
+        metrics=METRICS,
+        logs={**logs, "scores": pd.concat(scores)},
+        blend=(0.25, 0.75),
+        split="part",
+        curve=4,
+        k_by=("device", {"phone": 1, "desktop": 3}),
+    )
+
+
+@pytest.fixture(scope="module")
+def page(full):
+    return replay_page_html(full)
+
+
+def figures(page):
+    found = re.findall(r'<script type="application/json" id="figure-([^"]+)">(.*?)</script>', page)
+    return {name: json.loads(text) for name, text in found}
+
+
+def section(page, name):
+    (found,) = parse(page).all("section", id=name)
+    return words(found)
+
+
+def test_every_model_stands_beside_control_on_every_traffic(full, page):
+    said = section(page, "models")
+    for traffic in ("Traffic of x", "Traffic of y", "Pooled, an extra"):
+        assert traffic in said
+    pair = next(p for p in full.pairs if (p.model, p.traffic) == ("b", "x"))
+    assert f"{full.row('ndcg@3[lin]', 'a', 'x').value:.3f}" in said
+    assert f"{pair.difference:+.3f}" in said
+    assert "not pooled" in said
+
+
+def test_every_part_of_the_result_has_its_section(page):
+    sections = [s.attributes["id"] for s in parse(page).all("section")]
+    assert sections == [
+        *("models", "stages", "curves", "by-value", "calibration", "blends", "splits"),
+        *("coverage", "accounting", "methods"),
+    ]
+    assert "1 recall/b" in section(page, "stages")
+    assert "recall@device" in section(page, "by-value")
+    assert "phone at 1, desktop at 3" in section(page, "by-value")
+    assert "train" in section(page, "splits")
+    assert "100% of 240" in section(page, "coverage")
+    assert "items repeated in a request" in section(page, "accounting")
+    assert "mean over requests of hits / R" in section(page, "methods")
+    assert "requests without relevant" in section(page, "methods")
+
+
+def test_figures_are_the_numbers_of_the_result(full, page):
+    drawn = figures(page)
+    curve = full.curves[0]
+    trace = next(t for t in drawn["curve-0"]["data"] if t["name"] == curve.model)
+    assert trace["y"] == [point.value for point in curve.points]
+    kind = full.calibration[0].kind
+    bins = [b for b in full.calibration if (b.model, b.traffic, b.kind) == ("b", "x", kind)]
+    trace = next(t for t in drawn["calibration-0"]["data"] if t["name"] == "b")
+    assert trace["y"] == pytest.approx([b.clicks / b.rows for b in bins])
+    # From control's model over the blends to the other.
+    blend = drawn["blend-0-0"]["data"][0]
+    assert (blend["name"], blend["x"]) == ("x", [0, 0.25, 0.75, 1])
+    ends = [full.row(METRICS[0], model, "x").value for model in "ab"]
+    assert [blend["y"][0], blend["y"][-1]] == ends
+    stages = {t["name"]: t["x"] for t in drawn["stage-0"]["data"]}
+    assert stages["b"] == ["1 recall", "2 ranking"]
+
+
+def test_gaps_stand_beside_both_splits(full, page):
+    said = section(page, "splits")
+    gap = next(g for g in full.gaps if (g.model, g.traffic, g.metric) == ("a", "x", "ndcg@3[lin]"))
+    shown = fmt.difference(gap.difference, gap.low, gap.high)
+    assert fmt.typographic(shown.text) in said
+
+
+def test_no_name_becomes_markup_and_nothing_is_fetched(page):
+    assert EVIL not in page
+    assert "&lt;img src=x" in page
+    assert "script-src 'sha256-" in page.replace("&#39;", "'")
+    for element in parse(page).elements:
+        for name in ("src", "href"):
+            address = element.attributes.get(name, "#")
+            assert address.startswith(("#", "data:")), address
+    assert "url(" not in page
+
+
+def test_the_page_carries_the_numbers_along(full, page):
+    links = {
+        a.attributes["download"]: a.attributes["href"]
+        for a in parse(page).all("a")
+        if "download" in a.attributes
+    }
+    (text,) = (href for name, href in links.items() if name.endswith(".json"))
+    assert base64.b64decode(text.partition(",")[2]).decode() == full.to_json()
+
+
+def test_one_model_alone_has_values_and_no_differences():
+    run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
+    truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
+    page = replay_page_html(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)
+    assert "0.500" in section(page, "models")
+    assert "too few units" in section(page, "models")
+    assert "plotly-gz" not in page
+    assert "script-src 'none'" in page.replace("&#39;", "'")
+
+
+def test_a_curve_is_a_plain_figure_with_its_elbow_ringed():
+    points = tuple(CurvePoint(k, v, v - 0.1, v + 0.1, None) for k, v in ((1, 0.2), (2, 0.7)))
+    missing = CurvePoint(3, None, None, None, "k_covers_list")
+    line, ring = curve_figure([Curve("%{x}", "x", "recall", (*points, missing), 2)]).data
+    assert (list(line.x), list(line.y)) == ([1, 2], [0.2, 0.7])
+    assert (list(ring.x), list(ring.y)) == ([2], [0.7])
+    assert "%{x}" not in line.hovertemplate.replace("%{x}:", "")
+
+
+def test_command_line_writes_the_page(tmp_path):
+    file = tmp_path / "replay.html"
+    args = ["replay", str(SAMPLE), "--metric", "mrr@5", "--curve", "3", "--report", str(file)]
+    run = CliRunner().invoke(app, args)
+    assert run.exit_code == 0, run.output
+    text = file.read_text(encoding="utf-8")
+    assert "sample: offline replay" in text
+    assert "curve-0" in figures(text)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_a_browser_draws_it_under_its_policy(page, tmp_path: Path):
+    path = tmp_path / "page.html"
+    path.write_text(page, encoding="utf-8")
+    run = subprocess.run(  # noqa: S603
+        [
+            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"),
+            f"--user-data-dir={tmp_path / 'profile'}",
+            *("--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom"),
+            path.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert 'data-figures="ready"' in run.stdout.decode()
+    assert "CONSOLE" not in run.stderr.decode()
