@@ -24,7 +24,10 @@ def replay(
         typer.Option(help="trec, ranx, rectools, recommenders, sklearn or xgboost: its numbers."),
     ] = None,
     relevance: Annotated[
-        str, typer.Option(help="click, long_click, dwell, or an expression of the impression.")
+        str,
+        typer.Option(
+            help="click, long_click, dwell, similarity, or an expression of the impression."
+        ),
     ] = "click",
     threshold: Annotated[
         float | None, typer.Option(help="The score from which on a click is predicted.")

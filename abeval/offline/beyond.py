@@ -10,18 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
-from abeval.errors import ExperimentError, LogError
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_columns
 from abeval.queries import query
-from abeval.sql import quoted
 from abeval.stats.catalogue import coverage
 from abeval.stats.equal_traffic import entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from abeval.logs.mapping import LogColumns
 
 _HISTORY = ("self_information", "miuf", "popularity", "serendipity")
 
@@ -42,47 +38,6 @@ def write_history(engine: Engine, history: str | None, catalogue: int) -> None:
         "select cast(count(*) as double) as interactions, "
         f"cast(count(distinct unit_id) as double) as users, {catalogue} as items from history",
     )
-
-
-def write_vectors(engine: Engine, items: LogColumns | None) -> None:
-    """Make `item_dimensions` of the item log: each vector brought to length one, by dimension.
-
-    Raises:
-        LogError: There are no vectors, or they are of unlike lengths.
-    """
-    import pandas as pd
-
-    if items is None or "embedding" not in items or "item_id" not in items:
-        what = "ild[vectors] needs the vectors of items, and the item log has no column `embedding`"
-        raise LogError(what, 'map it: [logs.items] columns = { embedding = "..." }')
-    item, vector = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
-    frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
-    frame = frame.dropna().drop_duplicates("item_id")
-    if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
-        raise LogError("the vectors of items are no lists of numbers", "write them as lists")
-    if frame["vector"].map(len).nunique() > 1:
-        raise LogError("the vectors of items are of unlike lengths", "give all the same dimensions")
-    matrix = np.array([np.asarray(v, dtype=np.float64) for v in frame["vector"]], ndmin=2)
-    length = np.linalg.norm(matrix, axis=1)
-    usable = np.isfinite(length) & (length > 0)
-    matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
-    long = {
-        "item_id": np.repeat(ids, matrix.shape[1]),
-        "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
-        "value": matrix.ravel(),
-    }
-    engine.add_frame("item_dimensions", pd.DataFrame(long))
-
-
-def refuse_vectors(metrics: Sequence[OfflineMetric]) -> None:
-    """Where there is no item log there are no vectors.
-
-    Raises:
-        ExperimentError: A metric needs them.
-    """
-    if any(m.definition.numerator == "ild_vectors" for m in metrics):
-        what = "ild[vectors] needs the item log of an experiment"
-        raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")
 
 
 def needs_history(metric: OfflineMetric) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.errors import LogError
-from abeval.offline.beyond import refuse_vectors
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import columns_of
 from abeval.offline.judge import result_of
@@ -20,6 +19,7 @@ from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.result import ReplayResult
 from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
 from abeval.offline.scores import ScoreOptions
+from abeval.offline.vectors import refuse_vectors
 from abeval.queries import query
 from abeval.sql import quoted
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
-from abeval.offline.beyond import refuse_vectors
 from abeval.offline.evaluate import Evaluation, judged
 from abeval.offline.presets import NoRelevant, Ties, chosen
 from abeval.offline.rows import WHOLE
 from abeval.offline.run import Replayed, Units, one_traffic, read_units, run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, finite, read_shown, write_rows
+from abeval.offline.vectors import refuse_vectors
 from abeval.sql import quoted
 
 

@@ -11,7 +11,6 @@ from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
 from abeval.metrics import Metric
 from abeval.offline import replay_log
-from abeval.offline.beyond import write_vectors
 from abeval.offline.curves import curve_metrics, curves
 from abeval.offline.definitions import OfflineMetric, at_cutoff, metrics_of
 from abeval.offline.judge import Judge, result_of
@@ -23,6 +22,12 @@ from abeval.offline.score_log import add_score_log
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, read_shown, write_rows
 from abeval.offline.slices import cut_by_value, gaps, parts_of_column, parts_of_periods, split_of
+from abeval.offline.vectors import (
+    SIMILARITY,
+    rows_without_vector,
+    vectors_asked,
+    write_vectors,
+)
 
 Step = Callable[[str], None]
 
@@ -37,7 +42,8 @@ class ReplayOptions:
         k: Cut-offs.
         metrics: Ids, instead of all on offer.
         compat: The library whose definitions and policies to follow.
-        relevance: `click`, `long_click`, `dwell` (seconds), or an expression over the impression.
+        relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
+            clicked, by the vectors of items), or an expression over the impression.
         ties: Instead of the policy's.
         no_relevant: Instead of the policy's.
         threshold: The score from which on a click is predicted.
@@ -90,8 +96,9 @@ def replay(
     extra = [*replay_log.score_columns(experiment), *_sliced_by(options)]
     shape = prepare(experiment, terms, engine, frames, step, extra).shape
     step("candidates")
-    if any(m.definition.numerator == "ild_vectors" for m in metrics):
-        write_vectors(engine, shape.items)
+    asked_by = vectors_asked(metrics, options.relevance)
+    if asked_by is not None:
+        write_vectors(engine, shape.items, asked_by)
     run = _Run(experiment, engine, frames, shape, options, policy, relevance, step)
     summed = run.sums(metrics)
     control = experiment.variants[experiment.control].model
@@ -150,6 +157,8 @@ class _Run:
             fetched = read_shown(engine, scores, ties, "request_id" in shape.impressions)
             rows = None if fetched is None else fetched.of_units(units.ids)
         accounts = write_rows(engine, rows, metrics)
+        if vectors_asked(metrics, options.relevance):
+            accounts.append(("rows_of_items_without_a_vector", rows_without_vector(engine)))
         own = candidates(scores, ties)
         placed = "position" in shape.impressions
         log = add_score_log(experiment, engine, self.frames, ties, accounts, list(own), placed)
@@ -239,6 +248,11 @@ def _notes(has_requests: bool, options: ReplayOptions) -> list[str]:
         "offline values rest on what was shown: an item that no variant showed has no click",
         f"relevance: {options.relevance}",
     ]
+    if options.relevance == SIMILARITY:
+        notes.append(
+            "a model that was trained on these vectors is graded by itself; "
+            "metrics that know only relevant or not count every item with a cosine above 0"
+        )
     if not has_requests:
         notes.append("the log has no request_id: all that a unit was shown is one list")
     if options.kept_negatives is not None:

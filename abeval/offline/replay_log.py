@@ -7,12 +7,13 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape, own_name
-from abeval.metrics import Metric, RowTerm
+from abeval.metrics import Metric, Need, RowTerm
 from abeval.offline.jackknife import UNIT_GROUPS
 from abeval.offline.models import Blend
 from abeval.offline.rows import Rows
 from abeval.offline.run import Replayed
 from abeval.offline.shown import finite
+from abeval.offline.vectors import SIMILARITY, write_similar_items
 from abeval.sql import quoted
 
 RESOLUTION = 1e-6
@@ -33,6 +34,7 @@ def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
     named = {
         "click": None,
         "dwell": None,
+        SIMILARITY: None,
         "long_click": f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end",
     }
     expression = named.get(relevance, relevance)
@@ -61,10 +63,17 @@ def name_rows(
     scores = [f"{finite(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
+    source = "impressions"
+    if relevance == SIMILARITY:
+        write_similar_items(engine, where)
+        source += (
+            " left join (select unit_id as of_unit, item_id as of_item, similarity "
+            "from similar_items) as s on unit_id = of_unit and item_id = of_item"
+        )
     engine.view(
         "candidate_rows",
         f"select unit_id, {request} as request_id, {item} as item_id, position, category, "
-        f"{', '.join([*scores, grade])} as grade from impressions where {where}",
+        f"{', '.join([*scores, grade])} as grade from {source} where {where}",
     )
     engine.view(
         "analysed_rows", "select s.* from candidate_rows s join units u on s.unit_id = u.unit_id"
@@ -85,7 +94,12 @@ def _check(shape: LogShape, relevance: str) -> None:
     has = shape.needs_met("")
     if "item_id" not in shape.impressions and "position" not in shape.impressions:
         raise LogError("a replay needs the items that were shown, and there is no column item_id")
-    needed = {"click": ("click",), "long_click": ("click", "dwell"), "dwell": ("dwell",)}
+    if relevance == SIMILARITY and "item_id" not in shape.impressions:
+        raise LogError(f"relevance = {relevance!r} needs item_id, which the impressions lack")
+    needed: Mapping[str, tuple[Need, ...]] = {
+        **{"click": ("click",), "long_click": ("click", "dwell"), "dwell": ("dwell",)},
+        SIMILARITY: ("click",),
+    }
     for need in needed.get(relevance, ()):
         if need not in has:
             raise LogError(
@@ -96,7 +110,12 @@ def _check(shape: LogShape, relevance: str) -> None:
 
 def _grade(experiment: Experiment, shape: LogShape, relevance: str, metric: Metric | None) -> str:
     if metric is None or metric.value is None:
-        return "cast(click as double)" if relevance == "click" else finite("dwell_ms / 1000.0e0", 0)
+        return {
+            "click": "cast(click as double)",
+            "dwell": finite("dwell_ms / 1000.0e0", 0),
+            # A clicked item is most like itself, whether or not it has a vector.
+            SIMILARITY: "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end",
+        }[relevance]
     column = shape.component(metric.value, experiment.control)
     return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
 
