@@ -122,7 +122,8 @@ class MetricQueries:
         """GAUC and AUC come from one sort, which the first of them pays for."""
         if not isinstance(self.engine, ArrayEngine):
             return None
-        return score_tables(self.engine, list(self.experiment.variants))
+        folder = self.experiment.engine.temp_directory
+        return score_tables(self.engine, list(self.experiment.variants), folder)
 
     def judged_terms(self, metric: Metric) -> Terms:
         """The terms over `source_unit` that the scorecard is about: capped where it caps."""

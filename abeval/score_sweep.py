@@ -1,7 +1,7 @@
 """Runs the score kernels over an experiment's impressions, block by block."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from contextlib import closing
 from threading import Lock
 from typing import NamedTuple
 
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine
 from abeval.kernels import scores
-from abeval.kernels.scores import Clicked, Columns, Contest, Scored, UnitPairs, Whole
+from abeval.kernels.blocks import Blocks
+from abeval.kernels.scores import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
 from abeval.sql import literal
+from abeval.threads import in_threads
 
-BLOCK = 2_000_000
-"""Impressions of a block, about: some 150 MB while it is worked on."""
+BLOCK = 1_000_000
+"""Impressions of a block, about: some 100 MB while it is worked on."""
 
 
 class ScoreTables(NamedTuple):
@@ -25,96 +27,111 @@ class ScoreTables(NamedTuple):
     auc: pd.DataFrame
 
 
+class _UnitBlocks(NamedTuple):
+    """Ranges of unit numbers that hold about `BLOCK` impressions of a variant each.
+
+    Attributes:
+        per_variant: How many.
+        first: The smallest number of a unit.
+        size: Numbers of each range.
+    """
+
+    per_variant: int
+    first: int
+    size: int
+
+    @classmethod
+    def of(cls, engine: ArrayEngine, variants: int) -> "_UnitBlocks":
+        ((rows, first, last),) = engine.rows(
+            "select count(*), min(unit_id), max(unit_id) from scored"
+        )
+        count = -(-max(int(rows or 0), 1) // (BLOCK * variants))
+        numbers = int(last or 0) - int(first or 0) + 1
+        return cls(count, int(first or 0), -(-numbers // count))
+
+
 class _Block(NamedTuple):
     """What is kept of a block."""
 
     pairs: UnitPairs
-    contest: Contest
-    clicks: Scored
+    lost: Whole
+    clicks: Placed
 
 
-def score_tables(engine: ArrayEngine, variants: Sequence[str]) -> ScoreTables:
-    """GAUC and AUC of every variant from one sort of `scored`.
+class _Tables(NamedTuple):
+    """The rows of one variant."""
+
+    gauc: list[Columns]
+    auc: Columns
+
+
+def score_tables(
+    engine: ArrayEngine, variants: Sequence[str], folder: str | None = None
+) -> ScoreTables:
+    """GAUC and AUC of every variant from one pass over `scored`.
 
     Args:
         engine: Holds `scored` (variant, unit_id, score, click).
         variants: Those of the experiment.
+        folder: Where to keep what does not fit into memory.
     """
-    gauc: list[Columns] = []
-    auc: list[Columns] = []
-    for variant in variants:
-        clicked = _clicked(engine, variant)
-        beaten = np.zeros(len(clicked.score), dtype=np.int64)
-        kept: list[tuple[UnitPairs, Whole, Scored]] = []
-        for block in _in_blocks(engine, variant, clicked):
-            beaten += block.contest.beaten
-            kept.append((block.pairs, block.contest.lost, block.clicks))
-        if not kept:
-            continue
-        gauc += [scores.gauc_columns(pairs) for pairs, _, _ in kept]
-        halves = [
-            lost + scores.clicks_won(clicks, clicked, beaten, pairs.unit)
-            for pairs, lost, clicks in kept
-        ]
-        every = scores.joined(pairs for pairs, _, _ in kept)
-        auc.append(scores.auc_columns(every, np.concatenate(halves), clicked, beaten))
-    return ScoreTables(_frame(gauc, scores.GAUC_COLUMNS), _frame(auc, scores.AUC_COLUMNS))
-
-
-def _in_blocks(engine: ArrayEngine, variant: str, clicked: Clicked) -> Iterator[_Block]:
-    """Work on the blocks of a variant, two at a time; the engine is asked by one of them."""
-    asking = Lock()
-
-    def work(within: str) -> _Block:
-        with asking:
-            found = engine.arrays(f"select unit_id, score, click from scored where {within}")
-        columns = _wholes(found["unit_id"]), _doubles(found["score"]), _wholes(found["click"])
-        return _of_block(Scored(*columns), clicked)
-
-    with ThreadPoolExecutor(2) as pool:
-        try:
-            yield from pool.map(work, list(_ranges(engine, variant)))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _of_block(block: Scored, clicked: Clicked) -> _Block:
-    rows = scores.by_score(block)
-    pairs = scores.unit_pairs(rows)
-    hits = np.flatnonzero(rows.block.click)
-    clicks = Scored(rows.block.unit[hits], rows.block.score[hits], rows.block.click[hits])
-    return _Block(pairs, scores.contest(rows, clicked, pairs.unit), clicks)
-
-
-def _clicked(engine: ArrayEngine, variant: str) -> Clicked:
-    found = engine.arrays(
-        "select score, cast(count(*) as bigint) as clicks from scored "
-        f"where click = 1 and variant = {literal(variant)} group by score order by score"
+    units = _UnitBlocks.of(engine, len(variants))
+    with closing(Blocks(units.per_variant * len(variants), folder)) as blocks:
+        clicked = _read(engine, variants, units, blocks)
+        numbers = np.arange(len(blocks)).reshape(len(variants), -1).tolist()
+        tables = [_tables(blocks, mine, of) for mine, of in zip(numbers, clicked, strict=True)]
+    return ScoreTables(
+        _frame([part for table in tables for part in table.gauc], scores.GAUC_COLUMNS),
+        _frame([table.auc for table in tables], scores.AUC_COLUMNS),
     )
-    return Clicked(_doubles(found["score"]), _wholes(found["clicks"]))
 
 
-def _ranges(engine: ArrayEngine, variant: str) -> Iterator[str]:
-    """Conditions that cut a variant into blocks of whole units."""
-    mine = f"variant = {literal(variant)}"
-    ((rows, first, last),) = engine.rows(
-        f"select count(*), min(unit_id), max(unit_id) from scored where {mine}"
+def _read(
+    engine: ArrayEngine, variants: Sequence[str], units: _UnitBlocks, blocks: Blocks
+) -> list[Clicked]:
+    """Put every impression into its block; the scores of each variant's clicks."""
+    cases = " ".join(f"when {literal(name)} then {i}" for i, name in enumerate(variants))
+    columns = f"case variant {cases} end as variant_number, unit_id, score, click"
+    clicked: list[list[Floats]] = [[np.zeros(0)] for _ in variants]
+    for found in engine.chunks(f"select {columns} from scored"):
+        number, unit = _wholes(found["variant_number"]), _wholes(found["unit_id"])
+        rows = Scored(unit, _doubles(found["score"]), _wholes(found["click"]))
+        blocks.add(rows, number * units.per_variant + (unit - units.first) // units.size)
+        hits = np.flatnonzero(rows.click)
+        for i, listed in enumerate(clicked):
+            listed.append(rows.score[hits[number[hits] == i]])
+    return [Clicked(np.concatenate(listed)) for listed in clicked]
+
+
+def _tables(blocks: Blocks, numbers: Sequence[int], clicked: Clicked) -> _Tables:
+    """The rows of one variant, from its blocks."""
+    misses, adding = np.zeros(clicked.places, dtype=np.int64), Lock()
+
+    def work(number: int) -> _Block:
+        rows = scores.placed(blocks.read(number), clicked)
+        mine = scores.misses_at(rows, clicked)
+        with adding:
+            np.add(misses, mine, out=misses)
+        pairs = scores.unit_pairs(rows)
+        lost = scores.halves_lost(rows, clicked, pairs.unit)
+        return _Block(pairs, lost, scores.clicks_of(rows))
+
+    found = in_threads(work, numbers)
+    beaten = scores.beaten_by(misses)
+    halves = [b.lost + scores.halves_won(b.clicks, beaten, b.pairs.unit) for b in found]
+    every = scores.joined(block.pairs for block in found)
+    return _Tables(
+        [scores.gauc_columns(block.pairs) for block in found],
+        scores.auc_columns(every, np.concatenate(halves), clicked, beaten),
     )
-    count, low, high = (int(value or 0) for value in (rows, first, last))
-    if not count:
-        return
-    step = -(-(high - low + 1) // -(-count // BLOCK))
-    for start in range(low, high + 1, step):
-        yield f"{mine} and unit_id >= {start} and unit_id < {start + step}"
 
 
 def _wholes(column: NDArray[np.generic]) -> Whole:
     return np.asarray(column, dtype=np.int64)
 
 
-def _doubles(column: NDArray[np.generic]) -> NDArray[np.float64]:
-    # -0.0 equals 0.0 and must sort with it.
+def _doubles(column: NDArray[np.generic]) -> Floats:
+    # The negative zero equals the other one, and would sort apart from it.
     return np.asarray(column, dtype=np.float64) + 0.0
 
 

@@ -71,3 +71,34 @@ def test_halves_round_away_from_zero_as_in_sql():
     asked = ", ".join(f"cast(round({v!r}::double) as bigint)" for v in values.tolist())
     assert half_away(values).tolist() == list(engine.rows(f"select {asked}")[0])
     engine.close()
+
+
+def test_rows_that_come_in_many_chunks_give_the_same(monkeypatch, tmp_path):
+    rng = np.random.default_rng(2)
+    rows = [
+        (int(u), float(s), int(c))
+        for u, s, c in zip(
+            rng.integers(1, 9, 9000), rng.random(9000), rng.random(9000) < 0.2, strict=True
+        )
+    ]
+    engine = held(rows)
+    monkeypatch.setattr("abeval.engines.duckdb._VECTORS", 1)
+    assert len(list(engine.chunks("select unit_id from scored"))) > 3
+    whole = score_tables(engine, ["a", "b"])
+    monkeypatch.setattr(score_sweep, "BLOCK", 500)
+    parts = score_tables(engine, ["a", "b"], str(tmp_path / "new"))
+    for one, other in zip(whole, parts, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert list((tmp_path / "new").iterdir()) == []
+    engine.close()
+
+
+def test_nothing_scored_is_no_row():
+    engine = held([(1, 0.5, 1)])
+    engine.view(
+        "scored",
+        "select * from (select 'a' as variant, 1 as unit_id, 0.5e0 as score, 1 as click) where click = 0",
+    )
+    found = score_tables(engine, ["a", "b"])
+    assert found.gauc.empty and found.auc.empty
+    engine.close()

@@ -117,6 +117,13 @@ class DuckDBEngine:
         # Only an enum is fetched as something else.
         return {name: np.ma.asanyarray(column) for name, column in found.items()}
 
+    def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
+        """Run a query and fetch some rows at a time, none of them null, in whatever order."""
+        with _asking():
+            asked = self._wait(lambda: self._connection.execute(sql))
+            while len(found := self._wait(lambda: asked.fetch_df_chunk(_VECTORS))):
+                yield {str(name): found[name].to_numpy() for name in found.columns}
+
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: milliseconds since 1970 of a UTC timestamp expression."""
         return f"epoch_ms({timestamp})"
@@ -242,6 +249,9 @@ class DuckDBEngine:
         self._attached.append(alias)
         return alias
 
+
+_VECTORS = 200
+"""Of 2,048 rows each, that are fetched at a time."""
 
 _H60 = "cast('0x' || substr(md5(salt || ':' || unit), 1, 15) as bigint)"
 _MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with space"

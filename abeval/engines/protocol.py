@@ -1,6 +1,6 @@
 """What abeval asks of an engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -60,3 +60,9 @@ class ArrayEngine(Engine, Protocol):
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
+
+    def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
+        """Run a query and fetch some rows at a time, none of them null, in whatever order.
+
+        Until the last of them nothing else may be asked.
+        """

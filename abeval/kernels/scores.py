@@ -1,8 +1,8 @@
 """GAUC and AUC by one sort of the scores: `units/gauc.sql` and `units/auc.sql`.
 
-Impressions come in blocks of whole units, so that memory does not grow with the log. A block is
-sorted by score once; ranks within units (GAUC) and against all clicked scores of the variant (AUC)
-both follow from that order.
+Impressions come in blocks of whole units, so that memory does not grow with the log. What a score
+is worth depends only on where it stands among the clicked scores of its variant: that one place
+orders it against the clicks of its own unit (GAUC) and against all of them (AUC).
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,6 +40,20 @@ class Scored(NamedTuple):
     click: Whole
 
 
+class Placed(NamedTuple):
+    """Impressions by their places among the clicked scores, in the order of their scores.
+
+    Attributes:
+        unit: Number of the unit, shape (impressions,).
+        place: 2 i + 1 where the score is clicked score i, 2 i between that and the one below it.
+        click: 0 or 1.
+    """
+
+    unit: Whole
+    place: Whole
+    click: Whole
+
+
 class UnitPairs(NamedTuple):
     """Each unit's impressions, clicks, and half-points its clicks win against its other scores.
 
@@ -56,59 +70,69 @@ class UnitPairs(NamedTuple):
     halves: Whole
 
 
-class Clicked(NamedTuple):
+class Clicked:
     """The scores of a variant's clicks.
+
+    Args:
+        scores: One for each click, in any order.
 
     Attributes:
         score: Each once, ascending, shape (levels,).
         clicks: How many clicks have it.
-    """
-
-    score: Floats
-    clicks: Whole
-
-
-class Sorted(NamedTuple):
-    """A block in the order of its scores.
-
-    Attributes:
-        block: Its columns, sorted by score.
-        level: Place of each score among the different ones, shape (impressions,).
-    """
-
-    block: Scored
-    level: Whole
-
-
-def by_score(block: Scored) -> Sorted:
-    """Sort a block by score; equal scores share a level.
+        lost_at: Half-points that all clicks together win against an impression at each place,
+            shape (places,).
 
     Example:
-        >>> block = Scored(np.array([5, 5, 6]), np.array([0.2, 0.1, 0.2]), np.array([1, 0, 0]))
-        >>> by_score(block).level.tolist()
-        [0, 1, 1]
+        >>> clicked = Clicked(np.array([0.3, 0.1, 0.3]))
+        >>> clicked.score.tolist(), clicked.clicks.tolist(), clicked.places
+        ([0.1, 0.3], [1, 2], 5)
+        >>> clicked.lost_at.tolist()
+        [6, 5, 4, 2, 0]
+    """
+
+    def __init__(self, scores: Floats) -> None:
+        self.score, self.clicks = np.unique(scores, return_counts=True)
+        below = np.concatenate([[0], np.cumsum(self.clicks)])
+        self.lost_at = np.empty(self.places, dtype=np.int64)
+        self.lost_at[0::2] = 2 * (below[-1] - below)
+        self.lost_at[1::2] = 2 * below[-1] - below[1:] - below[:-1]
+
+    @property
+    def places(self) -> int:
+        """How many places there are: at, below and above every level."""
+        return 2 * len(self.score) + 1
+
+
+def placed(block: Scored, clicked: Clicked) -> Placed:
+    """Find the place of every impression of a block.
+
+    Example:
+        >>> block = Scored(np.array([5, 5, 6]), np.array([0.2, 0.1, 0.3]), np.array([1, 0, 0]))
+        >>> placed(block, Clicked(np.array([0.2]))).place.tolist()
+        [0, 1, 2]
     """
     order = np.argsort(block.score)
     score = block.score[order]
-    level = np.zeros(len(score), dtype=np.int64)
-    np.cumsum(score[1:] != score[:-1], out=level[1:])
-    return Sorted(Scored(block.unit[order], score, block.click[order]), level)
+    place = 2 * np.searchsorted(clicked.score, score)
+    if len(clicked.score):
+        place += clicked.score[np.minimum(place // 2, len(clicked.score) - 1)] == score
+    return Placed(block.unit[order], place, block.click[order])
 
 
-def unit_pairs(rows: Sorted) -> UnitPairs:
+def unit_pairs(rows: Placed) -> UnitPairs:
     """What `units/gauc.sql` counts for each unit.
 
     Example:
-        >>> block = Scored(np.array([5, 5, 6]), np.array([0.2, 0.1, 0.2]), np.array([1, 0, 0]))
-        >>> unit_pairs(by_score(block)).halves.tolist()
+        >>> rows = Placed(np.array([5, 5, 6]), np.array([1, 0, 1]), np.array([1, 0, 0]))
+        >>> unit_pairs(rows).halves.tolist()
         [2, 0]
     """
-    unit, click = rows.block.unit, rows.block.click
+    unit = rows.unit
     if not len(unit):
         return UnitPairs(*(np.zeros(0, dtype=np.int64) for _ in UnitPairs._fields))
-    first, bits = int(unit.min()), int(rows.level[-1]).bit_length() + 1
-    # Unit, level and click in one number: a sort of numbers is many times one of rows.
-    key = np.sort(((unit - first) << bits) | (rows.level << 1) | click)
+    first, bits = int(unit.min()), int(rows.place.max()).bit_length() + 1
+    # Unit, place and click in one number: a sort of numbers is many times one of rows.
+    key = np.sort(((unit - first) << bits) | (rows.place << 1) | rows.click)
     start = np.flatnonzero(np.diff(key >> bits, prepend=-1))
     clicked = key & 1
     hits = np.flatnonzero(clicked)
@@ -139,58 +163,58 @@ def gauc_columns(pairs: UnitPairs) -> Columns:
     }
 
 
-class Contest(NamedTuple):
-    """How the scores of one block stand against all clicked scores of the variant.
-
-    Attributes:
-        beaten: Half-points that a click of each level wins against the block's other impressions,
-            shape (levels,).
-        lost: Half-points that all clicks of the variant win against the other impressions of each
-            unit of the block, shape (units,).
-    """
-
-    beaten: Whole
-    lost: Whole
+def misses_at(rows: Placed, clicked: Clicked) -> Whole:
+    """How many impressions without a click stand at each place, shape (places,)."""
+    return np.bincount(rows.place[rows.click == 0], minlength=clicked.places)
 
 
-def contest(rows: Sorted, clicked: Clicked, units: Whole) -> Contest:
-    """Set a block against the clicked scores of the whole variant.
+def halves_lost(rows: Placed, clicked: Clicked, units: Whole) -> Whole:
+    """Half-points that all clicks of the variant win against each unit's other impressions.
 
     Args:
-        rows: The block.
-        clicked: The clicked scores.
+        rows: A block.
+        clicked: The clicked scores of the variant.
         units: The block's units, ascending.
 
     Example:
-        >>> block = Scored(np.array([5, 5, 6]), np.array([0.2, 0.1, 0.2]), np.array([1, 0, 0]))
-        >>> clicked = Clicked(np.array([0.2]), np.array([1]))
-        >>> contest(by_score(block), clicked, np.array([5, 6])).lost.tolist()
+        >>> rows = Placed(np.array([5, 5, 6]), np.array([1, 0, 1]), np.array([1, 0, 0]))
+        >>> halves_lost(rows, Clicked(np.array([0.2])), np.array([5, 6])).tolist()
         [2, 1]
     """
-    block = rows.block
-    low = np.searchsorted(block.score, clicked.score, side="left")
-    high = np.searchsorted(block.score, clicked.score, side="right")
-    without = np.concatenate([[0], np.cumsum(1 - block.click)])
-    # A step down at each clicked level: twice the clicks above a score, and those level with it.
-    size = len(block.score) + 1
-    steps = np.bincount(low, clicked.clicks, size) + np.bincount(high, clicked.clicks, size)
-    above = 2.0 * clicked.clicks.sum() - np.cumsum(steps)[:-1]
-    place = _places(units, block.unit)
-    lost = np.bincount(place, np.where(block.click == 1, 0.0, above), len(units))
-    return Contest(without[low] + without[high], lost.astype(np.int64))
+    lost = clicked.lost_at[rows.place] * (1 - rows.click)
+    return np.bincount(_numbers(units, rows.unit), lost, len(units)).astype(np.int64)
 
 
-def clicks_won(clicks: Scored, clicked: Clicked, beaten: Whole, units: Whole) -> Whole:
+def beaten_by(misses: Whole) -> Whole:
+    """Half-points that a click of each level wins against the variant's other impressions.
+
+    Args:
+        misses: How many of them stand at each place, shape (places,).
+
+    Example:
+        >>> beaten_by(np.array([3, 1, 2])).tolist()
+        [7]
+    """
+    below = np.cumsum(misses)
+    return np.asarray(2 * below[0:-1:2] + misses[1::2])
+
+
+def clicks_of(rows: Placed) -> Placed:
+    """The clicked impressions of a block."""
+    hits = np.flatnonzero(rows.click)
+    return Placed(rows.unit[hits], rows.place[hits], rows.click[hits])
+
+
+def halves_won(clicks: Placed, beaten: Whole, units: Whole) -> Whole:
     """Half-points that each unit's clicks win against the whole variant, once all blocks are in.
 
     Args:
         clicks: The clicked impressions of a block.
-        clicked: The clicked scores of the variant.
-        beaten: Half-points that a click of each level wins, over all blocks.
+        beaten: Half-points that a click of each level wins.
         units: The block's units, ascending.
     """
-    level = np.searchsorted(clicked.score, clicks.score)
-    return np.bincount(_places(units, clicks.unit), beaten[level], len(units)).astype(np.int64)
+    won = beaten[clicks.place // 2]
+    return np.bincount(_numbers(units, clicks.unit), won, len(units)).astype(np.int64)
 
 
 def auc_columns(pairs: UnitPairs, halves: Whole, clicked: Clicked, beaten: Whole) -> Columns:
@@ -240,9 +264,9 @@ def joined(parts: Iterable[UnitPairs]) -> UnitPairs:
     return UnitPairs(*(np.concatenate(column) for column in zip(*listed, strict=True)))
 
 
-def _places(units: Whole, unit: Whole) -> Whole:
+def _numbers(units: Whole, unit: Whole) -> Whole:
     """Where each unit stands among ascending units, by a table that is as long as their range."""
     first = units[0] if len(units) else 0
-    place = np.zeros(units[-1] - first + 1 if len(units) else 0, dtype=np.int64)
-    place[units - first] = np.arange(len(units))
-    return place[unit - first]
+    number = np.zeros(units[-1] - first + 1 if len(units) else 0, dtype=np.int64)
+    number[units - first] = np.arange(len(units))
+    return number[unit - first]
