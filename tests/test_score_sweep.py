@@ -96,7 +96,7 @@ def test_rows_that_come_in_many_chunks_give_the_same(monkeypatch, tmp_path):
 def test_nothing_scored_is_no_row():
     engine = held([(1, 0.5, 1)])
     one = "select 'a' as variant, 1 as unit_id, 0.5e0 as score, 1 as click"
-    engine.view("scored", f"select * from ({one}) where click = 0")
+    engine.table("scored", f"select * from ({one}) where click = 0")
     found = score_tables(engine, ["a", "b"])
     assert found.gauc.empty
     assert found.auc.empty
