@@ -42,6 +42,16 @@ def test_vector_aa_uniformity() -> None:
     assert found.ks_p_value == pytest.approx(v.expected["ks_p"], abs=v.tol)
 
 
+@pytest.mark.parametrize("n", [100, 500, 2000])
+@pytest.mark.parametrize("power", [0.9, 1.0, 1.08])
+def test_uniformity_is_judged_as_by_the_exact_distribution(n: int, power: float) -> None:
+    p = np.random.default_rng(n).random(n) ** power
+    exact = stats.kstest(p, "uniform", method="exact")
+    found = replay.aa_summary(p)
+    assert found.ks_statistic == pytest.approx(exact.statistic, abs=1e-12)
+    assert found.ks_p_value == pytest.approx(exact.pvalue, abs=2e-4 * 100 / n)
+
+
 @pytest.mark.parametrize("below", [0, 3, 50])
 def test_summary_is_clopper_pearson_to_the_edges(below: int) -> None:
     p = np.concatenate([np.full(below, 0.01), np.full(50 - below, 0.9)])
