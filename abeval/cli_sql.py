@@ -39,14 +39,15 @@ def sql(
     from abeval.experiment.load import load_experiment
 
     loaded = load_experiment(experiment)
-    typer.echo(statement(loaded, name, dialect, _run(loaded, name)), nl=False)
+    typer.echo(statement(loaded, name, dialect, run_of(loaded, name)), nl=False)
 
 
-def _run(experiment: "Experiment", name: str) -> "Run":
+def run_of(experiment: "Experiment", name: str) -> "Run":
     """The analysis that comes to a query: each folder of `queries/` belongs to one."""
     folder = name.split("/")[0]
     runs: Mapping[str, Run] = {
         "offline": lambda engine: _replay(experiment, engine),
+        "offline_policy": lambda engine: _off_policy(experiment, engine),
         "time": lambda engine: _over_time(experiment, engine, name),
     }
     return runs.get(folder, lambda engine: _analyze(experiment, engine))
@@ -64,17 +65,29 @@ def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     replay(experiment, engine, {}, _silent, ReplayOptions())
 
 
+def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+    """From the control's log to what another variant shows."""
+    from abeval.offline.off_policy import off_policy
+    from abeval.offline.off_policy_estimates import OffPolicyOptions
+    from abeval.offline.off_policy_log import PolicyChoice
+
+    other = next(name for name in experiment.variants if name != experiment.control)
+    choice = PolicyChoice(to=other)
+    off_policy(experiment, engine, {}, _silent, experiment.control, choice, OffPolicyOptions())
+
+
 def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
     from abeval.builtin import builtin_metrics
     from abeval.metrics import chosen_metrics
     from abeval.time.aa import aa
     from abeval.time.analysis import over_time
+    from abeval.time.clock import CLOCKS
 
     metrics = chosen_metrics(experiment, builtin_metrics(experiment))
     if name in ("time/bucket_sums", "time/unit_values"):
         aa(experiment, metrics, engine, {}, _silent, 1, 0)
     else:
-        over_time(experiment, metrics, engine, {}, _silent, (3,), ())
+        over_time(experiment, metrics, engine, {}, _silent, (3,), (), CLOCKS)
 
 
 def _silent(_: str) -> None:

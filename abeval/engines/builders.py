@@ -13,18 +13,21 @@ from abeval.sql import literal
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 
+_SPARK = {
+    EPOCH_MS: "unix_millis(cast({0} as timestamp))",
+    LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
+    HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
+    " as bigint)",
+}
+
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "duckdb": {
         EPOCH_MS: "epoch_ms({0})",
         LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
         HASH60: "cast('0x' || substr(md5({0} || ':' || {1}), 1, 15) as bigint)",
     },
-    "spark": {
-        EPOCH_MS: "unix_millis(cast({0} as timestamp))",
-        LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
-        HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
-        " as bigint)",
-    },
+    "spark": _SPARK,
+    "databricks": _SPARK,
     "bigquery": {
         EPOCH_MS: "unix_millis(timestamp({0}))",
         LOCAL_TIME: "datetime(timestamp_millis({0}), {1})",
@@ -39,6 +42,11 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
         EPOCH_MS: "cast(to_unixtime(with_timezone({0}, 'UTC')) * 1000 as bigint)",
         LOCAL_TIME: "cast(from_unixtime({0} / 1000e0, {1}) as timestamp)",
         HASH60: "from_base(substr(to_hex(md5(to_utf8({0} || ':' || {1}))), 1, 15), 16)",
+    },
+    "postgres": {
+        EPOCH_MS: "cast(floor(extract(epoch from {0}) * 1000) as bigint)",
+        LOCAL_TIME: "to_timestamp({0} / 1000e0) at time zone {1}",
+        HASH60: "cast(cast('x0' || substr(md5({0} || ':' || {1}), 1, 15) as bit(64)) as bigint)",
     },
 }
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from abeval.engines import builders, sources
 from abeval.engines.protocol import Cell
+from abeval.engines.spark_numbering import numbered, numbering_of
 from abeval.engines.spark_session import SETTINGS, open_session
 from abeval.engines.staging import staged, types_of
 from abeval.engines.transpile import parsed, transpiled
@@ -104,9 +105,14 @@ class SparkEngine:
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
+        tree, trusted = parsed(sql), is_query(sql)
+        told = numbering_of(tree)
         with _asking():
-            kept = self._query(sql).localCheckpoint(eager=True)
-            self._add(name, kept)
+            if told is None:
+                rows = self._session.sql(self._text(tree, trusted))
+            else:
+                rows = numbered(self._session.sql(self._text(told.rows, trusted)), told)
+            self._add(name, rows.localCheckpoint(eager=True))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""

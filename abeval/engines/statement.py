@@ -47,12 +47,12 @@ def _header(name: str, dialect: str) -> list[str]:
 class _Found(Exception):  # noqa: N818 (it says that the work is done)
     """Stops an analysis at the statement that was wanted."""
 
-    def __init__(self, made: "_Made") -> None:
+    def __init__(self, made: "Made") -> None:
         self.made = made
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class Made:
     """A relation at one time of the analysis; some are made anew for each metric or model.
 
     Attributes:
@@ -65,7 +65,7 @@ class _Made:
     name: str
     sql: str | None
     columns: Sequence[str]
-    reads: Mapping[str, "_Made"]
+    reads: Mapping[str, "Made"]
 
 
 class _Recorder(DuckDBEngine):
@@ -76,7 +76,7 @@ class _Recorder(DuckDBEngine):
 
     def __init__(self, experiment: Experiment, wanted: str) -> None:
         super().__init__(EngineOptions(), experiment.folder)
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, Made] = {}
         self._wanted = query(wanted).strip()
         for macro in builders.duckdb_macros():
             self.rows(macro)
@@ -114,13 +114,13 @@ class _Recorder(DuckDBEngine):
 
     def _look(self, sql: str) -> None:
         if self._wanted in sql:
-            raise _Found(_Made("answer", sql, [], self._reads(sql)))
+            raise _Found(Made("answer", sql, [], self._reads(sql)))
 
     def _make(self, name: str, sql: str | None) -> None:
         reads = {} if sql is None else self._reads(sql)
-        self._made[name] = _Made(name, sql, list(self.columns(name)), reads)
+        self._made[name] = Made(name, sql, list(self.columns(name)), reads)
 
-    def _reads(self, sql: str) -> dict[str, _Made]:
+    def _reads(self, sql: str) -> dict[str, Made]:
         named = {table.name for table in parsed(sql).find_all(exp.Table)}
         return {name: self._made[name] for name in sorted(named) if name in self._made}
 
@@ -142,19 +142,36 @@ def statement(experiment: Experiment, name: str, dialect: str, run: Run) -> str:
     Raises:
         QueryError: The analysis does not come to it, or the dialect cannot say it.
     """
-    query(name)
     known_dialect(dialect)
+    return written(experiment, name, dialect, made_of(experiment, name, run))
+
+
+def made_of(experiment: Experiment, name: str, run: Run) -> Made:
+    """What an analysis asks when it comes to a query, with all that is read: for any dialect.
+
+    Raises:
+        QueryError: The analysis does not come to it.
+    """
     recorder = _Recorder(experiment, name)
     try:
         run(recorder)
     except _Found as found:
-        return _together(experiment, name, dialect, found.made)
+        return found.made
     finally:
         recorder.close()
-    raise QueryError(f"the analysis of {experiment.name!r} does not come to {name}")
+    raise QueryError(
+        f"the analysis of {experiment.name!r} does not come to {name}: none of its logs, metrics "
+        "and settings needs it",
+        "for the query over the canonical views, leave --experiment out",
+    )
 
 
-def _together(experiment: Experiment, name: str, dialect: str, answer: _Made) -> str:
+def written(experiment: Experiment, name: str, dialect: str, answer: Made) -> str:
+    """The statement in a dialect, after lines of comment that say what it is.
+
+    Raises:
+        QueryError: The dialect cannot say it.
+    """
     called = _called(answer)
     logs = [made for made in called if made.sql is None]
     parts = [
@@ -173,11 +190,11 @@ def _together(experiment: Experiment, name: str, dialect: str, answer: _Made) ->
 _BUILDERS = (builders.EPOCH_MS, builders.LOCAL_TIME, builders.HASH60)
 
 
-def _called(answer: _Made) -> dict[_Made, str]:
+def _called(answer: Made) -> dict[Made, str]:
     """Everything that an answer is made of, each after what it reads, and a name for each."""
-    called: dict[_Made, str] = {}
+    called: dict[Made, str] = {}
 
-    def visit(made: _Made) -> None:
+    def visit(made: Made) -> None:
         for read in made.reads.values():
             if read not in called:
                 visit(read)
@@ -188,7 +205,7 @@ def _called(answer: _Made) -> dict[_Made, str]:
     return called
 
 
-def _said(made: _Made, dialect: str, called: Mapping[_Made, str]) -> str:
+def _said(made: Made, dialect: str, called: Mapping[Made, str]) -> str:
     names = {name: called[read] for name, read in made.reads.items() if called[read] != name}
     text = str(made.sql)
 

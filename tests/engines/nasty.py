@@ -94,6 +94,8 @@ def numbers(rows: int = 700, seed: int = 1) -> dict[str, object]:
     clicks.loc[clicks.index[:5], "request_id"] = 7
     clicks.loc[clicks.index[5:9], "time"] += 10**9
     items = pd.DataFrame({"item_id": -(2**62) + np.arange(20), "category": list("abcd") * 5})
+    vectors = random.integers(-3, 4, (20, 4)) / 3
+    items["embedding"] = [None if i % 6 == 5 else list(vectors[i]) for i in range(20)]
     exposed = pd.DataFrame({"who": np.uint64(2**63) + np.arange(60, dtype=np.uint64)})
     exposed["time"] = start - 86_400_000 + np.arange(60) * 3_600_000
     return {

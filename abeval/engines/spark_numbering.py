@@ -1,0 +1,90 @@
+"""Rows numbered in the order of a column, by many tasks.
+
+Spark computes a window without partitions in one task. Sorted into parts, each row has its place
+in its part, and the few sizes of the parts say where each begins: the same numbers.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PART = 33
+"""Bits of `monotonically_increasing_id` below the number of the part."""
+
+
+class Numbering(NamedTuple):
+    """A select that does no more to its rows than number them.
+
+    Attributes:
+        rows: The select without the number.
+        order: The column of its answer that the numbers follow.
+        number: What the number is called.
+        columns: Of the answer.
+    """
+
+    rows: exp.Select
+    order: str
+    number: str
+    columns: list[str]
+
+
+def numbering_of(tree: exp.Query) -> Numbering | None:
+    """How a query numbers all of its rows in the order of one of its columns, if it does.
+
+    Example:
+        >>> from abeval.engines.transpile import parsed
+        >>> found = numbering_of(parsed("select row_number() over (order by a) as n, a from t"))
+        >>> found.rows.sql(), found.order, found.number, found.columns
+        ('SELECT a FROM t', 'a', 'n', ['n', 'a'])
+        >>> numbering_of(parsed("select sum(a) over (order by b) as n, b from t")) is None
+        True
+    """
+    if not isinstance(tree, exp.Select) or tree.is_star:
+        return None
+    windows = list(tree.find_all(exp.Window))
+    if len(windows) != 1 or not isinstance(windows[0].parent, exp.Alias):
+        return None
+    window, item = windows[0], windows[0].parent
+    order = _only_order(window)
+    columns = [column.alias_or_name for column in tree.selects]
+    if item.parent is not tree or order is None or order not in columns:
+        return None
+    if any(tree.args.get(part) for part in ("distinct", "order", "limit", "offset", "qualify")):
+        return None
+    rows = tree.copy()
+    rows.set("expressions", [c.copy() for c in tree.expressions if c is not item])
+    return Numbering(rows, order, item.alias, columns)
+
+
+def _only_order(window: exp.Window) -> str | None:
+    order = window.args.get("order")
+    if not isinstance(window.this, exp.RowNumber) or window.args.get("partition_by"):
+        return None
+    terms = order.expressions if order is not None else []
+    if len(terms) != 1 or terms[0].args.get("desc") or not isinstance(terms[0].this, exp.Column):
+        return None
+    return str(terms[0].this.name)
+
+
+def numbered(rows: "DataFrame", told: Numbering) -> "DataFrame":
+    """The rows with their numbers from 1, nulls last."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    placed = rows.orderBy(f.col(told.order).asc_nulls_last())
+    # Kept: the parts of a sort may be others when it is done again.
+    kept = placed.withColumn("_place", f.monotonically_increasing_id()).localCheckpoint(eager=True)
+    kept = kept.withColumn("_part", f.shiftright("_place", _PART))
+    before = Window.orderBy("_part").rowsBetween(Window.unboundedPreceding, -1)
+    starts = (
+        kept.groupBy("_part")
+        .agg(f.count(f.lit(1)).alias("_rows"))
+        .select("_part", f.coalesce(f.sum("_rows").over(before), f.lit(0)).alias("_start"))
+    )
+    place = f.col("_place").bitwiseAND((1 << _PART) - 1)
+    number = (f.col("_start") + place + 1).alias(told.number)
+    found = kept.join(f.broadcast(starts), "_part")
+    return found.select(*(number if name == told.number else f.col(name) for name in told.columns))
