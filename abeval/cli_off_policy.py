@@ -73,6 +73,9 @@ def _show(found: "OffPolicyResult") -> None:
     table = found.to_frame().drop(columns=["method", "message"])
     if found.realised is None:
         table = table.drop(columns="z")
+    # A column without any number is of None, which `na_rep` does not know.
+    numbers = table.columns.difference(["estimator", "reason"])
+    table[numbers] = table[numbers].astype(float)
     table = table.assign(reason=table["reason"].fillna(""))
     typer.echo(table.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.6g}"))
     if found.realised is not None:

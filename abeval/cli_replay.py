@@ -1,5 +1,6 @@
 """`abeval replay`: the experiment's models, scored offline on its own log."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,10 +8,27 @@ import typer
 
 from abeval.cli_options import JsonFile, on_engine, writable
 from abeval.errors import ExperimentError
+from abeval.format import words
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.offline.result import ReplayResult
+
+
+class Ties(StrEnum):
+    """Which of two equal scores stands higher."""
+
+    item = "item"
+    text = "text"
+    position = "position"
+
+
+class NoRelevant(StrEnum):
+    """What becomes of requests without a relevant item."""
+
+    drop = "drop"
+    zero = "zero"
+    one = "one"
 
 
 def replay(
@@ -29,12 +47,17 @@ def replay(
             help="click, long_click, dwell, similarity, or an expression of the impression."
         ),
     ] = "click",
+    ties: Annotated[Ties | None, typer.Option(help="Which of equal scores stands first.")] = None,
+    no_relevant: Annotated[
+        NoRelevant | None, typer.Option(help="What a request without a relevant item counts as.")
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="The score from which on a click is predicted.")
     ] = None,
     kept_negatives: Annotated[
         float | None, typer.Option(help="Share of non-clicks kept in training, to be undone.")
     ] = None,
+    bins: Annotated[int, typer.Option(help="Of the calibration curve and error.", min=1)] = 10,
     blend: Annotated[
         str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
     ] = None,
@@ -66,8 +89,11 @@ def replay(
             metrics=metric,
             compat=compat,
             relevance=relevance,
+            ties=None if ties is None else ties.value,
+            no_relevant=None if no_relevant is None else no_relevant.value,
             threshold=threshold,
             kept_negatives=kept_negatives,
+            bins=bins,
             blend=shares,
             split=splits,
             curve=curve,
@@ -129,8 +155,11 @@ def show(found: "ReplayResult") -> None:
     """Print the models side by side, then their differences, then what is not counted."""
     frame = found.to_frame()
     names = list(dict.fromkeys(frame["metric"]))
-    table = frame.pivot(index="metric", columns=["traffic", "model"], values="value").loc[names]
-    typer.echo(table.to_string(na_rep="-", float_format=lambda x: f"{x:.6g}"))
+    frame["shown"] = [
+        words(str(row.reason)) if row.value is None else f"{row.value:.6g}" for row in found.rows
+    ]
+    table = frame.pivot(index="metric", columns=["traffic", "model"], values="shown").loc[names]
+    typer.echo(table.to_string(na_rep="-"))
     _show_pairs(found, names)
     _show_extras(found)
     for model in found.coverage:
@@ -143,7 +172,7 @@ def show(found: "ReplayResult") -> None:
         typer.echo(f"{model.model} scores {', '.join(said)}", err=True)
     for what, count in found.accounting:
         if count:
-            typer.echo(f"{what}: {count:,}", err=True)
+            typer.echo(f"{words(what)}: {count:,}", err=True)
     for note in found.notes:
         typer.echo(note, err=True)
 
@@ -156,7 +185,7 @@ def _show_pairs(found: "ReplayResult", names: list[str]) -> None:
     said = [
         f"{pair.difference:+.4g} [{pair.low:+.4g}, {pair.high:+.4g}]"
         if pair.difference is not None and pair.low is not None
-        else str(pair.reason)
+        else words(str(pair.reason))
         for pair in found.pairs
     ]
     pairs["difference"] = said
@@ -175,7 +204,7 @@ def _show_extras(found: "ReplayResult") -> None:
         if gap.difference is not None and gap.low is not None:
             typer.echo(f"{what}: {gap.difference:+.4g} [{gap.low:+.4g}, {gap.high:+.4g}]")
         else:
-            typer.echo(f"{what}: {gap.reason}")
+            typer.echo(f"{what}: {words(str(gap.reason))}")
     for curve in found.curves:
         where = "none" if curve.elbow is None else f"at {curve.elbow}"
         typer.echo(f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}")

@@ -378,8 +378,23 @@ def result_of(
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
         calibration=tuple(_bins(sums)),
-        notes=tuple(notes),
+        notes=(*notes, *_notes(sums)),
     )
+
+
+def _notes(sums: Sums) -> Iterator[str]:
+    """What is odd about the scores, in words."""
+    if sums.uncompared:
+        yield (
+            "models are compared over the requests that all of them score: "
+            f"{sums.uncompared:,} that only some score are left out"
+        )
+    for covered in sums.coverage:
+        found = sums.models.get(covered.model)
+        if found is None:
+            yield f"{covered.model} has no usable score and is not compared"
+        elif found.low == found.high:
+            yield f"every score of {covered.model} is {found.low:g}: its order is that of ties"
 
 
 def _policy(policy: Policy) -> tuple[tuple[str, str], ...]:

@@ -27,6 +27,11 @@ _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "zero_variance": "nothing varies (no reward?): no interval",
 }
 
+_MEND: Mapping[RefusalReason, str] = {
+    "invalid_propensity": "; log the probability with which the shown item was chosen, or leave "
+    "rows without one out of the log",
+}
+
 
 def off_policy(
     experiment: Experiment,
@@ -76,7 +81,8 @@ def off_policy(
 def _row(name: str, answer: Answer, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
         nothing = (None, None, None, None, None, None)
-        return OffPolicyRow(name, *nothing, answer.reason, str(answer))
+        mend = _MEND.get(answer.reason, "")
+        return OffPolicyRow(name, *nothing, answer.reason, f"{answer}{mend}")
     message = None if answer.reason is None else _NO_INTERVAL.get(answer.reason, answer.reason)
     numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
     z = None

@@ -1,11 +1,12 @@
 """The replay of an experiment's models on its own log."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from abeval.engines.protocol import Engine
-from abeval.errors import ExperimentError
+from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
@@ -152,6 +153,9 @@ class _Run:
         blends = _blends(experiment, options.blend)
         scores = replay_log.model_scores(experiment, shape, options.kept_negatives, blends)
         units, ties = read_units(engine), self.policy.ties
+        if not units.ids.size:
+            what = "nothing to replay: no unit of a variant has an impression in the period"
+            raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
         rows = None
         if experiment.logs.scores is None:
             fetched = read_shown(engine, scores, ties, "request_id" in shape.impressions)
@@ -218,6 +222,13 @@ def _wanted(options: ReplayOptions) -> tuple[tuple[OfflineMetric, ...], Policy]:
     if options.kept_negatives is not None and not 0 < options.kept_negatives <= 1:
         what = f"kept_negatives {options.kept_negatives} is not a share between 0 and 1"
         raise ExperimentError(what, "0.1 where one non-click in ten was kept")
+    if options.threshold is not None and not math.isfinite(options.threshold):
+        raise ExperimentError(f"threshold {options.threshold} is no score", "such as threshold=0.5")
+    if options.bins < 1:
+        raise ExperimentError(f"{options.bins} bins", "10 are usual, 1 is the least")
+    if options.curve is not None and not curve_metrics(options.metrics, options.curve):
+        what = "a curve is over k, and none of the metrics has a cut-off of requests"
+        raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
     metrics, policy = chosen(options.compat, options.k, options.metrics)
     if options.threshold is not None and options.metrics is None:
         metrics += metrics_of(_AT_THRESHOLD)

@@ -93,9 +93,11 @@ def _columns(experiment: Experiment, shape: LogShape) -> list[str]:
 def _check(shape: LogShape, relevance: str) -> None:
     has = shape.needs_met("")
     if "item_id" not in shape.impressions and "position" not in shape.impressions:
-        raise LogError("a replay needs the items that were shown, and there is no column item_id")
+        what = "a replay needs the items that were shown, and there is no column item_id"
+        raise LogError(what, 'map it: [logs.impressions] columns = { item_id = "..." }')
     if relevance == SIMILARITY and "item_id" not in shape.impressions:
-        raise LogError(f"relevance = {relevance!r} needs item_id, which the impressions lack")
+        what = f"relevance = {relevance!r} needs item_id, which the impressions lack"
+        raise LogError(what, 'map it: [logs.impressions] columns = { item_id = "..." }')
     needed: Mapping[str, tuple[Need, ...]] = {
         **{"click": ("click",), "long_click": ("click", "dwell"), "dwell": ("dwell",)},
         SIMILARITY: ("click",),

@@ -282,9 +282,11 @@ def check_support(found: Diagnostics, min_ess: float = MIN_ESS) -> None:
     if found.unsupported is not None and found.unsupported > MAX_UNSUPPORTED:
         share = f"{100 * found.unsupported:.1f} %"
         raise Refusal("unsupported_by_logging", f"{share} of the policy is on actions never taken")
-    size = min(found.ess, found.ess_units)
+    of_rows = (found.ess, found.rows, "rows")
+    of_units = (found.ess_units, found.units, "units")
+    size, count, what = min(of_rows, of_units)
     if size <= 0 or size < min_ess * (1 - 1e-9):
-        message = f"the effective sample size is {size:.3g} of {found.rows} rows"
+        message = f"the effective sample size is {size:.3g} of {count} {what}"
         raise Refusal("unsupported_by_logging", f"{message}, below {min_ess:g}")
     mean, se, p_value = found.mean_weight
     if p_value < MEAN_WEIGHT_ALPHA and abs(mean - 1) > MEAN_WEIGHT_SLACK:

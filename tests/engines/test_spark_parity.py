@@ -92,6 +92,10 @@ RUNS: dict[str, Callable[[Any], object]] = {
         *(NUMBERS, e, nasty.numbers(), silent),
         ReplayOptions(k=(3,), metrics=[*OFFLINE, "ild@3[vectors]"], relevance="dwell_ms / 7000"),
     ),
+    "vectors of numbers": lambda e: replay(
+        *(NUMBERS, e, nasty.numbers(), silent),
+        ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
+    ),
     "policy of words": lambda e: off_policy(
         *(WORDS, e, nasty.words(), silent, "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),

@@ -1,6 +1,7 @@
 """The ranking metrics against the numbers of pytrec_eval, ir_measures, ranx, RecTools, others."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from abeval.errors import ExperimentError
 from abeval.offline.definitions import default_metrics, parse_metric
 from abeval.offline.evaluate import evaluate
+from abeval.offline.presets import PRESETS
 from tests.offline.frames import close, our_id, ranking, run_frame, truth_frame
 
 SUITES = [
@@ -272,3 +274,14 @@ def test_an_id_says_its_definition_or_is_refused():
     for text in ("map@10", "ndcg@10[cubic]", "precision", "rprec@3", "gauc@5[clicks]", "map@0[R]"):
         with pytest.raises(ExperimentError):
             parse_metric(text)
+
+
+def test_the_page_lists_every_metric_of_every_preset():
+    page = (Path(__file__).parents[2] / "docs" / "offline-metrics.md").read_text()
+    for name, preset in PRESETS.items():
+        (line,) = (text for text in page.splitlines() if text.startswith(f"| `{name}`"))
+        listed = " ".join(line.split("`"))
+        if "these, and" in line:
+            listed += " ".join(next(t for t in page.splitlines() if "| `trec`" in t).split("`"))
+        for metric in (*preset.at_k, *preset.whole):
+            assert metric.format("k") in listed.split(), (name, metric)

@@ -297,6 +297,83 @@ def test_relevance_may_be_an_expression():
         loaded.replay(relevance="dwell", logs=logs)
 
 
+def with_dwell(seed=4):
+    """Model a predicts dwell in seconds, b does not; some items are liked."""
+    loaded, logs = small(
+        random_rows(seed=seed),
+        logs={"impressions": {"dwell_unit": "s"}},
+        clicks={"long_seconds": 20},
+    )
+    frame, rng = logs["impressions"], np.random.default_rng(seed)
+    frame["dwell"] = np.where(frame["click"] == 1, rng.exponential(30, len(frame)).round(3), 0)
+    frame["a"] = (frame["dwell"] + rng.normal(0, 5, len(frame))).clip(0)
+    frame["liked"] = (frame["click"] == 1) & (rng.random(len(frame)) < 0.5)
+    return loaded, logs, frame
+
+
+def test_mae_and_rmse_of_a_prediction_of_dwell():
+    loaded, logs, frame = with_dwell()
+    found = loaded.replay(metrics=["mae", "rmse", "ndcg@3[lin]"], relevance="dwell", logs=logs)
+    for model in "ab":
+        error = frame[model] - frame["dwell"]
+        mae, rmse = found.row("mae", model, "pooled"), found.row("rmse", model, "pooled")
+        assert mae.value == pytest.approx(error.abs().mean())
+        assert rmse.value == pytest.approx(np.sqrt((error**2).mean()))
+        assert rmse.low < rmse.value < rmse.high
+    # Scores that are seconds are no probabilities, and need not be.
+    assert found.pair("mae", "pooled").low > 0
+
+
+def test_mae_and_rmse_of_ratings():
+    ratings = pd.DataFrame({"request_id": [1, 1, 2], "item_id": [1, 2, 1], "grade": [5, 3, 1]})
+    run = ratings.assign(score=[4.5, 3.0, 3.0])[["request_id", "item_id", "score"]]
+    found = abeval.evaluate(run, ratings, metrics=["mae", "rmse"]).values()
+    assert found["mae"] == pytest.approx(2.5 / 3)
+    assert found["rmse"] == pytest.approx(np.sqrt((0.25 + 4) / 3))
+
+
+def test_long_clicks_and_likes_are_relevance():
+    loaded, logs, frame = with_dwell()
+    top = frame.sort_values("b", ascending=False).groupby("request_id").head(2)
+    cases = {
+        "long_click": (frame["click"] == 1) & (frame["dwell"] >= 20),
+        "liked": frame["liked"],
+        "3 * cast(liked as integer) + click": 3 * frame["liked"] + frame["click"],
+    }
+    for relevance, worth in cases.items():
+        found = loaded.replay(metrics=["cg@2"], relevance=relevance, logs=logs)
+        row = found.row("cg@2", "b", "pooled")
+        assert row.value * row.counted == pytest.approx(worth[top.index].sum()), relevance
+        assert f"relevance: {relevance}" in found.notes
+
+
+def test_what_is_odd_about_scores_is_said():
+    rows = random_rows()
+    loaded, logs = small([(*row[:5], 0.25, None) for row in rows])
+    notes = loaded.replay(metrics=["auc"], logs=logs).notes
+    assert "every score of a is 0.25: its order is that of ties" in notes
+    assert "b has no usable score and is not compared" in notes
+    loaded, logs = small([(*row[:6], None if row[2].endswith("-1") else row[6]) for row in rows])
+    notes = loaded.replay(metrics=["auc"], logs=logs).notes
+    assert any("80 that only some score are left out" in note for note in notes)
+
+
+def test_an_empty_log_is_nothing_to_replay():
+    loaded, logs = small(random_rows(4))
+    empty = {"impressions": logs["impressions"].head(0)}
+    with pytest.raises(LogError, match="nothing to replay"):
+        loaded.replay(logs=empty)
+
+
+def test_the_command_says_why_a_value_is_missing_and_takes_policies():
+    wanted = ["--metric", "recall@20", "--metric", "mrr@5", "--k", "5"]
+    run = CliRunner().invoke(app, ["replay", str(SAMPLE), *wanted, "--no-relevant", "zero"])
+    assert run.exit_code == 0, run.output
+    assert "k covers list" in run.output
+    zero = abeval.load(SAMPLE).replay(metrics=["mrr@5"], no_relevant="zero")
+    assert f"{zero.row('mrr@5').value:.6g}" in run.output
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -306,6 +383,9 @@ def test_relevance_may_be_an_expression():
         ({"metrics": ["ndcg@10"]}, "does not say which"),
         ({"kept_negatives": 0}, "kept_negatives"),
         ({"blend": (2.0,)}, "between 0 and 1"),
+        ({"threshold": float("nan")}, "no score"),
+        ({"bins": 0}, "0 bins"),
+        ({"curve": 5, "metrics": ["auc"]}, "over k"),
     ],
 )
 def test_mistakes_are_said(options, error):
