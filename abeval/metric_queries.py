@@ -51,6 +51,22 @@ class Terms(NamedTuple):
         return ", ".join(f"{sql} as {name}" for name, sql in self._asdict().items())
 
 
+class Asked(NamedTuple):
+    """Sums that are wanted of one metric: those of a slice, by cell and variant.
+
+    Attributes:
+        metric: Whose they are.
+        slice_name: The slice.
+        cell: SQL of its cell, a text.
+        terms: What is summed.
+    """
+
+    metric: Metric
+    slice_name: str
+    cell: str
+    terms: Terms
+
+
 @dataclass(frozen=True)
 class SourceSums:
     """What the metrics of one source add up to.
@@ -84,21 +100,31 @@ class MetricQueries:
         """
         self.load(source)
         self.engine.table("source_unit", query("units/unit_total"))
-        found = self.of_totals(metrics)
-        more = [row for metric in resampled for row in self._of_buckets(metric)]
-        if source in DAILY and self.experiment.period is not None and self.shape.has_time:
-            self.engine.table("placed_day", query("units/placed_day"))
-            more += [row for metric in metrics for row in self._of_days(metric)]
-        return SourceSums([*found.rows, *more], found.caps)
+        by_bucket = [self._of_buckets(metric) for metric in resampled]
+        found = self.of_totals(metrics, by_bucket)
+        if source not in DAILY or self.experiment.period is None or not self.shape.has_time:
+            return found
+        self.engine.table("placed_day", query("units/placed_day"))
+        return SourceSums([*found.rows, *self.of_days(metrics)], found.caps)
 
-    def of_totals(self, metrics: Sequence[Metric]) -> SourceSums:
-        """Sums of metrics over `source_unit` as it stands: whole, by segment, capped."""
-        rows = [row for metric in metrics for row in self._of_units(metric)]
+    def of_totals(self, metrics: Sequence[Metric], more: Sequence[Asked] = ()) -> SourceSums:
+        """Sums of metrics over `source_unit` as it stands: whole, by segment, capped.
+
+        Args:
+            metrics: What is summed.
+            more: What else is wanted of the same relation.
+        """
+        asked = [one for metric in metrics for one in self._of_units(metric)]
         caps = {metric.name: self._caps(metric) for metric in metrics if metric.cap is not None}
-        for metric in metrics:
-            if metric.name in caps:
-                rows += self._of_capped(metric, caps[metric.name])
-        return SourceSums(rows, caps)
+        asked += [self._of_capped(m, caps[m.name]) for m in metrics if m.name in caps]
+        return SourceSums(self.sums([*asked, *more]), caps)
+
+    def of_days(self, metrics: Sequence[Metric], relation: str = "placed_day") -> list[Row]:
+        """Sums of metrics by the days of a relation."""
+        day = "cast(day as varchar)"
+        return self.sums(
+            [Asked(m, DAY, day, Terms(*self.both(m, "c_"))) for m in metrics], relation
+        )
 
     def load(self, source: Source) -> None:
         """Run the query of a source, and show it as `source_day`."""
@@ -141,53 +167,47 @@ class MetricQueries:
         values = self.engine.frame(query("time/unit_values"))
         return BucketSums.of_units(values["y"].to_numpy(float), values["x"].to_numpy(float))
 
-    def _of_units(self, metric: Metric) -> list[Row]:
+    def _of_units(self, metric: Metric) -> list[Asked]:
         terms = self.terms(metric)
-        rows = self.sums(metric, WHOLE, "''", terms)
-        rows += self._of_covariates(metric, terms)
-        for name in self.shape.segments:
-            rows += self.sums(metric, SEGMENT + name, quoted(f"s_{name}"), terms[:2])
-        return [*rows, *self.left_out(metric)]
+        now = Terms(terms.y, terms.x)
+        segments = [
+            Asked(metric, SEGMENT + name, quoted(f"s_{name}"), now) for name in self.shape.segments
+        ]
+        whole = Asked(metric, WHOLE, "''", terms)
+        return [whole, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
 
-    def _of_covariates(self, metric: Metric, terms: Terms) -> list[Row]:
+    def _of_covariates(self, metric: Metric, terms: Terms) -> list[Asked]:
         """Sums with each pair of covariates in the place of the metric's own values before."""
         own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
         if not metric.covariates:
             return []
         columns = [*own, *(self._column(term, "p_") for term in metric.covariates)]
         return [
-            row
+            Asked(metric, COVARIATES, literal(f"{i},{j}"), terms._replace(y0=first, x0=second))
             for (i, first), (j, second) in combinations(enumerate(columns), 2)
-            for row in self.sums(
-                metric, COVARIATES, literal(f"{i},{j}"), terms._replace(y0=first, x0=second)
-            )
         ]
 
-    def _of_buckets(self, metric: Metric) -> list[Row]:
+    def _of_buckets(self, metric: Metric) -> Asked:
+        terms = self.terms(metric)
         group = f"cast(sub_bucket % {BUCKETS} as varchar)"
-        return self.sums(metric, BUCKET, group, self.terms(metric)[:2])
+        return Asked(metric, BUCKET, group, Terms(terms.y, terms.x))
 
-    def left_out(self, metric: Metric) -> list[Row]:
+    def left_out(self, metric: Metric) -> list[Asked]:
         """What the definition of a metric leaves out, counted over `source_unit`."""
         return [
-            row
+            Asked(metric, LEFT_OUT, literal(what), Terms(self._column(term, "t_"), "0"))
             for what, term in metric.left_out
-            for row in self.sums(metric, LEFT_OUT, literal(what), (self._column(term, "t_"), "0"))
         ]
-
-    def _of_days(self, metric: Metric) -> list[Row]:
-        terms = self.both(metric, "c_")
-        return self.sums(metric, DAY, "cast(day as varchar)", terms, "placed_day")
 
     def _caps(self, metric: Metric) -> tuple[int, int | None]:
         """Caps over the units of all variants together, in counted units."""
-        self._view("''", self.terms(metric))
+        self._view([Asked(metric, CAPPED, "''", self.terms(metric))], "source_unit")
         self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
         ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
 
-    def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> list[Row]:
-        return self.sums(metric, CAPPED, "''", self._capped_terms(metric, caps))
+    def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> Asked:
+        return Asked(metric, CAPPED, "''", self._capped_terms(metric, caps))
 
     def _capped_terms(self, metric: Metric, caps: tuple[int, int | None]) -> Terms:
         terms, (y_cap, x_cap) = self.terms(metric), caps
@@ -198,29 +218,38 @@ class MetricQueries:
             x0=terms.x0 if x_cap is None else f"least({terms.x0}, {x_cap})",
         )
 
-    def sums(
-        self,
-        metric: Metric,
-        slice_name: str,
-        cell: str,
-        terms: Sequence[str],
-        relation: str = "source_unit",
-    ) -> list[Row]:
-        """Exact sums of a metric's terms by cell of a slice and variant."""
-        self._view(cell, Terms(*terms), relation)
+    def sums(self, asked: Sequence[Asked], relation: str = "source_unit") -> list[Row]:
+        """Exact sums by cell and variant, all by one query: rows of `aggregates.MOMENT_COLUMNS`."""
+        if not asked:
+            return []
+        self._view(asked, relation)
         try:
             found = self.engine.rows(query("metric/moments"))
         except QueryError as error:
             if error.hint is not None:
                 raise
-            what = f"metric {metric.name!r}: its sums cannot be computed: {error.what}"
-            raise ExperimentError(what, _TOO_LARGE) from error
-        return [(metric.name, slice_name, *row) for row in found]
+            self._blame(asked, relation)
+            raise
+        named = [(one.metric.name, one.slice_name) for one in asked]
+        return [(*named[int(part or 0)], *row) for part, *row in found]
 
-    def _view(self, cell: str, terms: Terms, relation: str = "source_unit") -> None:
-        self.engine.view(
-            "metric", f"select {cell} as cell, variant, {terms.listed} from {relation}"
+    def _blame(self, asked: Sequence[Asked], relation: str) -> None:
+        """Raise the error of the metric whose sums, by themselves, cannot be computed."""
+        for one in asked:
+            self._view([one], relation)
+            try:
+                self.engine.rows(query("metric/moments"))
+            except QueryError as error:
+                what = f"metric {one.metric.name!r}: its sums cannot be computed: {error.what}"
+                raise ExperimentError(what, _TOO_LARGE) from error
+
+    def _view(self, asked: Sequence[Asked], relation: str) -> None:
+        """Show the values of everything asked for as `metric`."""
+        parts = (
+            f"select {part} as part, {a.cell} as cell, variant, {a.terms.listed} from {relation}"
+            for part, a in enumerate(asked)
         )
+        self.engine.view("metric", "\nunion all ".join(parts))
 
     def terms(self, metric: Metric) -> Terms:
         """The terms of a metric over `source_unit`."""

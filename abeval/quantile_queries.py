@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from abeval.aggregates import QUANTILE, Quantile
-from abeval.metric_queries import MetricQueries, Row, Terms
+from abeval.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.metrics import Metric, RowTerm
 from abeval.queries import query
 from abeval.sql import literal
@@ -150,7 +150,7 @@ def _below(run: MetricQueries, metric: Metric, thresholds: Mapping[str, int]) ->
     _pairs(run, "quantile_threshold", "threshold", sorted(thresholds.items()))
     run.engine.view("source_day", query("units/quantile_below"))
     run.engine.table("source_unit", query("units/unit_total"))
-    return run.sums(metric, QUANTILE, "''", Terms("t_below", "t_events"))
+    return run.sums([Asked(metric, QUANTILE, "''", Terms("t_below", "t_events"))])
 
 
 def _pairs(run: MetricQueries, name: str, column: str, rows: Sequence[tuple[str, int]]) -> None:
@@ -166,4 +166,4 @@ def _left_out(run: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
         return []
     run.load("unit_day")
     run.engine.table("source_unit", query("units/unit_total"))
-    return [row for metric in metrics for row in run.left_out(metric)]
+    return run.sums([asked for metric in metrics for asked in run.left_out(metric)])

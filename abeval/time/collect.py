@@ -13,7 +13,7 @@ from abeval.comparison import scales
 from abeval.engines.protocol import Engine
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.metric_queries import DAILY
+from abeval.metric_queries import DAILY, Asked, Terms
 from abeval.metrics import Metric, Source
 from abeval.queries import query
 from abeval.sql import literal
@@ -168,7 +168,7 @@ def _before(opened: Opened, metrics: Sequence[Metric]) -> dict[str, Mapping[str,
     run.engine.table("source_unit", query("units/unit_total"))
     found: dict[str, Mapping[str, Moments]] = {}
     for metric in metrics:
-        rows = run.sums(metric, "before", "''", run.both(metric, "p_"))
+        rows = run.sums([Asked(metric, "before", "''", Terms(*run.both(metric, "p_")))])
         found[metric.name] = moments_by_variant(rows, scales(metric))
     return found
 
