@@ -22,7 +22,14 @@ from abeval.offline.run import Sums, read_units, run_models
 from abeval.offline.score_log import add_score_log
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, read_shown, write_rows
-from abeval.offline.slices import cut_by_value, gaps, parts_of_column, parts_of_periods, split_of
+from abeval.offline.slices import (
+    check_days,
+    cut_by_value,
+    gaps,
+    parts_of_column,
+    parts_of_periods,
+    split_of,
+)
 from abeval.offline.vectors import (
     SIMILARITY,
     rows_without_vector,
@@ -189,6 +196,7 @@ def _extras(run: _Run, metrics: Sequence[OfflineMetric], control: str | None) ->
             parts = parts_of_column(run.engine, log, options.split)
         else:
             parts = parts_of_periods(options.split)
+            check_days(run.engine, parts, run.shape.has_time)
         judges = {part.name: run.judge(metrics, part.where) for part in parts}
         extras["splits"] = tuple(split_of(name, judge) for name, judge in judges.items())
         extras["gaps"] = tuple(gaps(judges, alpha)) if judges else ()

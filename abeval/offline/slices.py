@@ -89,6 +89,23 @@ def parts_of_periods(periods: Periods) -> list[Part]:
     return parts
 
 
+def check_days(engine: Engine, parts: Sequence[Part], has_time: bool) -> None:
+    """Whether every period has impressions.
+
+    Raises:
+        LogError: One has none.
+    """
+    if not has_time:
+        what = "splits by period need a time, and the impressions have no column ts"
+        raise LogError(what, "map it, or name a column that says which split a row is of")
+    for part in parts:
+        ((rows,),) = engine.rows(f"select count(*) from impressions where {part.where}")
+        if not rows:
+            ((first, last),) = engine.rows("select min(day), max(day) from impressions")
+            what = f"split {part.name!r} has no impressions of analysed units"
+            raise LogError(what, f"the log has days from {first} to {last}")
+
+
 def split_of(name: str, judge: Judge) -> Split:
     """Every row of one part."""
     return Split(name, tuple(judge.rows()))

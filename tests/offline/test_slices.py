@@ -134,9 +134,15 @@ def test_the_elbow_is_furthest_from_the_line_between_the_ends(points, expected):
         ({"split": "user_id"}, LogError),
         ({"split": {"train": ("2026-09-07", "2026-09-01")}}, ExperimentError),
         ({"split": {"train": ("first", "last")}}, ExperimentError),
+        ({"split": {"train": ("2026-08-01", "2026-08-07")}}, LogError),
         ({"k_by": ("device", {"tablet": 3})}, ExperimentError),
     ],
 )
 def test_mistakes_are_said(log, options, error):
     with pytest.raises(error):
         replayed(log, **options)
+
+
+def test_periods_need_a_time(log):
+    with pytest.raises(LogError, match="need a time"):
+        replayed(log.drop(columns="ts"), split={"train": ("2026-09-01", "2026-09-07")})
