@@ -341,7 +341,7 @@ class LoadedExperiment:
         """Score every model offline, on this experiment's log, and compare them in pairs.
 
         Args:
-            logs: As for `analyze`; also `scores`.
+            logs: As for `analyze`; also `scores` and `truth`.
             connection: As for `analyze`.
             engine: As for `analyze`.
             step: As for `analyze`.

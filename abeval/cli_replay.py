@@ -44,7 +44,7 @@ def replay(
     relevance: Annotated[
         str,
         typer.Option(
-            help="click, long_click, dwell, similarity, or an expression of the impression."
+            help="click, long_click, dwell, similarity, truth, or an expression of the impression."
         ),
     ] = "click",
     ties: Annotated[Ties | None, typer.Option(help="Which of equal scores stands first.")] = None,

@@ -29,6 +29,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "items": ("item_id", "category", "embedding"),
     "exposures": ("unit_id", "ts", "variant"),
     "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
+    "truth": ("request_id", "unit_id", "item_id", "grade"),
 }
 """The names that abeval gives the columns of each log."""
 
@@ -91,6 +92,7 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         ("items", logs.items),
         ("exposures", logs.exposures),
         ("scores", logs.scores),
+        ("truth", logs.truth),
     ):
         if log is not None:
             yield from _log(name, log)

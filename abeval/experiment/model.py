@@ -161,6 +161,10 @@ class ScoreLog(LogSource):
     """One row a model, request and item: the model's score or rank of it, for replays."""
 
 
+class TruthLog(LogSource):
+    """One row a request (or unit) and item that is relevant to it, with its grade, for replays."""
+
+
 class Logs(Section):
     """The logs of the experiment."""
 
@@ -169,6 +173,7 @@ class Logs(Section):
     items: ItemLog | None = None
     exposures: ExposureLog | None = None
     scores: ScoreLog | None = None
+    truth: TruthLog | None = None
 
 
 class Cleaning(Section):

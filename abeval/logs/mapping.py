@@ -127,8 +127,8 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
             return _id_problem(canonical, kind)
         case "ts":
             return _time_problem(kind, source)
-        case "click" | "dwell" | "score" | "position" | "rank" | "propensity" if not is_number(
-            kind
+        case "click" | "dwell" | "score" | "position" | "rank" | "propensity" | "grade" if (
+            not is_number(kind)
         ):
             return f"but {canonical} must be a number"
         case "variant" | "category" | "model" | "stage" if not (

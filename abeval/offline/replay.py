@@ -30,6 +30,7 @@ from abeval.offline.slices import (
     parts_of_periods,
     split_of,
 )
+from abeval.offline.truth_log import TRUTH, open_truth, truth_accounts
 from abeval.offline.vectors import (
     SIMILARITY,
     rows_without_vector,
@@ -51,7 +52,8 @@ class ReplayOptions:
         metrics: Ids, instead of all on offer.
         compat: The library whose definitions and policies to follow.
         relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
-            clicked, by the vectors of items), or an expression over the impression.
+            clicked, by the vectors of items), `truth` (as the truth log has it), or an
+            expression over the impression.
         ties: Instead of the policy's.
         no_relevant: Instead of the policy's.
         threshold: The score from which on a click is predicted.
@@ -107,7 +109,8 @@ def replay(
     asked_by = vectors_asked(metrics, options.relevance)
     if asked_by is not None:
         write_vectors(engine, shape.items, asked_by)
-    run = _Run(experiment, engine, frames, shape, options, policy, relevance, step)
+    truth = open_truth(experiment, engine, frames) if options.relevance == TRUTH else None
+    run = _Run(experiment, engine, frames, shape, options, policy, relevance, truth, step)
     summed = run.sums(metrics)
     control = experiment.variants[experiment.control].model
     step("inference")
@@ -151,12 +154,14 @@ class _Run:
     options: ReplayOptions
     policy: Policy
     relevance: Metric | None
+    truth: str | None
     step: Step
 
     def sums(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> _Summed:
         """The sums of the rows that a condition holds for."""
         experiment, engine, shape, options = self.experiment, self.engine, self.shape, self.options
-        replay_log.name_rows(experiment, engine, shape, options.relevance, self.relevance, where)
+        graded = (options.relevance, self.relevance, self.truth)
+        replay_log.name_rows(experiment, engine, shape, *graded, where)
         blends = _blends(experiment, options.blend)
         scores = replay_log.model_scores(experiment, shape, options.kept_negatives, blends)
         units, ties = read_units(engine), self.policy.ties
@@ -168,6 +173,8 @@ class _Run:
             fetched = read_shown(engine, scores, ties, "request_id" in shape.impressions)
             rows = None if fetched is None else fetched.of_units(units.ids)
         accounts = write_rows(engine, rows, metrics)
+        if self.truth is not None:
+            accounts += truth_accounts(engine)
         if vectors_asked(metrics, options.relevance):
             accounts.append(("rows_of_items_without_a_vector", rows_without_vector(engine)))
         own = candidates(scores, ties)

@@ -13,6 +13,7 @@ from abeval.offline.models import Blend
 from abeval.offline.rows import Rows
 from abeval.offline.run import Replayed
 from abeval.offline.shown import finite
+from abeval.offline.truth_log import TRUTH, write_judged
 from abeval.offline.vectors import SIMILARITY, write_similar_items
 from abeval.sql import quoted
 
@@ -35,6 +36,7 @@ def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
         "click": None,
         "dwell": None,
         SIMILARITY: None,
+        TRUTH: None,
         "long_click": f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end",
     }
     expression = named.get(relevance, relevance)
@@ -50,31 +52,42 @@ def name_rows(
     shape: LogShape,
     relevance: str,
     metric: Metric | None,
+    truth: str | None,
     where: str = "in_period",
 ) -> None:
     """Make the views `candidate_rows`, `analysed_rows` of analysed units, and `traffic`.
+
+    Args:
+        experiment: Whose logs they are.
+        engine: Has the views of `prepare`.
+        shape: What the logs have.
+        relevance: What makes an item relevant.
+        metric: Its expression, where it is one.
+        truth: What the ground truth is about, where relevance is that.
+        where: SQL: which impressions count.
 
     Raises:
         LogError: The log does not have what a replay needs.
     """
     _check(shape, relevance)
-    grade = _grade(experiment, shape, relevance, metric)
     columns = _columns(experiment, shape)
     scores = [f"{finite(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
-    source = "impressions"
-    if relevance == SIMILARITY:
-        write_similar_items(engine, where)
-        source += (
-            " left join (select unit_id as of_unit, item_id as of_item, similarity "
-            "from similar_items) as s on unit_id = of_unit and item_id = of_item"
-        )
-    engine.view(
-        "candidate_rows",
-        f"select unit_id, {request} as request_id, {item} as item_id, position, category, "
-        f"{', '.join([*scores, grade])} as grade from {source} where {where}",
-    )
+    keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
+    shown = f"select {', '.join([*keys, *scores])}"
+    if truth is not None:
+        engine.view("shown_rows", f"{shown} from impressions where {where}")
+        write_judged(engine, truth, [f"m_{i}" for i in range(len(columns))])
+    else:
+        grade, source = _grade(experiment, shape, relevance, metric), "impressions"
+        if relevance == SIMILARITY:
+            write_similar_items(engine, where)
+            source += (
+                " left join (select unit_id as of_unit, item_id as of_item, similarity "
+                "from similar_items) as s on unit_id = of_unit and item_id = of_item"
+            )
+        engine.view("candidate_rows", f"{shown}, {grade} as grade from {source} where {where}")
     engine.view(
         "analysed_rows", "select s.* from candidate_rows s join units u on s.unit_id = u.unit_id"
     )
@@ -95,7 +108,7 @@ def _check(shape: LogShape, relevance: str) -> None:
     if "item_id" not in shape.impressions and "position" not in shape.impressions:
         what = "a replay needs the items that were shown, and there is no column item_id"
         raise LogError(what, 'map it: [logs.impressions] columns = { item_id = "..." }')
-    if relevance == SIMILARITY and "item_id" not in shape.impressions:
+    if relevance in (SIMILARITY, TRUTH) and "item_id" not in shape.impressions:
         what = f"relevance = {relevance!r} needs item_id, which the impressions lack"
         raise LogError(what, 'map it: [logs.impressions] columns = { item_id = "..." }')
     needed: Mapping[str, tuple[Need, ...]] = {

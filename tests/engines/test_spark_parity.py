@@ -96,6 +96,10 @@ RUNS: dict[str, Callable[[Any], object]] = {
         *(NUMBERS, e, nasty.numbers(), silent),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
     ),
+    "truth of numbers": lambda e: replay(
+        *(NUMBERS, e, nasty.numbers(), silent),
+        ReplayOptions(k=(3,), metrics=["recall@3", "gauc[units]"], relevance="truth"),
+    ),
     "policy of words": lambda e: off_policy(
         *(WORDS, e, nasty.words(), silent, "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),
