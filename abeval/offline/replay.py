@@ -30,7 +30,7 @@ from abeval.offline.slices import (
     parts_of_periods,
     split_of,
 )
-from abeval.offline.truth_log import TRUTH, open_truth, truth_accounts
+from abeval.offline.truth_log import TRUTH, longest_shown, open_truth, truth_accounts
 from abeval.offline.vectors import (
     SIMILARITY,
     rows_without_vector,
@@ -184,6 +184,9 @@ class _Run:
         replayed = replay_log.replayed(experiment, shape, sources, listed, rows)
         how = ScoreOptions(options.threshold, options.bins)
         sums = run_models(engine, replayed, units, metrics, self.policy, how, self.step)
+        if self.truth is not None:
+            # What was never shown has no place in any order of the list.
+            sums = replace(sums, longest=longest_shown(engine))
         models = replayed_models(sources, log.stages, blends)
         return _Summed(sums, accounts, replayed.same_lists, models)
 

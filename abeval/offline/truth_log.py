@@ -89,6 +89,17 @@ def write_judged(engine: Engine, about: str, scores: Sequence[str]) -> None:
     )
 
 
+def longest_shown(engine: Engine) -> int:
+    """Items of the longest list that was shown for a request with a relevant item."""
+    ((longest,),) = engine.rows(
+        "select max(n) from (select count(distinct s.item_id) as n from shown_rows s "
+        "semi join (select * from true_items where grade > 0) t "
+        "on s.unit_id = t.unit_id and s.request_id = t.request_id "
+        "group by s.unit_id, s.request_id) as l"
+    )
+    return int(longest or 0)
+
+
 def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
     """What became of the rows of the truth log."""
     ((read, unusable, repeated, elsewhere, unseen),) = engine.rows(

@@ -66,6 +66,7 @@ class GroupView:
         label: What the rows' labels are; empty without labels.
         scale: The axis of the drawings; empty without any.
         rows: The metrics.
+        main: Whether it holds a metric that gets a figure, and is shown at once.
     """
 
     title: str
@@ -73,6 +74,7 @@ class GroupView:
     label: str
     scale: Markup
     rows: tuple[ComparedView, ...]
+    main: bool
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
     rows, pairs = _rows(cut.rows), _pairs(cut.pairs)
     names = list(dict.fromkeys(row.model for row in cut.rows))
     ids = list(dict.fromkeys(row.metric for row in cut.rows))
-    views = []
+    level, views = fmt.level(result.alpha), []
     for traffic in dict.fromkeys(row.traffic for row in cut.rows):
         lines = [
             Line(metric, model, (rows.get(key),), pairs.get(key))
@@ -194,7 +196,7 @@ def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
             for model in names
             if (key := (model, traffic, metric))
         ]
-        group = _group(f"k by {cut.column}", ("Value",), "Model", lines, fmt.level(result.alpha))
+        group = _group(f"k by {cut.column}", ("Value",), "Model", lines, level, True)
         views.append(_view(result, traffic, (group,)))
     return tuple(views)
 
@@ -229,8 +231,11 @@ def _traffic(
     by_title: dict[str, list[Line]] = {}
     for line in lines:
         by_title.setdefault(_title(parse_metric(line.metric)), []).append(line)
-    level = fmt.level(result.alpha)
-    groups = (_group(title, heads, label, own, level) for title, own in by_title.items())
+    level, drawn = fmt.level(result.alpha), set(drawn_metrics(result))
+    groups = (
+        _group(title, heads, label, own, level, any(line.metric in drawn for line in own))
+        for title, own in by_title.items()
+    )
     return _view(result, traffic, tuple(groups))
 
 
@@ -249,13 +254,18 @@ def _title(metric: OfflineMetric) -> str:
 
 
 def _group(
-    title: str, heads: tuple[str, ...], label: str, lines: Sequence[Line], level: str
+    title: str,
+    heads: tuple[str, ...],
+    label: str,
+    lines: Sequence[Line],
+    level: str,
+    main: bool,
 ) -> GroupView:
     marks = [_mark(line, level) for line in lines]
     drawn = [mark for mark in marks if mark is not None]
     axis = glyph.shared_axis(drawn)
     rows = tuple(_row(line, mark, axis) for line, mark in zip(lines, marks, strict=True))
-    return GroupView(title, heads, label, glyph.scale(axis) if drawn else Markup(), rows)
+    return GroupView(title, heads, label, glyph.scale(axis) if drawn else Markup(), rows, main)
 
 
 def _row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> ComparedView:

@@ -28,7 +28,7 @@ def _environment() -> jinja2.Environment:
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "percent": fmt.percent,
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
-        "part": lambda some, of: fmt.percent(some / of) if of else fmt.MISSING,
+        "part": _part,
         "p": fmt.p_value,
         "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
@@ -39,6 +39,13 @@ def _environment() -> jinja2.Environment:
         "split_verdict": _split_verdict,
     }
     return environment
+
+
+def _part(some: int, of: int) -> str:
+    """A share whose small remainder counts: 100 % is all of them."""
+    if not of:
+        return fmt.MISSING
+    return fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
 
 
 def _significant(number: float | None, digits: int = 3) -> str:

@@ -68,6 +68,15 @@ def test_a_truth_by_unit_holds_for_all_its_requests():
     assert [r.value for r in first.rows] == [r.value for r in third.rows]
 
 
+def test_a_cut_off_as_long_as_the_shown_list_is_refused():
+    rows = random_rows(40)
+    frame = small(rows)[1]["impressions"]
+    found = replayed(rows, graded(frame), metrics=["precision@4", "precision@5", "recall@5"])
+    assert found.row("precision@4", "a", "x").value is not None
+    for metric in ("precision@5", "recall@5"):
+        assert found.row(metric, "a", "x").reason == "k_covers_list"
+
+
 def test_a_model_of_the_scores_log_may_list_what_was_never_shown():
     rows = random_rows(60)
     loaded, logs = small(rows, logs={**LOGS, "scores": {}})
