@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.buckets import BucketSums
+from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
 
 Row = Mapping[str, object]
@@ -154,6 +155,30 @@ class Aggregates:
             for cell, variants in cells.items()
             for variant, row in variants.items()
         ]
+
+    def incidence(self, variant: str) -> Incidence:
+        """Who was shown what in a variant, with items and groups numbered alike in all variants."""
+        item, items = self._item_numbers
+        groups, group = np.unique(self.group_units["item_group"], return_inverse=True)
+        present = np.flatnonzero(self.group_units["variant"] == variant)
+        in_group = np.zeros(groups.size, dtype=np.int64)
+        in_group[group[present]] = self.group_units["units"].to_numpy()[present]
+        shown = np.flatnonzero(self.reach["variant"] == variant)
+        return Incidence(
+            item=item[shown],
+            group=np.searchsorted(groups, self.reach["item_group"].to_numpy()[shown]),
+            units=self.reach["units"].to_numpy(dtype=np.int64)[shown],
+            impressions=self.reach["impressions"].to_numpy(dtype=np.int64)[shown],
+            units_in_group=in_group,
+            catalogue_size=self.catalogue_size or items,
+        )
+
+    @cached_property
+    def _item_numbers(self) -> tuple[NDArray[np.int64], int]:
+        """A number for the item of each row of `reach`, and how many items there are."""
+        # Sorted, so that sums over items are the same to the last digit in every run.
+        number, known = pd.factorize(self.reach["item_id"], sort=True)
+        return number.astype(np.int64), len(known)
 
     @cached_property
     def _slices(self) -> dict[tuple[str, str], dict[str, dict[str, Row]]]:

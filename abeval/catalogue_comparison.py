@@ -2,9 +2,6 @@
 
 from typing import cast
 
-import numpy as np
-import pandas as pd
-
 from abeval.aggregates import Aggregates
 from abeval.comparison import Comparison, Rule, limit, reason_of, refused
 from abeval.metrics import Metric
@@ -25,7 +22,7 @@ def compare_catalogue(
 
     Without permutations the p-value is that of the jackknife interval, many times sooner.
     """
-    arms = [incidence(aggregates, name) for name in (control, variant)]
+    arms = [aggregates.incidence(name) for name in (control, variant)]
     units_control, units = (int(arm.units_in_group.sum()) for arm in arms)
     functional = cast(Functional, metric.name)
     try:
@@ -41,23 +38,4 @@ def compare_catalogue(
         effect=effect,
         lift=found.lift,
         reason=limit(found.lift),
-    )
-
-
-def incidence(aggregates: Aggregates, variant: str) -> catalogue.Incidence:
-    """Who was shown what in one variant, with items and groups numbered alike in all variants."""
-    reach, units = aggregates.reach, aggregates.group_units
-    items = pd.Index(np.sort(reach["item_id"].unique()))
-    groups = pd.Index(np.sort(units["item_group"].unique()))
-    shown = reach[reach["variant"] == variant]
-    present = units[units["variant"] == variant]
-    in_group = np.zeros(len(groups), dtype=np.int64)
-    in_group[groups.get_indexer(present["item_group"])] = present["units"].to_numpy()
-    return catalogue.Incidence(
-        item=items.get_indexer(shown["item_id"]).astype(np.int64),
-        group=groups.get_indexer(shown["item_group"]).astype(np.int64),
-        units=shown["units"].to_numpy(dtype=np.int64),
-        impressions=shown["impressions"].to_numpy(dtype=np.int64),
-        units_in_group=in_group,
-        catalogue_size=aggregates.catalogue_size or len(items),
     )

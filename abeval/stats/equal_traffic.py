@@ -1,5 +1,6 @@
 """Sets of hash groups that hold equal traffic: the machinery under `abeval.stats.catalogue`."""
 
+import math
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from abeval.threads import in_threads
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Functional = Literal["coverage", "gini", "entropy"]
+
+_COUNTED = 1 << 17
+"""Smaller totals are counted, larger ones sorted."""
 
 CHUNK = 64
 """Sets of groups whose item totals a thread holds in memory at once."""
@@ -28,26 +32,60 @@ class Arm(NamedTuple):
     units: Floats
 
 
+class _Levels(NamedTuple):
+    """The different totals of a set.
+
+    Attributes:
+        total: Ascending.
+        items: How many items have it.
+    """
+
+    total: Floats
+    items: Integers
+
+
+def _levels(totals: NDArray[np.floating]) -> _Levels:
+    # Most totals are small whole numbers: to count them takes a fraction of a sort.
+    whole = totals.astype(np.int64)
+    if (whole != totals).any():
+        return _Levels(*np.unique(totals, return_counts=True))
+    counted = np.bincount(whole[whole < _COUNTED])
+    small = np.flatnonzero(counted)
+    large, items = np.unique(whole[whole >= _COUNTED], return_counts=True)
+    levels = np.concatenate([small, large]).astype(np.float64)
+    return _Levels(levels, np.concatenate([counted[small], items]))
+
+
 def gini_of_sets(totals: NDArray[np.floating], catalogue_size: int) -> Floats:
     """Gini of every row; items beyond the columns are zeros, which sort first."""
-    ranked = np.sort(totals, axis=1)
-    first = catalogue_size - ranked.shape[1] + 1
-    rank = 2.0 * np.arange(first, catalogue_size + 1) - catalogue_size - 1
-    weights = (rank / catalogue_size).astype(ranked.dtype)
-    return np.asarray(ranked @ weights, dtype=float) / _shown(ranked.sum(axis=1, dtype=float))
+    return np.array([_gini(_levels(row), catalogue_size) for row in totals])
 
 
-def _shown(sums: Floats) -> Floats:
-    if np.any(sums == 0):
+def _gini(levels: _Levels, catalogue_size: int) -> float:
+    total, items = levels
+    # The mean of 2 i - n - 1 over the ranks i of the items that share a level.
+    up_to = catalogue_size - items.sum() + np.cumsum(items)
+    rank = 2.0 * up_to - items - catalogue_size
+    shown = total * items
+    return float(shown @ rank) / (catalogue_size * _shown(float(shown.sum())))
+
+
+def _shown(impressions: float) -> float:
+    if impressions == 0:
         raise Refusal("too_few_units", "a set of groups was shown nothing; cut fewer groups")
-    return sums
+    return impressions
 
 
 def entropy_of_sets(totals: NDArray[np.floating]) -> Floats:
     """Entropy of every row, in nats."""
-    sums = _shown(totals.sum(axis=1, dtype=float))
-    spread = np.sum(totals * np.log(np.maximum(totals, 1.0)), axis=1, dtype=float)
-    return np.asarray(np.log(sums) - spread / sums, dtype=float)
+    return np.array([_entropy(_levels(row)) for row in totals])
+
+
+def _entropy(levels: _Levels) -> float:
+    shown = levels.total * levels.items
+    impressions = _shown(float(shown.sum()))
+    spread = shown @ np.log(np.where(shown > 0, levels.total, 1.0))
+    return math.log(impressions) - float(spread) / impressions
 
 
 def _covered(totals: NDArray[np.floating], units: Floats, at: Floats, size: int) -> Floats:
