@@ -83,11 +83,13 @@ def _scores_view(log: LogColumns) -> str:
         hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
         raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
     value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
-    model = f"cast({quoted(log.mapped['model'])} as varchar)" if "model" in log else "'scores'"
+    model = "'scores'"
+    if "model" in log:
+        model = f"coalesce(cast({quoted(log.mapped['model'])} as varchar), {model})"
     stage = "cast(null as varchar)"
     if "stage" in log:
         stage = f"cast({quoted(log.mapped['stage'])} as varchar)"
-        model = f"{stage} || '/' || {model}"
+        model = f"coalesce({stage} || '/', '') || {model}"
     request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
     return (
         f"select {model} as model, {stage} as stage, {request} as request_id, {item} as item_id, "

@@ -240,6 +240,22 @@ def test_stages_stand_side_by_side_and_are_compared_at_their_own():
         assert value == found.row("ndcg@3[lin]", "b", traffic).value
 
 
+def test_scores_that_name_no_model_or_stage_are_a_model_of_their_own():
+    loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
+    frame = logs["impressions"]
+    keys = frame[["request_id", "item_id"]]
+    listed = [
+        keys.assign(stage="ranking", model="new", score=frame["a"]),
+        keys.assign(stage=None, model="new", score=frame["b"]),
+        keys.assign(stage=None, model=None, score=frame["b"]),
+    ]
+    found = loaded.replay(metrics=["mrr@3"], logs={**logs, "scores": pd.concat(listed)})
+    names = {model.name: model.stage for model in found.models}
+    assert names == {"a": None, "b": None, "ranking/new": "ranking", "new": None, "scores": None}
+    for model in ("new", "scores"):
+        assert found.row("mrr@3", model, "x").value == found.row("mrr@3", "b", "x").value
+
+
 def test_a_ranked_list_ranks_as_its_scores_do():
     loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
     frame = logs["impressions"]

@@ -1,0 +1,161 @@
+"""Rows of a replay's tables: values and a difference as words, and drawn on one axis a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from abeval import format as fmt
+from abeval.offline.definitions import OfflineMetric
+from abeval.offline.result import Gap, PairRow, ReplayRow
+from abeval.report import glyph
+from abeval.report.effects import EffectView, full
+
+_REQUESTS = ("list", "tied", "r_precision")
+_BEYOND = ("beyond", "catalogue")
+
+
+class ValueView(NamedTuple):
+    """A value with its interval, or why there is none."""
+
+    text: str
+    interval: str
+    note: str
+
+
+@dataclass(frozen=True)
+class ComparedView:
+    """One metric of two models, or of one.
+
+    Attributes:
+        metric: Its id.
+        label: What the row is about beside the metric: the model, a stage; mostly empty.
+        values: Control's and the model's.
+        effect: The difference.
+        p: Of no difference.
+    """
+
+    metric: str
+    label: str
+    values: tuple[ValueView, ...]
+    effect: EffectView | None
+    p: str
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """Metrics of one kind on one axis.
+
+    Attributes:
+        title: Such as `Requests at k = 10`.
+        heads: What the columns of values are called.
+        label: What the rows' labels are; empty without labels.
+        scale: The axis of the drawings; empty without any.
+        rows: The metrics.
+        main: Whether it holds a metric that gets a figure, and is shown at once.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    label: str
+    scale: Markup
+    rows: tuple[ComparedView, ...]
+    main: bool
+
+
+class Line(NamedTuple):
+    """A row before it is drawn: its records and what it is called."""
+
+    metric: str
+    label: str
+    values: tuple[ReplayRow | None, ...]
+    change: PairRow | Gap | None
+
+
+def kind_of(metric: OfflineMetric) -> str:
+    """The table that a metric stands in."""
+    family = metric.definition.family
+    if family in _BEYOND:
+        return f"Beyond accuracy at k = {metric.k}"
+    if family not in _REQUESTS:
+        return "Scores and pairs"
+    return "Whole lists" if metric.k is None else f"Requests at k = {metric.k}"
+
+
+def group_of(
+    title: str,
+    heads: tuple[str, ...],
+    label: str,
+    lines: Sequence[Line],
+    level: str,
+    main: bool,
+) -> GroupView:
+    """A table of some lines.
+
+    Args:
+        title: What its metrics have in common.
+        heads: What the columns of values are called.
+        label: What the labels of the lines are.
+        lines: In their order.
+        level: Of the intervals, in words.
+        main: Whether it is shown at once.
+    """
+    marks = [_mark(line, level) for line in lines]
+    drawn = [mark for mark in marks if mark is not None]
+    axis = glyph.shared_axis(drawn)
+    rows = tuple(_row(line, mark, axis) for line, mark in zip(lines, marks, strict=True))
+    return GroupView(title, heads, label, glyph.scale(axis) if drawn else Markup(), rows, main)
+
+
+def _row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> ComparedView:
+    change = line.change
+    values = tuple(value_view(row) for row in line.values)
+    if change is None:
+        return ComparedView(line.metric, line.label, values, None, "")
+    drawing = glyph.draw(mark, axis) if mark else Markup()
+    effect = replace(_effect(change), glyph=drawing)
+    return ComparedView(line.metric, line.label, values, effect, fmt.p_value(change.p_value))
+
+
+def _effect(change: PairRow | Gap) -> EffectView:
+    shown = fmt.difference(change.difference, change.low, change.high)
+    ends = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
+    return EffectView(
+        estimate=shown.estimate if shown else fmt.MISSING,
+        interval=shown.interval if shown and change.low is not None else "",
+        absolute=fmt.words(change.reason) if change.reason else "",
+        exact=ends,
+        glyph=Markup(),
+    )
+
+
+def _mark(line: Line, level: str) -> glyph.Mark | None:
+    """A difference as a share of what it is a difference from."""
+    change = line.change
+    if change is None or change.difference is None or change.low is None or change.high is None:
+        return None
+    base = _base(line)
+    if not base:
+        return None
+    parts = [number / abs(base) for number in (change.difference, change.low, change.high)]
+    shown = fmt.difference(change.difference, change.low, change.high)
+    words = f", {level} interval {shown.span}" if shown else ""
+    spoken = f"{line.metric} {line.label}: difference {shown.estimate if shown else ''}{words}"
+    decided = not change.low <= 0 <= change.high
+    return glyph.Mark(parts[0], parts[1], parts[2], "plain", decided, spoken)
+
+
+def _base(line: Line) -> float | None:
+    if isinstance(line.change, PairRow):
+        return line.change.value_control
+    row = line.values[0]
+    return None if row is None else row.value
+
+
+def value_view(row: ReplayRow | None) -> ValueView:
+    """A value of a row as it is printed."""
+    if row is None:
+        return ValueView(fmt.MISSING, "", "")
+    text, interval = fmt.estimate(row.value, row.low, row.high)
+    return ValueView(text, interval, fmt.words(row.reason) if row.reason else "")
