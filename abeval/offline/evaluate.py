@@ -61,6 +61,17 @@ class Evaluation:
             for model in self.sums.models
         }
 
+    @cached_property
+    def weights(self) -> Mapping[str, pd.DataFrame]:
+        """Model → what each value of `per_unit` weighs, in the same shape.
+
+        A metric of requests is Σ value·weight / Σ weight over units.
+        """
+        return {
+            model: _per_unit(self.sums, model, self.metrics, self.policy, weights=True)
+            for model in self.sums.models
+        }
+
     def values(self, model: str | None = None) -> dict[str, float | None]:
         """Metric → value, of the first model or of a named one."""
         rows = self.result.rows
@@ -250,18 +261,23 @@ def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:
 
 
 def _per_unit(
-    sums: Sums, model: str, metrics: Sequence[OfflineMetric], policy: Policy
+    sums: Sums,
+    model: str,
+    metrics: Sequence[OfflineMetric],
+    policy: Policy,
+    *,
+    weights: bool = False,
 ) -> pd.DataFrame:
     import pandas as pd
 
     values = sums.models[model].values
-    means = {}
+    found = {}
     for metric in metrics:
         if metric.definition.family in ("list", "r_precision", "tied", "pairs"):
             columns = columns_of(metric, values, policy, "traffic")
             below = pd.Series(columns.below, index=values.units)
-            means[metric.id] = columns.above / below.where(below > 0)
-    return pd.DataFrame(means, index=values.units)
+            found[metric.id] = below if weights else columns.above / below.where(below > 0)
+    return pd.DataFrame(found, index=values.units)
 
 
 def _silent(_: str) -> None:

@@ -285,3 +285,15 @@ def test_the_page_lists_every_metric_of_every_preset():
             listed += " ".join(next(t for t in page.splitlines() if "| `trec`" in t).split("`"))
         for metric in (*preset.at_k, *preset.whole):
             assert metric.format("k") in listed.split(), (name, metric)
+
+
+def test_a_metric_is_the_weighted_mean_of_its_units():
+    _, run, truth = grouped()
+    truth = truth.assign(unit_id=truth["request_id"] % 2)
+    metrics = ["ndcg@3[exp]", "map@3[R]", "gauc[impressions]", "gauc[clicks]"]
+    found = evaluate(run, truth, metrics=metrics)
+    values, weights = found.per_unit["model"], found.weights["model"]
+    assert list(values.index) == [0, 1]
+    for metric in metrics:
+        mean = (values[metric] * weights[metric]).sum() / weights[metric].sum()
+        assert close(found.values()[metric], mean, 1e-12), metric
