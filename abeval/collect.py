@@ -6,7 +6,7 @@ import pandas as pd
 
 from abeval.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.buckets import BucketSums, deals_units
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, facts
 from abeval.logs.prepare import prepare
@@ -16,6 +16,7 @@ from abeval.metric_queries import MetricQueries, SourceSums
 from abeval.metrics import READS, Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
 from abeval.queries import query
+from abeval.reach_sweep import reach_table
 from abeval.sql import literal
 
 Step = Callable[[str], None]
@@ -83,7 +84,7 @@ def collect(
                 buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
     quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
     step("catalogue" if "catalogue" in sources else "accounting")
-    reach, group_units, size = _catalogue(engine, shape, "catalogue" in sources)
+    reach, group_units, size = _catalogue(experiment, engine, shape, "catalogue" in sources)
     return Aggregates(
         moments=pd.DataFrame(
             [*(row for part in parts for row in part.rows), *quantiles.rows],
@@ -150,13 +151,22 @@ def scored_view(shape: LogShape) -> str:
 
 
 def _catalogue(
-    engine: Engine, shape: LogShape, wanted: bool
+    experiment: Experiment, engine: Engine, shape: LogShape, wanted: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame, int | None]:
     """Who was shown what, and how many items there are."""
     if not wanted:
         return pd.DataFrame(), pd.DataFrame(), None
-    reach = engine.frame(query("catalogue/reach"))
+    reach = _reach(experiment, engine)
     items = set(reach["item_id"].unique())
     if shape.items is not None:
         items |= {row[0] for row in engine.rows("select item_id from items")}
     return reach, engine.frame(query("catalogue/group_units")), len(items)
+
+
+def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:
+    """The rows of `catalogue/reach`, over arrays where that is sooner."""
+    found = None
+    if isinstance(engine, ArrayEngine):
+        folder = experiment.engine.temp_directory
+        found = reach_table(engine, list(experiment.variants), folder)
+    return engine.frame(query("catalogue/reach")) if found is None else found

@@ -20,6 +20,10 @@ BLOCK = 1_000_000
 """Impressions of a block, about: some 100 MB while it is worked on."""
 
 
+_TYPES = ("i8", "f8")
+"""What is kept of an impression: twice its unit, and one more where it was clicked; its score."""
+
+
 class ScoreTables(NamedTuple):
     """What `units/gauc.sql` and `units/auc.sql` would return."""
 
@@ -76,7 +80,7 @@ def score_tables(
         folder: Where to keep what does not fit into memory.
     """
     units = _UnitBlocks.of(engine, len(variants))
-    with closing(Blocks(units.per_variant * len(variants), folder)) as blocks:
+    with closing(Blocks(units.per_variant * len(variants), _TYPES, folder)) as blocks:
         clicked = _read(engine, variants, units, blocks)
         numbers = np.arange(len(blocks)).reshape(len(variants), -1).tolist()
         tables = [_tables(blocks, mine, of) for mine, of in zip(numbers, clicked, strict=True)]
@@ -96,7 +100,8 @@ def _read(
     for found in engine.chunks(f"select {columns} from scored"):
         number, unit = _wholes(found["variant_number"]), _wholes(found["unit_id"])
         rows = Scored(unit, _doubles(found["score"]), _wholes(found["click"]))
-        blocks.add(rows, number * units.per_variant + (unit - units.first) // units.size)
+        block = number * units.per_variant + (unit - units.first) // units.size
+        blocks.add(block, 2 * unit + rows.click, rows.score)
         hits = np.flatnonzero(rows.click)
         for i, listed in enumerate(clicked):
             listed.append(rows.score[hits[number[hits] == i]])
@@ -108,7 +113,7 @@ def _tables(blocks: Blocks, numbers: Sequence[int], clicked: Clicked) -> _Tables
     misses, adding = np.zeros(clicked.places, dtype=np.int64), Lock()
 
     def work(number: int) -> _Block:
-        rows = scores.placed(blocks.read(number), clicked)
+        rows = scores.placed(_scored(*blocks.read(number)), clicked)
         mine = scores.misses_at(rows, clicked)
         with adding:
             np.add(misses, mine, out=misses)
@@ -124,6 +129,11 @@ def _tables(blocks: Blocks, numbers: Sequence[int], clicked: Clicked) -> _Tables
         [scores.gauc_columns(block.pairs) for block in found],
         scores.auc_columns(every, np.concatenate(halves), clicked, beaten),
     )
+
+
+def _scored(code: NDArray[np.generic], score: NDArray[np.generic]) -> Scored:
+    whole = _wholes(code)
+    return Scored(whole >> 1, np.asarray(score, dtype=np.float64), whole & 1)
 
 
 def _wholes(column: NDArray[np.generic]) -> Whole:

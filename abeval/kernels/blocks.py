@@ -1,45 +1,47 @@
-"""Impressions set apart by block in a file, as they are read once in whatever order they come."""
+"""Rows set apart by block in a file, as they are read once in whatever order they come."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from abeval.kernels.scores import Scored, Whole
+Whole = NDArray[np.int64]
 
 _BYTES = 8
-"""Of each of the two numbers that are kept of an impression."""
+"""Of each value."""
 
 
 class _Chunk(NamedTuple):
-    """Where the rows of a chunk lie: by block, first what they are, then their scores."""
+    """Where the rows of a chunk lie: column after column, each by block."""
 
     offset: int
     edges: list[int]
 
 
 class Blocks:
-    """Impressions by block: written in chunks, then read a block at a time.
+    """Columns of rows by block: written in chunks, then read a block at a time.
 
     Args:
         count: Of blocks, below 65,536.
+        types: Of the columns, of eight bytes each.
         folder: Where the file lies, which nobody else sees; None for the system's folder.
 
     Example:
-        >>> blocks = Blocks(2)
-        >>> rows = Scored(np.array([4, 1]), np.array([0.5, 0.1]), np.array([0, 1]))
-        >>> blocks.add(rows, np.array([1, 0]))
-        >>> [blocks.read(number).unit.tolist() for number in range(2)]
-        [[1], [4]]
+        >>> blocks = Blocks(2, ["i8", "f8"])
+        >>> blocks.add(np.array([1, 0]), np.array([7, 8]), np.array([0.5, 0.1]))
+        >>> [column.tolist() for column in blocks.read(0)]
+        [[8], [0.1]]
         >>> blocks.close()
     """
 
-    def __init__(self, count: int, folder: str | None = None) -> None:
+    def __init__(self, count: int, types: Sequence[str], folder: str | None = None) -> None:
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        self._count = count
+        self._count, self._types = count, [np.dtype(name) for name in types]
         self._file = TemporaryFile(prefix="abeval-", dir=folder)  # noqa: SIM115 (see close)
         self._reading = Lock()
         self._chunks: list[_Chunk] = []
@@ -47,35 +49,30 @@ class Blocks:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, rows: Scored, block: Whole) -> None:
-        """Put each row into its block.
+    def add(self, block: Whole, *columns: NDArray[np.generic]) -> None:
+        """Put each row of a chunk into its block.
 
         Args:
-            rows: A chunk.
             block: The number of each row's block.
+            columns: Of the types that were named.
         """
         short = block.astype(np.uint16)
         order = np.argsort(short, kind="stable")
         edges = np.searchsorted(short[order], np.arange(self._count + 1))
         self._chunks.append(_Chunk(self._file.tell(), edges.tolist()))
-        self._file.write((2 * rows.unit + rows.click)[order].tobytes())
-        self._file.write(rows.score[order].tobytes())
+        for column, kind in zip(columns, self._types, strict=True):
+            self._file.write(column[order].astype(kind, copy=False).tobytes())
 
-    def read(self, number: int) -> Scored:
-        """The rows of a block."""
-        codes, scores = bytearray(), bytearray()
+    def read(self, number: int) -> list[NDArray[np.generic]]:
+        """The columns of a block, its rows in the order in which they came."""
+        found = [bytearray() for _ in self._types]
         with self._reading:
             for offset, edges in self._chunks:
-                start, end = edges[number], edges[number + 1]
-                codes += self._bytes(offset, start, end)
-                scores += self._bytes(offset + edges[-1] * _BYTES, start, end)
-        code = np.frombuffer(codes, dtype=np.int64)
-        return Scored(code >> 1, np.frombuffer(scores, dtype=np.float64), code & 1)
+                for place, column in enumerate(found):
+                    self._file.seek(offset + (place * edges[-1] + edges[number]) * _BYTES)
+                    column += self._file.read((edges[number + 1] - edges[number]) * _BYTES)
+        return [np.frombuffer(c, dtype=k) for c, k in zip(found, self._types, strict=True)]
 
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
-
-    def _bytes(self, offset: int, start: int, end: int) -> bytes:
-        self._file.seek(offset + start * _BYTES)
-        return self._file.read((end - start) * _BYTES)

@@ -1,0 +1,80 @@
+"""Who was shown what, by one sort of numbers: `catalogue/reach.sql`."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Whole = NDArray[np.int64]
+
+
+class Keys(NamedTuple):
+    """How an arm's group, an item and a unit make one number, in this order.
+
+    Attributes:
+        item_bits: Enough for the number of every item.
+        unit_bits: Enough for the number of every unit.
+    """
+
+    item_bits: int
+    unit_bits: int
+
+    @classmethod
+    def of(cls, items: int, units: int) -> "Keys":
+        """Room for items below one number and units below another.
+
+        Example:
+            >>> Keys.of(items=10, units=100)
+            Keys(item_bits=4, unit_bits=7)
+        """
+        return cls((items - 1).bit_length(), (units - 1).bit_length())
+
+    def fits(self, groups: int) -> bool:
+        """Whether the keys of so many groups are whole numbers of 64 bits."""
+        return (groups - 1).bit_length() + self.item_bits + self.unit_bits < 64
+
+    def group(self, key: Whole) -> Whole:
+        """The group of each key."""
+        return key >> (self.item_bits + self.unit_bits)
+
+
+class Reach(NamedTuple):
+    """One entry per group and item that met.
+
+    Attributes:
+        group: Ascending, shape (entries,).
+        item: Number of the item.
+        units: Distinct units of the group that were shown it.
+        impressions: How often it was shown to them.
+    """
+
+    group: Whole
+    item: Whole
+    units: Whole
+    impressions: Whole
+
+
+def reach_of(keys: Whole, made: Keys) -> Reach:
+    """Count the units and impressions of every item in every group.
+
+    Args:
+        keys: One for each impression, in any order.
+        made: How they were made.
+
+    Example:
+        >>> made = Keys(item_bits=4, unit_bits=8)
+        >>> found = reach_of(np.array([0x2305, 0x2305, 0x2306, 0x0107]), made)
+        >>> found.group.tolist(), found.item.tolist()
+        ([0, 2], [1, 3])
+        >>> found.units.tolist(), found.impressions.tolist()
+        ([1, 2], [1, 3])
+    """
+    ordered = np.sort(keys)
+    met = np.flatnonzero(np.diff(ordered, prepend=-1))
+    cell = ordered[met] >> made.unit_bits
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    units = np.diff(first, append=met.size)
+    impressions = np.diff(met[first], append=ordered.size)
+    cell = cell[first]
+    item = cell & ((1 << made.item_bits) - 1)
+    return Reach(cell >> made.item_bits, item, units, impressions)

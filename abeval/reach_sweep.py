@@ -1,0 +1,84 @@
+"""Runs the kernel of `catalogue/reach` over an experiment's impressions, some groups at a time."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+
+from abeval.engines.protocol import ArrayEngine
+from abeval.kernels.blocks import Blocks
+from abeval.kernels.reach import Keys, Reach, reach_of
+from abeval.sql import literal
+from abeval.threads import in_threads
+
+BLOCK = 2_000_000
+"""Impressions of a block, about: some 100 MB while it is worked on."""
+
+_ITEMS = """
+select item_id, row_number() over (order by item_id) - 1 as item_number
+from (select distinct item_id from impressions where in_period and item_id is not null) as shown
+"""
+
+
+def reach_table(
+    engine: ArrayEngine, variants: Sequence[str], folder: str | None = None
+) -> pd.DataFrame | None:
+    """What `catalogue/reach.sql` would return, from one pass over the impressions.
+
+    Args:
+        engine: Holds `impressions`, `units` and `experiment`.
+        variants: Those of the experiment.
+        folder: Where to keep what does not fit into memory.
+
+    Returns:
+        Its rows; None where there are too many items and units to be numbered together.
+    """
+    engine.table("item_numbers", _ITEMS)
+    ((groups,),) = engine.rows("select item_groups from experiment")
+    ((rows,),) = engine.rows("select count(*) from impressions")
+    ((units,),) = engine.rows("select coalesce(max(unit_id), 0) + 1 from units")
+    items = engine.frame("select item_id from item_numbers order by item_number")["item_id"]
+    made, arms = Keys.of(len(items), int(units or 1)), int(groups or 1) * len(variants)
+    if not made.fits(arms):
+        return None
+    count = min(-(-max(int(rows or 0), 1) // BLOCK), arms)
+    with closing(Blocks(count, ["i8"], folder)) as blocks:
+        for found in engine.chunks(_keys(variants, int(groups or 1), made)):
+            key = np.asarray(found["key"], dtype=np.int64)
+            blocks.add(made.group(key) * count // arms, key)
+
+        def work(number: int) -> Reach:
+            (key,) = blocks.read(number)
+            return reach_of(key.astype(np.int64, copy=False), made)
+
+        parts = in_threads(work, range(count))
+    return _frame(Reach(*map(np.concatenate, zip(*parts, strict=True))), items, variants, arms)
+
+
+def _keys(variants: Sequence[str], groups: int, made: Keys) -> str:
+    cases = " ".join(f"when {literal(name)} then {i}" for i, name in enumerate(variants))
+    group = f"cast(case u.variant {cases} end as bigint) * {groups} + u.sub_bucket % {groups}"
+    return f"""
+    select (({group}) * {1 << made.item_bits} + n.item_number) * {1 << made.unit_bits}
+      + i.unit_id as key
+    from impressions i
+    join units u on i.unit_id = u.unit_id
+    join item_numbers n on i.item_id = n.item_id
+    where i.in_period
+    """
+
+
+def _frame(
+    reach: Reach, items: "pd.Series[str]", variants: Sequence[str], arms: int
+) -> pd.DataFrame:
+    groups = arms // len(variants)
+    return pd.DataFrame(
+        {
+            "variant": pd.Index(variants).take(reach.group // groups).astype("category"),
+            "item_id": items.to_numpy()[reach.item],
+            "item_group": reach.group % groups,
+            "units": reach.units,
+            "impressions": reach.impressions,
+        }
+    )
