@@ -16,11 +16,10 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
+from process import Cost, run
 
 HERE = Path(__file__).parent
 ABEVAL = [sys.executable, "-m", "abeval.cli"]
@@ -73,36 +72,10 @@ EXTRA = {
 }
 
 
-class Cost(NamedTuple):
-    """What one process took."""
-
-    seconds: float
-    megabytes: float
-    errors: str
-
-
-def run(*command: str) -> Cost:
-    """Run a command; its standard error is kept."""
-    with tempfile.TemporaryFile("w+") as errors, Path(os.devnull).open("w") as nothing:
-        began = time.perf_counter()
-        actions = [
-            (os.POSIX_SPAWN_DUP2, nothing.fileno(), 1),
-            (os.POSIX_SPAWN_DUP2, errors.fileno(), 2),
-        ]
-        child = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
-        _, status, usage = os.wait4(child, 0)
-        seconds = time.perf_counter() - began
-        errors.seek(0)
-        text = errors.read()
-    if status != 0:
-        raise SystemExit(f"{' '.join(command)} failed:\n{text}")
-    return Cost(seconds, usage.ru_maxrss / 1024, text)
-
-
 def make(directory: Path, impressions: int) -> None:
     """Simulate, and put each impression's click and dwell on its row."""
     with tempfile.TemporaryDirectory(dir=directory.parent) as made:
-        run(*ABEVAL, "simulate", f"{made}/log", "--impressions", str(impressions))
+        run([*ABEVAL, "simulate", f"{made}/log", "--impressions", str(impressions)])
         (directory / "impressions").mkdir(parents=True)
         connection = duckdb.connect()
         connection.execute(
@@ -155,7 +128,7 @@ def main() -> None:
     costs: dict[str, list[Cost]] = {name: [] for name in commands(directory, given.without)}
     for _ in range(given.runs):
         for name, command in commands(directory, given.without).items():
-            costs[name].append(run(*command))
+            costs[name].append(run(command))
     seconds = {name: statistics.median(c.seconds for c in found) for name, found in costs.items()}
     print(f"{given.runs} runs (medians), {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     for name, found in costs.items():

@@ -13,13 +13,12 @@ once. Needs polars, scikit-learn, pyarrow and pytrec_eval (`pip install pytrec-e
 import argparse
 import os
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from process import run
 
 EXPERIMENT = """
 name = "replay"
@@ -161,19 +160,6 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-def measure(command: list[str], folder: Path) -> tuple[float, float, str]:
-    """Seconds on the clock and of processors, and the last line printed."""
-    root = Path(__file__).resolve().parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    before, began = os.times(), time.perf_counter()
-    said = subprocess.run(  # noqa: S603 (the commands above)
-        command, cwd=folder, env=environment, check=True, capture_output=True, text=True
-    ).stdout
-    seconds, after = time.perf_counter() - began, os.times()
-    used = after.children_user - before.children_user + after.children_system
-    return seconds, used - before.children_system, said.strip().splitlines()[-1]
-
-
 def main() -> None:
     """Run every side, print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -194,10 +180,11 @@ def main() -> None:
         if slow and given.without:
             continue
         # Minutes a run need no five of them.
-        runs = [measure(command, given.directory) for _ in range(1 if slow else given.runs)]
-        clock[name] = statistics.median(run[0] for run in runs)
-        cores[name] = statistics.median(run[1] for run in runs)
-        print(f"{name:20} {clock[name]:8.2f} s {cores[name]:8.2f} s of cores   {runs[0][2]}")
+        runs = [run(command, given.directory) for _ in range(1 if slow else given.runs)]
+        clock[name] = statistics.median(cost.seconds for cost in runs)
+        cores[name] = statistics.median(cost.cores for cost in runs)
+        last = runs[0].printed.strip().splitlines()[-1]
+        print(f"{name:20} {clock[name]:8.2f} s {cores[name]:8.2f} s of cores   {last}")
     for name in clock:
         ours = f"{name.split()[0]} abeval"
         if ours != name and ours in clock:
