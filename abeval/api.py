@@ -90,7 +90,7 @@ class LoadedExperiment:
             check_storable(self.experiment, logs or {})
             sums = stored_sums(Path(store))
         keep = None if save_aggregates is None else _saving(Path(save_aggregates), self.experiment)
-        with self._engine(connection, engine) as opened:
+        with self._engine(connection, engine, step) as opened:
             return analyze_on(self.experiment, opened, logs or {}, step or _silent, sums, keep)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
@@ -236,7 +236,7 @@ class LoadedExperiment:
         if runs < 1:
             raise ExperimentError(f"{runs} replays", "ask for at least 1, 10,000 are a good number")
         chosen = self._chosen(metrics)
-        with self._engine(connection, engine) as opened:
+        with self._engine(connection, engine, step) as opened:
             return aa(self.experiment, chosen, opened, logs or {}, step or _silent, runs, seed)
 
     def over_time(
@@ -275,7 +275,7 @@ class LoadedExperiment:
         if unknown := [name for name in by if name not in CLOCKS]:
             raise ExperimentError(f"windows by {unknown[0]!r}", f"there are {', '.join(CLOCKS)}")
         chosen = self._chosen(metrics)
-        with self._engine(connection, engine) as opened:
+        with self._engine(connection, engine, step) as opened:
             given, told = logs or {}, step or _silent
             return over_time(self.experiment, chosen, opened, given, told, widths, looks or (), by)
 
@@ -325,7 +325,7 @@ class LoadedExperiment:
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
-        with self._engine(connection, engine) as opened:
+        with self._engine(connection, engine, step) as opened:
             given, told = logs or {}, step or _silent
             return off_policy(self.experiment, opened, given, told, source, choice, options, reward)
 
@@ -355,7 +355,7 @@ class LoadedExperiment:
         """
         from abeval.offline.replay import ReplayOptions, replay
 
-        with self._engine(connection, engine) as opened:
+        with self._engine(connection, engine, step) as opened:
             return replay(
                 self.experiment, opened, logs or {}, step or _silent, ReplayOptions(**options)
             )
@@ -377,12 +377,18 @@ class LoadedExperiment:
 
     @contextmanager
     def _engine(
-        self, connection: "duckdb.DuckDBPyConnection | None", engine: "EngineChoice"
+        self,
+        connection: "duckdb.DuckDBPyConnection | None",
+        engine: "EngineChoice",
+        step: Step | None,
     ) -> "Iterator[Engine]":
         from abeval.engines.choice import open_engine
+        from abeval.engines.protocol import ProgressEngine, Watcher
 
         experiment = self.experiment
         opened = open_engine(experiment.engine, experiment.folder, connection, engine)
+        if isinstance(opened, ProgressEngine) and isinstance(step, Watcher):
+            step.watch(opened.progress)
         try:
             yield opened
         finally:
@@ -398,7 +404,7 @@ class LoadedExperiment:
     ) -> "Aggregates":
         from abeval.collect import collect
 
-        with self._engine(connection, engine) as opened:
+        with self._engine(connection, engine, step) as opened:
             return collect(self.experiment, metrics, opened, logs or {}, step or _silent)
 
 

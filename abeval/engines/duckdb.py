@@ -54,6 +54,9 @@ class DuckDBEngine:
             ((self._home,),) = self._connection.execute("select current_database()").fetchall()
             self._run(f"use {quoted(self._attach(':memory:', ''))}")
         self._run("set timezone = 'UTC'")
+        # DuckDB only knows how far it is where it is to show that; it shows nothing itself.
+        self._run("set enable_progress_bar = true")
+        self._run("set enable_progress_bar_print = false")
         self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
 
     def add_log(self, name: str, source: "LogSource") -> None:
@@ -123,6 +126,13 @@ class DuckDBEngine:
             asked = self._wait(lambda: self._connection.execute(sql))
             while len(found := self._wait(lambda: asked.fetch_df_chunk(_VECTORS))):
                 yield {str(name): found[name].to_numpy() for name in found.columns}
+
+    def progress(self) -> float | None:
+        """How much of the running statement is done, None where DuckDB cannot tell."""
+        with suppress(duckdb.Error):
+            percent = self._connection.query_progress()
+            return percent / 100 if percent >= 0 else None
+        return None
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: milliseconds since 1970 of a UTC timestamp expression."""

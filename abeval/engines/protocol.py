@@ -1,6 +1,6 @@
 """What abeval asks of an engine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -66,3 +66,19 @@ class ArrayEngine(Engine, Protocol):
 
         Until the last of them nothing else may be asked.
         """
+
+
+@runtime_checkable
+class ProgressEngine(Engine, Protocol):
+    """An engine that knows how far it is."""
+
+    def progress(self) -> float | None:
+        """How much of the running statement is done, None where that is not known."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Somebody who shows how far an engine is."""
+
+    def watch(self, fraction: "Callable[[], float | None]") -> None:
+        """Ask this from now on."""

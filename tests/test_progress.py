@@ -1,0 +1,54 @@
+"""What the person at the terminal sees while something runs."""
+
+import threading
+
+import pytest
+from rich.console import Console
+
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.progress import Steps, steps
+
+
+def shown(told: Steps) -> str:
+    console = Console(width=60)
+    with console.capture() as captured:
+        console.print(told)
+    return captured.get().strip()
+
+
+def test_the_line_names_the_step_and_how_far_it_is() -> None:
+    told = Steps()
+    assert shown(told) == "starting"
+    told("units and days")
+    assert shown(told) == "units and days"
+    told.watch(lambda: 0.574)
+    assert shown(told) == "units and days 57%"
+
+
+def test_a_running_statement_says_how_far_it_is() -> None:
+    engine = DuckDBEngine()
+    asked = "select count(distinct i % 7919) from range(30000000) r(i)"
+    running = threading.Thread(target=lambda: engine.rows(asked))
+    running.start()
+    seen = set()
+    while running.is_alive():
+        seen.add(engine.progress())
+        running.join(0.02)
+    engine.close()
+    assert engine.progress() is None
+    assert any(done is not None and 0 < done <= 1 for done in seen)
+
+
+def test_an_engine_shows_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
+    engine = DuckDBEngine()
+    engine.rows("select count(distinct i % 7919) from range(3000000) r(i)")
+    engine.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_costs_are_those_of_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    with steps(profile=True) as told:
+        told("reading")
+        told("counting")
+    table = capsys.readouterr().err
+    assert table.index("reading") < table.index("counting") < table.index("all")
