@@ -1,5 +1,6 @@
 """The scores log as candidates to be replayed: models whose scores or ranks lie in a table."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -51,15 +52,14 @@ def add_score_log(
         engine.add_log("raw_scores", source)
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
     engine.view("scores", _scores_view(log))
-    known = engine.rows("select distinct model, stage from scores order by model")
-    names = [str(name) for name, _ in known]
+    stages = _models(engine)
+    names = list(stages)
     both = [name for name in names if name in taken]
     if both:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
     found: dict[str, str] = {}
-    stages = {str(name): str(stage) for name, stage in known if stage is not None}
     for i, name in enumerate(names):
         kept = "select request_id, item_id, score, 0 as place from scores"
         engine.view("listed_rows", f"{kept} where model = {literal(name)}")
@@ -73,7 +73,19 @@ def add_score_log(
             "item_id as tie, grade, category from replay_rows"
         )
         stages[SERVED] = SERVED
-    return ScoreLog(found, stages)
+    named = {name: stage for name, stage in stages.items() if stage is not None}
+    return ScoreLog(found, named)
+
+
+def _models(engine: Engine) -> dict[str, str | None]:
+    """Model → its stage; a stage that scores more items stands before one that scores fewer."""
+    known = engine.rows("select model, stage, count(*) from scores group by model, stage")
+    rows: Counter[str] = Counter()
+    for _, stage, count in known:
+        rows[str(stage or "")] += int(count or 0)
+    models = {str(model): None if stage is None else str(stage) for model, stage, _ in known}
+    order = sorted((-rows[stage or ""], stage or "", model) for model, stage in models.items())
+    return {model: models[model] for _, _, model in order}
 
 
 def _scores_view(log: LogColumns) -> str:

@@ -70,7 +70,7 @@ def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models beside each other at each stage, in the order of the log's names."""
+    """The models beside each other at each stage, in the order of the stages."""
     stages: dict[str, list[str]] = {}
     for model in result.models:
         if model.stage is not None:

@@ -240,6 +240,21 @@ def test_stages_stand_side_by_side_and_are_compared_at_their_own():
         assert value == found.row("ndcg@3[lin]", "b", traffic).value
 
 
+def test_stages_follow_the_funnel():
+    loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
+    frame = logs["impressions"].assign(position=1)
+    keys = frame[["request_id", "item_id"]].assign(score=frame["b"], model="m")
+    listed = [
+        keys.assign(stage="recall"),
+        keys[frame["item_id"] < 4].assign(stage="ranking"),
+        keys[frame["item_id"] < 2].assign(stage="again"),
+    ]
+    given = {"impressions": frame, "scores": pd.concat(listed)}
+    found = loaded.replay(metrics=["mrr@3"], logs=given)
+    stages = [model.stage for model in found.models if model.stage is not None]
+    assert stages == ["recall", "ranking", "again", "served"]
+
+
 def test_scores_that_name_no_model_or_stage_are_a_model_of_their_own():
     loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
     frame = logs["impressions"]
