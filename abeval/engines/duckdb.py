@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import numpy as np
 
-from abeval.engines import sources
+from abeval.engines import sources, zones
 from abeval.engines.protocol import Cell
 from abeval.errors import LogError, QueryError
 from abeval.sql import literal, quoted
@@ -143,7 +143,13 @@ class DuckDBEngine:
         utc = f"make_timestamp({milliseconds} * 1000)"
         if timezone == "UTC":
             return utc
-        return f"timezone({literal(timezone)}, timezone('UTC', {utc}))"
+        since, until = (int(end.timestamp()) * 1000 for end in (zones.SINCE, zones.UNTIL))
+        added = zones.added(milliseconds, zones.offsets(timezone))
+        return (
+            f"case when {milliseconds} >= {since} and {milliseconds} < {until} "
+            f"then make_timestamp(({milliseconds} + {added}) * 1000) "
+            f"else timezone({literal(timezone)}, timezone('UTC', {utc})) end"
+        )
 
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""

@@ -1,0 +1,56 @@
+"""Local time by arithmetic is that of the engine's own calendar."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.zones import SINCE, UNTIL, offsets
+
+ZONES = (
+    "Europe/Berlin",
+    "America/Sao_Paulo",
+    "Asia/Kathmandu",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Pacific/Apia",
+    "Asia/Pyongyang",
+)
+
+
+def local_times(zone: str, moments: list[int]) -> list[tuple[int, str, str]]:
+    """Each moment, its local time, and that of the engine's calendar."""
+    engine = DuckDBEngine()
+    told = engine.local_time("ms", zone)
+    calendar = f"timezone('{zone}', timezone('UTC', make_timestamp(ms * 1000)))"
+    asked = ", ".join(f"({ms})" for ms in moments)
+    found = engine.rows(
+        f"select ms, cast({told} as varchar), cast({calendar} as varchar) "
+        f"from (values {asked}) as v (ms) order by ms"
+    )
+    engine.close()
+    return [(int(ms or 0), str(local), str(other)) for ms, local, other in found]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_local_time_around_every_change_is_that_of_the_zone(zone: str) -> None:
+    changes = {o.since_ms + d for o in offsets(zone) for d in (-1, 0, 1, 3_600_000)}
+    first, last = (int(end.timestamp()) * 1000 for end in (SINCE, UNTIL))
+    for ms, local, _ in local_times(zone, sorted(c for c in changes if first <= c < last)):
+        moment = datetime.fromtimestamp(ms / 1000, tz=UTC).astimezone(ZoneInfo(zone))
+        assert datetime.fromisoformat(local) == moment.replace(tzinfo=None), (zone, ms)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_years_that_are_not_looked_up_are_left_to_the_engine(zone: str) -> None:
+    first, last = (int(end.timestamp()) * 1000 for end in (SINCE, UNTIL))
+    beyond = [
+        -86_400_000,
+        0,
+        first - 1,
+        last,
+        int(datetime(2060, 7, 1, tzinfo=UTC).timestamp()) * 1000,
+    ]
+    for ms, local, calendar in local_times(zone, beyond):
+        assert local == calendar, (zone, ms)
