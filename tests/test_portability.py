@@ -127,6 +127,13 @@ def test_columns_and_orders_are_written_out(sql: str, said: str) -> None:
     assert spark(sql) == said
 
 
+def test_text_is_made_of_a_value_once() -> None:
+    parts = [f"cast(c{i} as varchar)" for i in range(10)]
+    one, many = (len(spark(f"select {' || '.join(parts[:n])} from t")) for n in (2, 10))
+    assert many < 5 * one + 200
+    assert len(spark("select cast(lower(trim(cast(c as varchar))) as varchar) from t")) < 2 * one
+
+
 def test_columns_that_match_nothing_are_an_error() -> None:
     with pytest.raises(QueryError, match="matches none of"):
         spark("select sum(columns('^z_')) from t")

@@ -216,7 +216,7 @@ class SparkEngine:
             else:
                 import pyarrow.parquet as pq
 
-                frame = self._session.createDataFrame(pq.read_table(file))
+                frame = self._session.createDataFrame(_signed(pq.read_table(file)))
             self._add(name, frame, types)
 
     @property
@@ -264,6 +264,20 @@ def _numbers_rows(tree: exp.Query) -> bool:
         isinstance(window.this, exp.RowNumber) and not window.args.get("order")
         for window in tree.find_all(exp.Window)
     )
+
+
+def _signed(table: "pa.Table") -> "pa.Table":
+    """Unsigned columns as what Spark reads them as from Parquet; from Arrow it takes none."""
+    import pyarrow as pa
+
+    wider = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+    }
+    types = [field.with_type(wider.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pa.schema(types))
 
 
 def _cells(column: "pa.ChunkedArray") -> list[Cell]:

@@ -169,16 +169,37 @@ def _to_integer(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
 
 def as_text(value: exp.Expr) -> exp.Expr:
     """A value as the text that DuckDB writes of it."""
-    inner = value.unnest()
-    if isinstance(inner, exp.Literal) and inner.is_string:
+    if _is_text(value):
         return value
+    inner = value.unnest()
     made = exp.cast(
         exp.Paren(this=value.copy()) if isinstance(value, exp.Binary) else value.copy(), _TEXT
     )
     if isinstance(inner, (exp.Sum, exp.Count, exp.Null)):
         return made
     # By way of text, so that a date, which is never cast to double, is no error here.
-    return filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(made.copy(), _DOUBLE), t=made)
+    return made_text(filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(made.copy(), _DOUBLE), t=made))
+
+
+def made_text(node: exp.Expr) -> exp.Expr:
+    """The same node, known to be text, so that nothing around it makes it text again."""
+    node.meta[_MADE_TEXT] = True
+    return node
+
+
+def _is_text(value: exp.Expr) -> bool:
+    """Whether it is plain from its form: a value wrapped at every level is repeated without end."""
+    if value.meta.get(_MADE_TEXT):
+        return True
+    inner = value.unnest()
+    if isinstance(inner, exp.Literal):
+        return bool(inner.is_string)
+    return isinstance(inner, (exp.DPipe, exp.Concat, exp.Trim)) or (
+        isinstance(inner, exp.Cast) and inner.to.this.name in _TEXTS
+    )
+
+
+_MADE_TEXT = "made text"
 
 
 _NUMBER_AS_TEXT = """

@@ -18,6 +18,7 @@ from abeval.engines.spark_casts import (
     filled,
     is_cast_to_integer,
     is_plain_cast,
+    made_text,
     refused,
     string,
 )
@@ -160,12 +161,13 @@ _SPACES = " \u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x2
 def _cased(node: exp.Lower | exp.Upper) -> exp.Expr:
     """A letter that becomes two, or none, in one of them is an error instead."""
     name, odd = ("lower", _ODD_LOWER) if isinstance(node, exp.Lower) else ("upper", _ODD_UPPER)
-    return filled(
+    said = filled(
         f"case when x rlike odd then raise_error(concat('{name} of ', x, ': letters whose case "
         f"engines change in different ways')) else {name}(x) end",
         x=node.this,
         odd=string(odd),
     )
+    return made_text(said)
 
 
 # Measured over all letters: two of lower case, a hundred of upper, and those that are so new that
