@@ -2,9 +2,11 @@
 
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from abeval.errors import QueryError
 from abeval.experiment.model import EngineOptions
@@ -27,6 +29,10 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 """What a session is set to while abeval works on it; without these, answers differ in silence."""
+
+
+_CONNECT = "sc://"
+"""How addresses of Spark Connect begin."""
 
 
 def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
@@ -58,9 +64,13 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
             return _started(options), True
     except (PySparkException, RuntimeError, OSError) as error:
         what = f"Spark did not start: {str(error).splitlines()[0]}"
-        raise QueryError(
-            what, "is Java 17 or newer installed, and [engine] address right?"
-        ) from error
+        raise QueryError(what, _missing(options.address or "")) from error
+
+
+def _missing(address: str) -> str:
+    if address.startswith(_CONNECT):
+        return f'{address} needs pip install "pyspark[connect]"'
+    return "is Java 17 or newer installed, and [engine] address right?"
 
 
 def _check_same(running: "SparkSession", address: str) -> None:
@@ -77,7 +87,8 @@ def _started(options: EngineOptions) -> "SparkSession":
 
     address = options.address or f"local[{options.threads or os.cpu_count() or 1}]"
     builder = SparkSession.builder.appName("abeval")
-    if address.startswith("sc://"):
+    if address.startswith(_CONNECT):
+        _check_answers(address)
         return builder.remote(address).getOrCreate()
     builder = builder.master(address).config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
@@ -91,6 +102,17 @@ def _started(options: EngineOptions) -> "SparkSession":
     if options.temp_directory is not None:
         builder = builder.config("spark.local.dir", options.temp_directory)
     return builder.getOrCreate()
+
+
+def _check_answers(address: str) -> None:
+    """A client of Spark Connect would try an address where nobody is again, for many minutes."""
+    parts = urlsplit(address)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 15002), timeout=20):
+            pass
+    except OSError as error:
+        what = f"no Spark Connect server answers at {address!r}: {error}"
+        raise QueryError(what, "is it running, and [engine] address right?") from error
 
 
 def java_size(size: str) -> str:

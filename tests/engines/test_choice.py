@@ -115,6 +115,13 @@ def test_without_pyspark_it_says_what_to_install(
     assert "abeval[spark]" in missing.value.hint
 
 
+def test_an_address_where_no_server_is_says_so_at_once(experiment: LoadedExperiment) -> None:
+    pytest.importorskip("pyspark")
+    away = experiment.replace(engine={"name": "spark", "address": "sc://localhost:1"})
+    with pytest.raises(QueryError, match="no Spark Connect server answers at 'sc://localhost:1'"):
+        away.analyze()
+
+
 def test_sizes_are_java_s() -> None:
     assert [java_size(s) for s in ("4GB", "4GiB", "512 MiB", "1KB")] == [
         "3814m",
