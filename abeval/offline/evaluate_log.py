@@ -91,7 +91,7 @@ def evaluate_log(
         fetched = read_shown(engine, of_model, policy.ties, has_requests)
         units = read_units(engine) if fetched is None else Units.of_one_traffic(fetched.ids)
         rows = None if fetched is None else fetched.rows
-        accounts = write_rows(engine, rows, wanted)
+        accounts = [*_missing(engine, named_columns), *write_rows(engine, rows, wanted)]
         replayed = Replayed(candidates(of_model, policy.ties), True, rows=rows)
         options = ScoreOptions(threshold, bins)
         sums = run_models(engine, replayed, units, wanted, policy, options, _silent)
@@ -125,6 +125,18 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
     )
     engine.view("analysed_rows", "select * from candidate_rows where unit_id is not null")
     engine.view("traffic", one_traffic("analysed_rows"))
+
+
+def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, int]]:
+    """Rows of no unit, which are left out, and those whose relevance counts as 0."""
+    grade = finite(quoted(columns.relevance))
+    ((rows, units, grades),) = engine.rows(
+        f"select count(*), count({quoted(columns.unit)}), count({grade}) from raw_log"
+    )
+    return [
+        ("rows_without_unit", int(rows or 0) - int(units or 0)),
+        ("rows_without_relevance", int(rows or 0) - int(grades or 0)),
+    ]
 
 
 def _grade(column: str, types: Mapping[str, str]) -> str:

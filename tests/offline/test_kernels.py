@@ -183,6 +183,20 @@ def test_one_table_of_judged_rows_gives_what_lists_and_a_truth_give(tmp_path):
     assert found.result.pair("auc").difference is not None
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf")])
+def test_rows_without_a_unit_or_a_relevance_are_counted(missing):
+    log = random_log(9)
+    log.loc[0, "grade"] = missing
+    log["unit_id"] = log["unit_id"].astype("Int64")
+    whole = evaluate_log(log, ["m_0"], metrics=["mrr"])
+    stray = log.iloc[[1]].assign(unit_id=pd.NA)
+    found = evaluate_log(pd.concat([log, stray]), ["m_0"], metrics=["mrr"])
+    assert dict(whole.result.accounting)["rows_without_unit"] == 0
+    assert dict(found.result.accounting)["rows_without_unit"] == 1
+    assert dict(found.result.accounting)["rows_without_relevance"] == 1
+    assert found.values() == whole.values()
+
+
 @given(st.lists(st.integers(0, 4), max_size=30))
 def test_blocks_hold_every_row_of_every_group_once(keys):
     key = np.array(keys, dtype=np.int64)
