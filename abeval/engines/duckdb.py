@@ -3,8 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from itertools import count
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +11,9 @@ import duckdb
 import numpy as np
 
 from abeval.engines import sources, zones
+from abeval.engines.duckdb_errors import asking, message, plain, reading
 from abeval.engines.protocol import Cell
+from abeval.engines.tables import Tables
 from abeval.errors import LogError, QueryError
 from abeval.sql import literal, quoted
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from abeval.experiment.model import EngineOptions, LogSource
 
 _Answer = TypeVar("_Answer")
-_RUNS = count(1)
-"""Numbers what is attached, so that two runs on one connection do not meet."""
 
 
 class DuckDBEngine:
@@ -45,14 +44,8 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._folder = folder
-        self._caller = connection
-        self._attached: list[str] = []
-        if connection is None:
-            self._connection = _connect(options)
-        else:
-            self._connection = _beside(connection)
-            ((self._home,),) = self._connection.execute("select current_database()").fetchall()
-            self._run(f"use {quoted(self._attach(':memory:', ''))}")
+        self._connection = _connect(options) if connection is None else _beside(connection)
+        self._tables = Tables(self._connection, connection, folder)
         self._run("set timezone = 'UTC'")
         # DuckDB only knows how far it is where it is to show that; it shows nothing itself.
         self._run("set enable_progress_bar = true")
@@ -61,18 +54,22 @@ class DuckDBEngine:
 
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
-        if source.table is not None:
-            self._add_table(name, source.table, source.database)
-        else:
+        if source.table is None:
             self.add_files(name, source.paths, source.format)
+            return
+        found = self._tables.find(plain(name), source.table, source.database)
+        if isinstance(found, str):
+            self.view(name, f"select * from {found}")
+        else:
+            self.add_frame(name, found)
 
     def add_files(self, name: str, paths: Sequence[str], said: str = "auto") -> None:
         """Make files readable as the relation `name`, of the kind that is said or named."""
-        log = _plain(name)
+        log = plain(name)
         files = sources.files_of(log, paths, self._folder)
         kind = sources.kind_of(log, files, said)
         hint = "is the file whole, and of the kind its name says? `format` can name the kind"
-        with _reading(f"{log} cannot be read from {', '.join(paths)}", hint):
+        with reading(f"{log} cannot be read from {', '.join(paths)}", hint):
             self._read(name, kind, files)
         if kind == "csv":
             sources.check_split(log, list(self.columns(name)), files)
@@ -81,9 +78,9 @@ class DuckDBEngine:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
         # A copy: DuckDB cannot read columns that a reversed or sliced frame strides through.
         packed = _packed(frame)
-        source = _ArrowStream(frame, _plain(name)) if packed is None else packed
+        source = _ArrowStream(frame, plain(name)) if packed is None else packed
         hint = "each column must have one type, and each column a name of its own"
-        with _reading(f"{_plain(name)}: the frame cannot be read", hint):
+        with reading(f"{plain(name)}: the frame cannot be read", hint):
             self._connection.register("abeval_frame", source)
             self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
             self._connection.unregister("abeval_frame")
@@ -95,34 +92,34 @@ class DuckDBEngine:
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
-        with _asking():
+        with asking():
             self._run(f"create or replace view {quoted(name)} as {sql}")
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
-        with _asking():
+        with asking():
             self._run(f"create or replace table {quoted(name)} as {sql}")
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
-        with _asking():
+        with asking():
             return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def frame(self, sql: str) -> "pd.DataFrame":
         """Run a query and fetch its rows as a frame."""
-        with _asking():
+        with asking():
             return self._wait(lambda: self._connection.execute(sql).df())
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
-        with _asking():
+        with asking():
             found = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
         # Only an enum is fetched as something else.
         return {name: np.ma.asanyarray(column) for name, column in found.items()}
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query and fetch some rows at a time, none of them null, in whatever order."""
-        with _asking():
+        with asking():
             asked = self._wait(lambda: self._connection.execute(sql))
             while len(found := self._wait(lambda: asked.fetch_df_chunk(_VECTORS))):
                 yield {str(name): found[name].to_numpy() for name in found.columns}
@@ -158,10 +155,7 @@ class DuckDBEngine:
     def close(self) -> None:
         """Give back memory and files, and what was attached to the caller's connection."""
         with suppress(duckdb.Error):
-            if self._caller is not None:
-                self._run(f"use {quoted(self._home)}")
-                for alias in reversed(self._attached):
-                    self._run(f"detach {quoted(alias)}")
+            self._tables.close()
             self._connection.close()
 
     def _run(self, sql: str) -> None:
@@ -189,88 +183,11 @@ class DuckDBEngine:
         self._run(f"create or replace {made}")
         self._run(f"from {quoted(name)} limit 1")
 
-    def _add_table(self, name: str, table: str, database: str | None) -> None:
-        if database is not None:
-            known, full = self._in_database(database, table)
-        elif self._caller is not None:
-            with _reading("the connection cannot be asked for its tables", "is it in use?"):
-                known, full = self._of_caller(self._caller, table)
-        else:
-            raise LogError(
-                f"logs.{_plain(name)}.table names {table!r}, but nothing says where it is",
-                f"give logs.{_plain(name)}.database, or pass connection = ... from Python",
-            )
-        if full is not None:
-            self.view(name, f"select * from {full}")
-        elif self._caller is not None and self._is_temporary(self._caller, table):
-            # Another connection cannot see a temporary table or a registered frame.
-            self.add_frame(name, self._caller.table(quoted(table)))
-        else:
-            hint = f"tables and views: {', '.join(known) or 'none'}"
-            from abeval.experiment.problems import suggestion
-
-            what = f"logs.{_plain(name)}: there is no table {table!r}{suggestion(table, known)}"
-            raise LogError(what, hint if len(known) > 12 else None)
-
-    def _in_database(self, database: str, table: str) -> tuple[list[str], str | None]:
-        """The tables of a DuckDB file, and the full name of the one that is wanted."""
-        file = self._folder / database
-        if not file.is_file():
-            raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
-        with _reading(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
-            alias = self._alias_of(file)
-        return self._find_table(table, alias, "main")
-
-    def _of_caller(
-        self, caller: duckdb.DuckDBPyConnection, table: str
-    ) -> tuple[list[str], str | None]:
-        if self._is_temporary(caller, table):
-            return [], None
-        ((database, schema),) = caller.execute(
-            "select current_database(), current_schema()"
-        ).fetchall()
-        return self._find_table(table, database, schema)
-
-    def _find_table(self, table: str, database: str, schema: str) -> tuple[list[str], str | None]:
-        found = self.rows(
-            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
-            "union select database_name, schema_name, view_name from duckdb_views() "
-            "where not internal order by all"
-        )
-        known = {tuple(str(part).lower() for part in row) for row in found}
-        parts = table.split(".")
-        for wanted in ([database, schema, *parts], [database, *parts], parts):
-            if tuple(part.lower() for part in wanted) in known:
-                return [], ".".join(quoted(part) for part in wanted)
-        return [str(name) for place, _, name in found if place == database], None
-
-    @staticmethod
-    def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
-        sql = (
-            "select 1 from duckdb_tables() where temporary and table_name = $1 "
-            "union all select 1 from duckdb_views() where temporary and view_name = $1"
-        )
-        return bool(caller.execute(sql, [table]).fetchall())
-
-    def _alias_of(self, file: Path) -> str:
-        """The name of a database file, which the caller may have opened already."""
-        for name, path in self.rows("select database_name, path from duckdb_databases()"):
-            if path is not None and Path(str(path)).resolve() == file.resolve():
-                return str(name)
-        return self._attach(str(file), "(read_only)")
-
-    def _attach(self, path: str, options: str) -> str:
-        alias = f"abeval_{next(_RUNS)}"
-        self._run(f"attach {literal(path)} as {quoted(alias)} {options}")
-        self._attached.append(alias)
-        return alias
-
 
 _VECTORS = 200
 """Of 2,048 rows each, that are fetched at a time."""
 
 _H60 = "cast('0x' || substr(md5(salt || ':' || unit), 1, 15) as bigint)"
-_MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with space"
 
 
 def _packed(frame: object) -> object | None:
@@ -308,7 +225,7 @@ def _connect(options: "EngineOptions | None") -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(config=config)
     except duckdb.Error as error:
-        what = f"DuckDB does not take these [engine] options: {_message(error)}"
+        what = f"DuckDB does not take these [engine] options: {message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
 
 
@@ -317,38 +234,5 @@ def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     try:
         return connection.cursor()
     except duckdb.Error as error:
-        what = f"the connection cannot be used: {_message(error)}"
+        what = f"the connection cannot be used: {message(error)}"
         raise QueryError(what, "give an open one") from error
-
-
-@contextmanager
-def _asking() -> Iterator[None]:
-    """Whatever goes wrong here is a fault of a query, or of the machine."""
-    try:
-        yield
-    except duckdb.OutOfMemoryException as error:
-        raise QueryError(f"DuckDB ran out of memory: {_message(error)}", _MEMORY) from error
-    except duckdb.Error as error:
-        raise QueryError(f"DuckDB could not run a query: {_message(error)}") from error
-
-
-@contextmanager
-def _reading(what: str, hint: str) -> Iterator[None]:
-    """Whatever goes wrong here is a fault of a log."""
-    try:
-        yield
-    except duckdb.OutOfMemoryException as error:
-        raise QueryError(f"{what}: {_message(error)}", _MEMORY) from error
-    except (duckdb.Error, RuntimeError, ValueError, TypeError) as error:
-        raise LogError(f"{what}: {_message(error)}", hint) from error
-
-
-def _plain(relation: str) -> str:
-    return relation.removeprefix("raw_")
-
-
-def _message(error: Exception) -> str:
-    """What DuckDB says, without its listings and advice on its own options."""
-    lines = str(error).split("\n\n")[0].splitlines()
-    said = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
-    return " ".join(said[:2])

@@ -1,0 +1,122 @@
+"""Tables that a log names: of a DuckDB file, or of the caller's own connection."""
+
+from itertools import count
+from pathlib import Path
+
+import duckdb
+
+from abeval.engines.duckdb_errors import reading
+from abeval.errors import LogError
+from abeval.sql import literal, quoted
+
+_RUNS = count(1)
+"""Numbers what is attached, so that two runs on one connection do not meet."""
+
+
+class Tables:
+    """Databases beside that of a run.
+
+    Args:
+        connection: The run's own. Where there is a caller, it is moved to a database of its own.
+        caller: The caller's, if there is one.
+        folder: Where relative paths start.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        caller: duckdb.DuckDBPyConnection | None,
+        folder: Path,
+    ) -> None:
+        self._connection, self._caller, self._folder = connection, caller, folder
+        self._attached: list[str] = []
+        if caller is not None:
+            ((self._home,),) = connection.execute("select current_database()").fetchall()
+            connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
+
+    def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
+        """The full name of a table; its rows, where only the caller's connection sees them.
+
+        Raises:
+            LogError: There is no such table, or nothing says where it is.
+        """
+        if database is not None:
+            found = self._in_file(database, table)
+        elif self._caller is not None:
+            with reading("the connection cannot be asked for its tables", "is it in use?"):
+                if self._is_temporary(self._caller, table):
+                    return self._caller.table(quoted(table))
+                found = self._of_caller(self._caller, table)
+        else:
+            raise LogError(
+                f"logs.{log}.table names {table!r}, but nothing says where it is",
+                f"give logs.{log}.database, or pass connection = ... from Python",
+            )
+        if isinstance(found, str):
+            return found
+        raise _unknown(log, table, found)
+
+    def close(self) -> None:
+        """Detach what was attached, and go back to the caller's database."""
+        if self._caller is not None:
+            self._connection.execute(f"use {quoted(self._home)}")
+            for alias in reversed(self._attached):
+                self._connection.execute(f"detach {quoted(alias)}")
+
+    def _in_file(self, database: str, table: str) -> str | list[str]:
+        """The full name of a table of a DuckDB file, else the names of those it has."""
+        file = self._folder / database
+        if not file.is_file():
+            raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
+        with reading(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+            alias = self._alias_of(file)
+        return self._named(table, alias, "main")
+
+    def _of_caller(self, caller: duckdb.DuckDBPyConnection, table: str) -> str | list[str]:
+        sql = "select current_database(), current_schema()"
+        ((database, schema),) = caller.execute(sql).fetchall()
+        return self._named(table, database, schema)
+
+    def _named(self, table: str, database: str, schema: str) -> str | list[str]:
+        found = self._connection.execute(
+            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
+            "union select database_name, schema_name, view_name from duckdb_views() "
+            "where not internal order by all"
+        ).fetchall()
+        known = {tuple(str(part).lower() for part in row) for row in found}
+        parts = table.split(".")
+        for wanted in ([database, schema, *parts], [database, *parts], parts):
+            if tuple(part.lower() for part in wanted) in known:
+                return ".".join(quoted(part) for part in wanted)
+        return [str(name) for place, _, name in found if place == database]
+
+    @staticmethod
+    def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
+        """Whether another connection cannot see it: a temporary table or a registered frame."""
+        sql = (
+            "select 1 from duckdb_tables() where temporary and table_name = $1 "
+            "union all select 1 from duckdb_views() where temporary and view_name = $1"
+        )
+        return bool(caller.execute(sql, [table]).fetchall())
+
+    def _alias_of(self, file: Path) -> str:
+        """The name of a database file, which the caller may have opened already."""
+        opened = self._connection.execute("select database_name, path from duckdb_databases()")
+        for name, path in opened.fetchall():
+            if path is not None and Path(str(path)).resolve() == file.resolve():
+                return str(name)
+        return self._attach(str(file), "(read_only)")
+
+    def _attach(self, path: str, options: str) -> str:
+        alias = f"abeval_{next(_RUNS)}"
+        self._connection.execute(f"attach {literal(path)} as {quoted(alias)} {options}")
+        self._attached.append(alias)
+        return alias
+
+
+def _unknown(log: str, table: str, known: list[str]) -> LogError:
+    from abeval.experiment.problems import suggestion
+
+    hint = f"tables and views: {', '.join(known) or 'none'}"
+    what = f"logs.{log}: there is no table {table!r}{suggestion(table, known)}"
+    return LogError(what, hint if len(known) > 12 else None)
