@@ -1,7 +1,7 @@
 """The Python API: load an experiment, analyse it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,14 +83,9 @@ class LoadedExperiment:
             QueryError: The engine could not run a query.
             ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
         """
-        sums = None
-        if store is not None:
-            from abeval.store.refresh import check_storable, stored_sums
-
-            check_storable(self.experiment, logs or {})
-            sums = stored_sums(Path(store))
         keep = None if save_aggregates is None else _saving(Path(save_aggregates), self.experiment)
-        with self._engine(connection, engine, step) as opened:
+        way = nullcontext() if store is None else _stored(Path(store), self.experiment, logs or {})
+        with way as sums, self._engine(connection, engine, step) as opened:
             return analyze_on(self.experiment, opened, logs or {}, step or _silent, sums, keep)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
@@ -457,6 +452,15 @@ def define(folder: str | Path = ".", **entries: Any) -> LoadedExperiment:  # noq
         ExperimentError: With every mistake.
     """
     return LoadedExperiment(parse_experiment(entries, folder))
+
+
+def _stored(
+    folder: Path, experiment: Experiment, frames: Mapping[str, object]
+) -> "AbstractContextManager[Sums]":
+    from abeval.store.refresh import check_storable, stored_sums
+
+    check_storable(experiment, frames)
+    return stored_sums(folder)
 
 
 def _saving(folder: Path, experiment: Experiment) -> "Callable[[Aggregates], None]":

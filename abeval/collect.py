@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from abeval.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.buckets import BucketSums, deals_units
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, facts
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
-from abeval.logs.sums import Sums, one_pass
+from abeval.logs.sums import DayTotals, Sums, one_pass
 from abeval.metric_queries import MetricQueries, SourceSums
 from abeval.metrics import READS, Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
@@ -85,9 +85,13 @@ def collect(
     quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
     step("catalogue" if "catalogue" in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, "catalogue" in sources)
+    rows = [row for part in parts for row in part.rows]
+    daily = DayTotals([row for row in rows if row[1] == DAY], engine.frame(query("units/days")))
+    if prepared.summed.settle is not None:
+        daily = prepared.summed.settle(run, wanted, daily)
     return Aggregates(
         moments=pd.DataFrame(
-            [*(row for part in parts for row in part.rows), *quantiles.rows],
+            [*(row for row in rows if row[1] != DAY), *daily.rows, *quantiles.rows],
             columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},
@@ -96,7 +100,7 @@ def collect(
         catalogue_size=size,
         units=units,
         accounts=accounts(prepared, engine),
-        days=engine.frame(query("units/days")),
+        days=daily.days[daily.days["units"] > 0].reset_index(drop=True),
         refused=refused,
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,

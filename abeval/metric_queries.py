@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.aggregates import BUCKET, BUCKETS, CAPPED, COVARIATES, DAY, LEFT_OUT, SEGMENT, WHOLE
+from abeval.aggregates import (
+    BUCKET,
+    BUCKETS,
+    CAPPED,
+    COVARIATES,
+    DAY,
+    LEFT_OUT,
+    MOMENT_COLUMNS,
+    SEGMENT,
+    WHOLE,
+)
 from abeval.buckets import BucketSums
 from abeval.engines.protocol import ArrayEngine, Cell, Engine
 from abeval.errors import ExperimentError, QueryError
@@ -44,6 +54,11 @@ class Terms(NamedTuple):
     y0: str = "0"
     x0: str = "0"
     is_new: str = "0"
+
+    @property
+    def only_now(self) -> bool:
+        """Whether nothing from before the period is wanted."""
+        return (self.y0, self.x0, self.is_new) == ("0", "0", "0")
 
     @property
     def listed(self) -> str:
@@ -220,25 +235,32 @@ class MetricQueries:
 
     def sums(self, asked: Sequence[Asked], relation: str = "source_unit") -> list[Row]:
         """Exact sums by cell and variant, all by one query: rows of `aggregates.MOMENT_COLUMNS`."""
+        now = [one for one in asked if one.terms.only_now]
+        whole = [one for one in asked if not one.terms.only_now]
+        rows = self._summed(whole, "metric/moments", relation)
+        short = self._summed(now, "metric/moments_now", relation)
+        return [*rows, *(_with_zeros(row) for row in short)]
+
+    def _summed(self, asked: Sequence[Asked], name: str, relation: str) -> list[Row]:
         if not asked:
             return []
         self._view(asked, relation)
         try:
-            found = self.engine.rows(query("metric/moments"))
+            found = self.engine.rows(query(name))
         except QueryError as error:
             if error.hint is not None:
                 raise
-            self._blame(asked, relation)
+            self._blame(asked, name, relation)
             raise
         named = [(one.metric.name, one.slice_name) for one in asked]
         return [(*named[int(part or 0)], *row) for part, *row in found]
 
-    def _blame(self, asked: Sequence[Asked], relation: str) -> None:
+    def _blame(self, asked: Sequence[Asked], name: str, relation: str) -> None:
         """Raise the error of the metric whose sums, by themselves, cannot be computed."""
         for one in asked:
             self._view([one], relation)
             try:
-                self.engine.rows(query("metric/moments"))
+                self.engine.rows(query(name))
             except QueryError as error:
                 what = f"metric {one.metric.name!r}: its sums cannot be computed: {error.what}"
                 raise ExperimentError(what, _TOO_LARGE) from error
@@ -268,3 +290,10 @@ class MetricQueries:
             return next(iter(columns.values()))
         cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
         return f"case variant {cases} end"
+
+
+def _with_zeros(row: Row) -> Row:
+    """A row of `metric/moments_now` as one of `aggregates.MOMENT_COLUMNS`."""
+    *labels, units, y, x, y_y, y_x, x_x = row
+    sums = {"y": y, "x": x, "y_y": y_y, "y_x": y_x, "x_x": x_x}
+    return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[5:]))

@@ -96,7 +96,7 @@ def prepare(
     checks.check_positions(metrics, shape, engine)
     try:
         summed = sums(experiment, metrics, shape, engine, step)
-        engine.view("logged_cells", views.cells_view(experiment, shape))
+        engine.view("logged_cells", views.cells_view(experiment, shape, closed=summed.closed))
         _write_unit_days(shape, engine)
         step("assignment")
         _write_units(experiment, shape, engine)

@@ -1,7 +1,8 @@
 """Where the sums per unit and day come from: one pass over the log, unless told otherwise."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
@@ -9,19 +10,45 @@ from abeval.logs.shape import LogShape
 from abeval.metrics import Metric
 from abeval.queries import query
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from abeval.metric_queries import MetricQueries, Row
+
 Step = Callable[[str], None]
 
 
-class Summed(NamedTuple):
+class DayTotals(NamedTuple):
+    """What single days add up to.
+
+    Attributes:
+        rows: Rows of `aggregates.MOMENT_COLUMNS`, of the slice `day`.
+        days: Rows of `units/days`.
+    """
+
+    rows: "list[Row]"
+    days: "pd.DataFrame"
+
+
+Settle = Callable[["MetricQueries", Sequence[Metric], DayTotals], DayTotals]
+"""Adds closed days to the days at hand, once units are placed."""
+
+
+@dataclass(frozen=True)
+class Summed:
     """How `logged_sums` came to be.
 
     Attributes:
         notes: What a reader of the result must know of it.
         has_rows: Whether the log that they are of can be read too.
+        closed: The relation with the sums per unit of days that are closed, None where none are.
+        settle: What adds closed days to those at hand, None where there is nothing to add.
     """
 
     notes: tuple[str, ...] = ()
     has_rows: bool = True
+    closed: str | None = None
+    settle: Settle | None = None
 
 
 Sums = Callable[[Experiment, Sequence[Metric], LogShape, Engine, Step], Summed]

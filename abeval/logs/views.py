@@ -316,18 +316,49 @@ def set_aside(experiment: Experiment, shape: LogShape) -> str:
     return f"case {cases} end"
 
 
-def cells_view(experiment: Experiment, shape: LogShape) -> str:
-    """The cells of the log with the reason where their impressions are set aside."""
+def cells_view(
+    experiment: Experiment,
+    shape: LogShape,
+    summed: str = "logged_sums",
+    closed: str | None = None,
+) -> str:
+    """The cells of the log with the reason where their impressions are set aside.
+
+    A cell of the relation `summed` is of one day and one variant. One of `closed`, where there are
+    any, stands for all closed days of a unit: it has no day, the number and the first of its days,
+    all its variants between `variant_low` and `variant_high`, and the variant and segments of its
+    first impression.
+    """
     sums = [component_name(i) for i in range(len(shape.components))]
     names = [quoted(f"s_{name}") for name in shape.segments]
     segments = [f"coalesce({name}, '') as {name}" for name in names]
     reason = set_aside(experiment, shape)
-    return f"""
-    select unit_id, phase = {IN_PERIOD} as in_period, day, variant, first_ms, last_ms,
+    of_days = f"""
+    select unit_id, phase = {IN_PERIOD} as in_period, day, day as first_day, 0 as closed_days,
+      variant, variant as variant_low, variant as variant_high, first_ms, last_ms,
       {", ".join([*segments, *sums])},
       coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside
-    from logged_sums
+    from {summed}
     """
+    if closed is None:
+        return of_days
+    listed = ", ".join([*CELL, *names, *sums, "set_aside"])
+    return f"{of_days} union all select {listed} from {closed}"
+
+
+CELL = (
+    "unit_id",
+    "in_period",
+    "day",
+    "first_day",
+    "closed_days",
+    "variant",
+    "variant_low",
+    "variant_high",
+    "first_ms",
+    "last_ms",
+)
+"""Columns of a cell, beside segments, sums and set_aside."""
 
 
 def _clicked(shape: LogShape) -> str:

@@ -9,11 +9,13 @@ from pathlib import Path
 from abeval.errors import ExperimentError, LogError
 from abeval.files import write_text
 
-FORMAT = 1
+FORMAT = 2
 """Of the files of a store; another one is computed anew."""
 
 MANIFEST = "manifest.json"
-PART, DRAFT = "part-", "draft-"
+PART, CLOSED, DRAFT = "part-", "closed-", "draft-"
+STATE, LOCK = "state.json", "lock"
+_OWN = (PART, CLOSED, DRAFT, STATE, ".abeval-")
 _MAGIC = b"PAR1"
 
 
@@ -42,7 +44,8 @@ class Entry:
         components: Digests of the sums it has.
         file: Its name in the store.
         sha256: Of its bytes.
-        days: The local days of its rows that have one, in order.
+        days: The local days, in either period, of its rows, in order.
+        has_others: Whether it has rows of no such day.
     """
 
     input: Input
@@ -51,6 +54,7 @@ class Entry:
     file: str
     sha256: str
     days: tuple[str, ...]
+    has_others: bool
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,9 @@ def read_manifest(folder: Path, experiment: str) -> Manifest:
 def _without_manifest(folder: Path) -> Manifest:
     if folder.exists() and not folder.is_dir():
         raise ExperimentError(f"{folder} is a file, and a store is a folder")
-    names = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
-    foreign = [name for name in names if not name.startswith((PART, DRAFT, ".abeval-"))]
+    found = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
+    names = [name for name in found if name != LOCK]
+    foreign = [name for name in names if not name.startswith(_OWN)]
     if foreign:
         raise ExperimentError(
             f"{folder} is no store: it holds {foreign[0]} and no {MANIFEST}",
@@ -139,6 +144,7 @@ def _entry(raw: Mapping[str, object]) -> Entry:
         file=file,
         sha256=str(raw["sha256"]),
         days=tuple(map(str, _listed(raw["days"]))),
+        has_others=bool(raw["has_others"]),
     )
 
 
@@ -155,10 +161,10 @@ def write_manifest(folder: Path, experiment: str, parts: Mapping[str, Entry]) ->
     write_text(folder / MANIFEST, json.dumps(told, indent=1) + "\n")
 
 
-def is_whole(folder: Path, entry: Entry) -> bool:
-    """Whether a part is there, byte for byte as it was written."""
+def is_whole(file: Path, sha256: str) -> bool:
+    """Whether a file is there, byte for byte as it was written."""
     try:
-        return sha256_of(folder / entry.file) == entry.sha256
+        return sha256_of(file) == sha256
     except OSError:
         return False
 

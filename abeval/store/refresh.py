@@ -1,35 +1,33 @@
 """Makes `logged_sums` of stored parts, one for each input file, and computes those that lack."""
 
 import os
-import secrets
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import ExperimentError
 from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.logs.shape import LogShape, component_name
+from abeval.logs.shape import LogShape
 from abeval.logs.sums import Step, Summed, Sums
 from abeval.metrics import READS, Metric
-from abeval.queries import query
-from abeval.sql import literal, quoted
-from abeval.store.definition import Definition, definition_of
+from abeval.store.closing import CLOSED_CELLS, Closing, load_open
+from abeval.store.definition import definition_of
+from abeval.store.lock import held
 from abeval.store.manifest import (
-    DRAFT,
-    PART,
+    STATE,
     Entry,
-    Input,
     fingerprint,
-    is_whole,
     read_manifest,
-    sha256_of,
     sweep,
     write_manifest,
 )
+from abeval.store.parts import Parts
+from abeval.store.state import State, read_state, state_definition, why_not
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,11 @@ class Refresh:
         vanished: Files whose parts were dropped, because the log has them no more.
         broken: Files whose parts were there, but not as they had been written.
         trouble: Why the whole store was computed anew, None where it was believed.
+        entries: The part of each file that the log has.
+        state: Closed days that are carried on, None where all days are added up from parts.
+        known: The parts that there were in the run before.
+        anew: Why closed days are not carried on, None where they are or where there are none.
+        rewritten: Whether a file of the log is another than it was.
     """
 
     read: Mapping[str, tuple[str, ...]]
@@ -49,6 +52,11 @@ class Refresh:
     vanished: tuple[str, ...]
     broken: tuple[str, ...]
     trouble: str | None
+    entries: Mapping[str, Entry]
+    state: State | None
+    known: Collection[str]
+    anew: str | None
+    rewritten: bool
 
     def notes(self) -> tuple[str, ...]:
         """In words, for whoever reads the result."""
@@ -64,6 +72,15 @@ class Refresh:
             said.append(f"Files that the log has no more were dropped: {_names(self.vanished)}.")
         if self.broken:
             said.append(f"Damaged parts of the store were computed anew: {_names(self.broken)}.")
+        if self.state is not None:
+            parts = self.entries.values()
+            later = sorted({d for part in parts for d in part.days if d > self.state.last_day})
+            said.append(
+                f"State of units: {self.state.closed_days(parts)} closed days were carried on, "
+                f"{len(later)} added up{f' ({_ranges(later)})' if later else ''}."
+            )
+        if self.anew is not None:
+            said.append(f"State of units: all days were added up anew, because {self.anew}.")
         return tuple(said)
 
 
@@ -105,27 +122,46 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
             raise ExperimentError(f"the store does not work here: {why}", mend)
 
 
-def stored_sums(folder: Path) -> Sums:
-    """The way to `logged_sums` that leads over a store.
+@contextmanager
+def stored_sums(folder: Path) -> Iterator[Sums]:
+    """The way to `logged_sums` that leads over a store, which is kept to this run meanwhile.
 
     Args:
         folder: Of the store; made where it is not there.
     """
+    with ExitStack() as until_the_end:
+        yield partial(_sums, folder, until_the_end)
 
-    def sums(
-        experiment: Experiment,
-        metrics: Sequence[Metric],
-        shape: LogShape,
-        engine: Engine,
-        step: Step,
-    ) -> Summed:
-        if not isinstance(engine, DuckDBEngine):
-            raise ExperimentError("the store does not work here: it needs the engine duckdb")
-        files = _files(experiment)
-        found = _refresh(folder, experiment, shape, engine, files, step)
-        return Summed((*found.notes(), *_read_again(experiment, metrics, shape, files)))
 
-    return sums
+def _sums(
+    folder: Path,
+    until_the_end: ExitStack,
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    shape: LogShape,
+    engine: Engine,
+    step: Step,
+) -> Summed:
+    if not isinstance(engine, DuckDBEngine):
+        raise ExperimentError("the store does not work here: it needs the engine duckdb")
+    files = _files(experiment)
+    step("store")
+    read_manifest(folder, experiment.name)
+    _make_folder(folder)
+    until_the_end.enter_context(held(folder))
+    parts = Parts(folder, definition_of(experiment, shape, engine), shape, engine)
+    again = _read_again(experiment, metrics, shape, files)
+    closes = shape.has_time and not again and len(set(files)) == len(files)
+    found = _refresh(parts, experiment, files, step, closes)
+    step("units and days")
+    listed = [found.entries[os.path.relpath(file, experiment.folder)] for file in files]
+    load_open(parts, listed, found.state)
+    closing = Closing(parts, experiment, listed, found.state, found.known, found.rewritten)
+    return Summed(
+        notes=(*found.notes(), *again),
+        closed=None if found.state is None else CLOSED_CELLS,
+        settle=closing.settle if closes else None,
+    )
 
 
 def _files(experiment: Experiment) -> list[str]:
@@ -146,46 +182,68 @@ def _files(experiment: Experiment) -> list[str]:
 
 
 def _refresh(
-    folder: Path,
+    parts: Parts,
     experiment: Experiment,
-    shape: LogShape,
-    engine: DuckDBEngine,
     files: Sequence[str],
     step: Step,
+    closes: bool,
 ) -> Refresh:
-    step("store")
+    """Make the parts that lack, and see whether closed days can be carried on."""
+    folder = parts.folder
     manifest = read_manifest(folder, experiment.name)
-    _make_folder(folder)
-    wanted = definition_of(experiment, shape, engine)
     # Relative, so that logs and store may move together.
     names = {os.path.relpath(file, experiment.folder): file for file in files}
     states = {name: fingerprint(file) for name, file in names.items()}
-    fitting = {
+    entries = {
         name: entry
         for name, entry in manifest.parts.items()
-        if name in states and _fits(entry, states[name], wanted)
+        if name in states and parts.fits(entry, states[name])
     }
-    whole = _whole(folder, fitting)
-    parts = dict(whole)
-    missing = [name for name in names if name not in whole]
+    state = read_state(folder) if closes else None
+    wanted = state_definition(experiment, parts.wanted)
+    anew = None if state is None else why_not(state, list(entries.values()), wanted)
+    carried = state if anew is None else None
+    opened = [e for e in entries.values() if carried is None or carried.open_part(e)]
+    damaged = parts.broken(opened)
+    broken = tuple(name for name, entry in entries.items() if entry in damaged)
+    kept = {name: entry for name, entry in entries.items() if name not in broken}
+    found = dict(kept)
+    missing = [name for name in names if name not in kept]
     for done, name in enumerate(missing, start=1):
         step(f"reading new files: {done} of {len(missing)}")
-        parts[name] = _part(folder, names[name], states[name], wanted, shape, engine)
-        write_manifest(folder, experiment.name, parts)
-    if missing:
-        engine.add_log("raw_impressions", experiment.logs.impressions)
-    else:
-        write_manifest(folder, experiment.name, parts)
-    sweep(folder, parts)
-    step("units and days")
-    listed = [parts[os.path.relpath(file, experiment.folder)] for file in files]
-    engine.table("logged_sums", _together(folder, listed, shape, wanted))
-    return Refresh(
-        read={name: parts[name].days for name in missing},
-        kept=tuple(whole),
+        found[name] = parts.make(names[name], states[name])
+        write_manifest(folder, experiment.name, found)
+    if not missing:
+        write_manifest(folder, experiment.name, found)
+    sweep(folder, found)
+    done_now = Refresh(
+        read={name: found[name].days for name in missing},
+        kept=tuple(kept),
         vanished=tuple(name for name in manifest.parts if name not in states),
-        broken=tuple(name for name in fitting if name not in whole),
+        broken=broken,
         trouble=manifest.trouble,
+        entries=found,
+        state=carried,
+        known=() if state is None else state.known,
+        anew=anew,
+        rewritten=any(
+            name in states and entry.input != states[name] for name, entry in manifest.parts.items()
+        ),
+    )
+    late = None if carried is None else why_not(carried, list(found.values()), wanted)
+    if late is None:
+        return done_now
+    # Without its state every part counts, and is looked at.
+    (folder / STATE).unlink()
+    rest = _refresh(parts, experiment, files, step, closes=False)
+    return replace(
+        done_now,
+        read={**done_now.read, **rest.read},
+        kept=tuple(name for name in done_now.kept if name not in rest.read),
+        broken=(*done_now.broken, *rest.broken),
+        entries=rest.entries,
+        state=None,
+        anew=late,
     )
 
 
@@ -194,80 +252,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExperimentError(f"the store {folder} cannot be made: {error.strerror}") from error
-
-
-def _fits(entry: Entry, state: Input, wanted: Definition) -> bool:
-    has = entry.input == state and entry.definition == wanted.rows
-    return has and set(wanted.components) <= set(entry.components)
-
-
-def _whole(folder: Path, parts: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The parts that are as they were written."""
-    with ThreadPoolExecutor() as pool:
-        checked = pool.map(lambda entry: is_whole(folder, entry), parts.values())
-        return {file: parts[file] for file, good in zip(parts, checked, strict=True) if good}
-
-
-def _part(
-    folder: Path,
-    file: str,
-    state: Input,
-    wanted: Definition,
-    shape: LogShape,
-    engine: DuckDBEngine,
-) -> Entry:
-    """Sum one file: the views are left as they are, and read it in the place of the whole log."""
-    engine.view("raw_impressions", _one_file(file, shape, engine))
-    named = {component_name(i): _column(c) for i, c in enumerate(wanted.components)}
-    renamed = ", ".join(f"{old} as {new}" for old, new in named.items())
-    sql = f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)"
-    draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
-    engine.rows(f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)")
-    if fingerprint(file) != state:
-        raise LogError(f"{file} changed while it was read", "run again when it is written")
-    digest = sha256_of(draft)
-    part = f"{PART}{digest[:32]}.parquet"
-    days = engine.rows(
-        f"select distinct cast(day as varchar) from read_parquet({literal(str(draft))}) "
-        "where day is not null order by 1"
-    )
-    draft.replace(folder / part)
-    listed = tuple(str(day) for (day,) in days)
-    return Entry(state, wanted.rows, wanted.components, part, digest, listed)
-
-
-def _one_file(file: str, shape: LogShape, engine: DuckDBEngine) -> str:
-    """A file with the columns and types that all files have together."""
-    hive = "true" if sources.has_partitions([file]) else "false"
-    read = f"read_parquet({literal(file)}, hive_partitioning = {hive}, hive_types_autocast = false)"
-    own = {str(row[0]).lower(): row for row in engine.rows(f"describe from {read}")}
-    columns = []
-    for name, kind in shape.impressions.types.items():
-        found = own.get(name.lower())
-        if found is None:
-            columns.append(f"cast(null as {kind}) as {quoted(name)}")
-        elif str(found[1]) == kind:
-            columns.append(f"{quoted(str(found[0]))} as {quoted(name)}")
-        else:
-            columns.append(f"cast({quoted(str(found[0]))} as {kind}) as {quoted(name)}")
-    return f"select {', '.join(columns)} from {read}"
-
-
-def _together(folder: Path, parts: Sequence[Entry], shape: LogShape, wanted: Definition) -> str:
-    """All parts as one relation: whoever reads `logged_sums` adds up its rows."""
-    files = ", ".join(literal(str(folder / part.file)) for part in parts)
-    segments = [quoted(f"s_{name}") for name in shape.segments]
-    sums = [f"{_column(c)} as {component_name(i)}" for i, c in enumerate(wanted.components)]
-    columns = [*_CELL, *segments, "first_ms", "last_ms", *sums]
-    return f"select {', '.join(columns)} from read_parquet([{files}], union_by_name = true)"
-
-
-_CELL = ("unit_id", "phase", "day", "variant", "is_exposed")
-
-
-def _column(component: str) -> str:
-    """The name of a sum in a part, where its place among the metrics does not matter."""
-    return f"sum_{component}"
 
 
 def _read_again(

@@ -59,7 +59,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
         raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
     told = {
         "format": FORMAT,
-        "experiment": _definition(experiment),
+        "experiment": definition(experiment),
         "tables": written,
         "catalogue_size": aggregates.catalogue_size,
         "refused": aggregates.refused,
@@ -78,7 +78,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
     raw = _told(folder)
-    _check_definition(folder, raw["experiment"], _definition(experiment))
+    _check_definition(folder, raw["experiment"], definition(experiment))
     tables = {name: _read(folder, name, digest) for name, digest in raw["tables"].items()}
     buckets = tables.pop(_BUCKETS)
     return Aggregates(
@@ -123,7 +123,7 @@ _KEYS = {
 _AGAIN = "write the aggregates again with --save-aggregates"
 
 
-def _definition(experiment: Experiment) -> dict[str, Any]:
+def definition(experiment: Experiment) -> dict[str, Any]:
     """What of an experiment its aggregates depend on, as plain values."""
     judged = {"control", "alpha", "events", "engine", "inference", "trust"}
     told = experiment.model_dump(mode="json", exclude=judged)

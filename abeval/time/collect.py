@@ -79,6 +79,7 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
         )
     engine.table("entry", _entry(experiment, engine))
     seen = engine.frame(query("units/days"))
+    seen = seen[seen["units"] > 0]
     if seen.empty:
         raise LogError("no analysed unit has an impression with a time in the period")
     days = _calendar(seen["day"].tolist())

@@ -1,13 +1,15 @@
 -- grain: one row per unit, phase (in_period or before it) and local day
 -- reads: unit_cells
--- c_1 counts impressions; the other c_ columns are the sums that the chosen metrics need
+-- c_1 counts impressions, c_days days; the other c_ columns are the sums that the chosen metrics need
+-- days that are closed are one row, without a day, of all they add up to
 select
   unit_id, in_period, day,
   min(first_ms) as first_ms,
   max(last_ms) as last_ms,
-  min(variant) as variant_low,
-  max(variant) as variant_high,
-  case when day is null then 0 else 1 end as c_days,
+  min(variant_low) as variant_low,
+  max(variant_high) as variant_high,
+  min(first_day) as first_day,
+  cast(sum(closed_days) + max(case when day is null then 0 else 1 end) as bigint) as c_days,
   cast(sum(columns('^c_[0-9]')) as bigint)
 from unit_cells
 group by unit_id, in_period, day

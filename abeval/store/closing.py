@@ -1,0 +1,208 @@
+"""Closes days: what they add up to is kept, and stands beside the days that are still open."""
+
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from abeval.engines.protocol import Cell
+from abeval.errors import ExperimentError
+from abeval.experiment.model import Experiment
+from abeval.logs import views
+from abeval.logs.shape import LogShape
+from abeval.logs.sums import DayTotals
+from abeval.metric_queries import MetricQueries, Row
+from abeval.metrics import Metric
+from abeval.queries import query
+from abeval.sql import literal
+from abeval.store.manifest import CLOSED, DRAFT, STATE, Entry, sha256_of
+from abeval.store.parts import Parts
+from abeval.store.state import (
+    State,
+    day_to_close,
+    folded_parts,
+    state_definition,
+    write_state,
+)
+
+CLOSED_CELLS = "closed_cells"
+
+
+def load_open(parts: Parts, entries: Sequence[Entry], state: State | None) -> None:
+    """Make `logged_sums` of the days that are open, and `closed_cells` of those that are not."""
+    engine = parts.engine
+    if state is None:
+        engine.table("logged_sums", parts.together(entries))
+        return
+    both = [part for part in entries if part.file in state.folded and state.open_part(part)]
+    new = [part for part in entries if part.file not in state.folded]
+    selects = [parts.together(both, f"day > date {literal(state.last_day)}")] if both else []
+    selects += [parts.together(new)] if new else []
+    engine.table(
+        "logged_sums", " union all ".join(selects or [parts.together(entries[:1], "false")])
+    )
+    cells = literal(str(parts.folder / state.cells))
+    engine.table(CLOSED_CELLS, f"select * from read_parquet({cells})")
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Adds closed days to those at hand, and closes more.
+
+    Attributes:
+        parts: The store.
+        experiment: What is analysed.
+        entries: The parts of the log.
+        state: Closed days, None where every day is at hand.
+        known: The parts that there were in the run before.
+        rewritten: Whether a file of the log was seen to change.
+    """
+
+    parts: Parts
+    experiment: Experiment
+    entries: Sequence[Entry]
+    state: State | None
+    known: Collection[str]
+    rewritten: bool
+
+    def settle(
+        self, run: MetricQueries, metrics: Sequence[Metric], at_hand: DayTotals
+    ) -> DayTotals:
+        """Closed days and those at hand; the state is written anew where more can be closed."""
+        found = at_hand
+        if self.state is not None:
+            closed = self._closed(self.state, run, metrics)
+            days = pd.concat([closed.days, at_hand.days], ignore_index=True)
+            found = DayTotals([*closed.rows, *at_hand.rows], days)
+        last_day = day_to_close(self.entries, self.known, self.state, self.rewritten)
+        if last_day is not None and (self.state is None or self._has_news(self.state)):
+            self._close(last_day, found)
+        return found
+
+    def _has_news(self, state: State) -> bool:
+        return {part.file for part in self.entries} != set(state.known)
+
+    def _closed(self, state: State, run: MetricQueries, metrics: Sequence[Metric]) -> DayTotals:
+        """Totals of closed days, with every unit in the variant that it is in as things stand."""
+        engine = self.parts.engine
+        days = pd.DataFrame(list(state.days), columns=list(_DAYS))
+        engine.table("moved_units", query("store/moved_units"))
+        ((moved,),) = engine.rows("select count(*) from moved_units")
+        if not moved:
+            return DayTotals([tuple(row) for row in state.rows], days)
+        self._load_moved(state)
+        rows: list[tuple[int, Row]] = [(1, tuple(row)) for row in state.rows]
+        for sign, variant in ((-1, "placed"), (1, "variant")):
+            engine.view(
+                "moved_to",
+                f"select {variant} as variant, * exclude (placed, variant) "
+                f"from moved_day where {variant} is not null",
+            )
+            rows += [(sign, row) for row in run.of_days(metrics, "moved_to")]
+        changes = engine.frame(query("store/moved_days")).set_index("day")
+        days = days.set_index("day")
+        counts = ["units", "new_units", "impressions"]
+        days[counts] = days[counts].add(changes[counts], fill_value=0).loc[days.index].astype(int)
+        return DayTotals(added_up(rows), days.reset_index())
+
+    def _load_moved(self, state: State) -> None:
+        """Read the closed days of moved units from their parts."""
+        parts, engine = self.parts, self.parts.engine
+        folded = [part for part in self.entries if part.file in state.folded]
+        if parts.broken(folded):
+            (parts.folder / STATE).unlink()
+            raise ExperimentError(
+                "the store has damaged parts, which units that moved need",
+                "run again: the parts are computed anew",
+            )
+        where = (
+            f"phase = {views.IN_PERIOD} and day <= date {literal(state.last_day)} "
+            "and unit_id in (select logged_id from moved_units)"
+        )
+        engine.table("moved_sums", parts.together(folded, where))
+        engine.view("moved_cells", views.cells_view(self.experiment, parts.shape, "moved_sums"))
+        engine.table("moved_day", query("store/moved_day"))
+
+    def _close(self, last_day: str, found: DayTotals) -> None:
+        """Write the state up to a day; the one before it counts until this one is whole."""
+        folder, engine = self.parts.folder, self.parts.engine
+        engine.view("closing", f"select date {literal(last_day)} as last_day")
+        draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
+        engine.rows(
+            f"copy ({_closed_sql(self.parts.shape)}) to {literal(str(draft))} (format parquet)"
+        )
+        digest = sha256_of(draft)
+        cells = f"{CLOSED}{digest[:32]}.parquet"
+        draft.replace(folder / cells)
+        days = found.days[found.days["day"] <= last_day]
+        write_state(
+            folder,
+            State(
+                definition=state_definition(self.experiment, self.parts.wanted),
+                last_day=last_day,
+                known=tuple(part.file for part in self.entries),
+                folded=folded_parts(self.entries, last_day),
+                cells=cells,
+                sha256=digest,
+                rows=tuple(_plain(row) for row in found.rows if str(row[2]) <= last_day),
+                days=tuple(_plain(row) for row in days[list(_DAYS)].to_numpy(object).tolist()),
+            ),
+        )
+        _sweep_closed(folder, cells)
+
+
+_DAYS = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
+_CLOSED = """
+with cells as ({cells})
+select cast(null as date) as day, cast(null as varchar) as set_aside, * exclude (closed_unit_id)
+from cells {segments}
+union all by name
+select set_aside, in_period, cast(sum(c_1) as bigint) as c_1
+from logged_cells
+cross join closing
+where set_aside is not null and (day is null or day <= last_day)
+group by set_aside, in_period
+"""
+"""Closed days by unit, with its segments, and what of them is set aside."""
+_SEGMENTS = """
+left join (select unit_id as segmented_unit_id, * exclude (unit_id) from first_segments)
+  on closed_unit_id = segmented_unit_id and in_period
+"""
+
+
+def _closed_sql(shape: LogShape) -> str:
+    return _CLOSED.format(
+        cells=query("store/closed_cells"), segments=_SEGMENTS if shape.segments else ""
+    )
+
+
+def added_up(rows: Iterable[tuple[int, Row]]) -> list[Row]:
+    """Rows of `aggregates.MOMENT_COLUMNS` with the same labels, each times its sign, as one.
+
+    Example:
+        >>> label = ("ctr", "day", "2026-01-01", "a")
+        >>> added_up([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
+        [('ctr', 'day', '2026-01-01', 'a', 2, '5')]
+    """
+    totals: dict[tuple[Cell, ...], list[int]] = {}
+    for sign, row in rows:
+        sums = [sign * int(str(value)) for value in row[4:]]
+        before = totals.get(row[:4])
+        totals[row[:4]] = (
+            sums if before is None else [a + b for a, b in zip(before, sums, strict=True)]
+        )
+    return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
+
+
+def _plain(row: Iterable[object]) -> tuple[str | int | None, ...]:
+    return tuple(
+        value if value is None or isinstance(value, str) else int(str(value)) for value in row
+    )
+
+
+def _sweep_closed(folder: Path, but: str) -> None:
+    for path in folder.glob(f"{CLOSED}*"):
+        if path.name != but:
+            path.unlink(missing_ok=True)
