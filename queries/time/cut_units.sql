@@ -1,10 +1,10 @@
 -- grain: one row per analysed unit of a window: active in it, or entered by its end
 -- reads: all_units, entry, unit_day, cut (first_day, last_day, by_entry: 1 or 0)
 with active as (
-  select distinct unit_id as active_unit_id
-  from unit_day
-  cross join cut
-  where in_period and day between first_day and last_day
+  select distinct d.unit_id as active_unit_id
+  from unit_day d
+  cross join cut c
+  where d.in_period and d.day between c.first_day and c.last_day
 ),
 entered as (
   select unit_id as entered_unit_id
