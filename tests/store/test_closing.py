@@ -113,6 +113,15 @@ def test_a_changed_file_of_closed_days_is_noticed(tmp_path: Path) -> None:
     same(tmp_path)
 
 
+def test_two_files_of_the_same_rows_are_two(tmp_path: Path) -> None:
+    some_days(tmp_path, 4)
+    same(tmp_path)
+    write(tmp_path, "again", day_log(1))
+    assert "two files have the same sums" in anew(same(tmp_path))
+    write(tmp_path, "day-4", day_log(4))
+    assert carried(same(tmp_path)) is None
+
+
 def test_today_may_be_written_anew_all_day_long(tmp_path: Path) -> None:
     some_days(tmp_path, 4)
     same(tmp_path)
