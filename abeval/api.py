@@ -383,7 +383,7 @@ class LoadedExperiment:
         experiment = self.experiment
         opened = open_engine(experiment.engine, experiment.folder, connection, engine)
         if isinstance(opened, ProgressEngine) and isinstance(step, Watcher):
-            step.watch(opened.progress)
+            step.watch(opened.watched())
         try:
             yield opened
         finally:

@@ -27,20 +27,21 @@ def test_the_line_names_the_step_and_how_far_it_is() -> None:
 
 def test_a_running_statement_says_how_far_it_is() -> None:
     engine = DuckDBEngine()
-    asked = "select count(distinct i % 7919) from range(30000000) r(i)"
+    asked, progress = "select count(distinct i % 7919) from range(30000000) r(i)", engine.watched()
     running = threading.Thread(target=lambda: engine.rows(asked))
     running.start()
     seen = set()
     while running.is_alive():
-        seen.add(engine.progress())
+        seen.add(progress())
         running.join(0.02)
     engine.close()
-    assert engine.progress() is None
+    assert progress() is None
     assert any(done is not None and 0 < done <= 1 for done in seen)
 
 
 def test_an_engine_shows_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
     engine = DuckDBEngine()
+    engine.watched()
     engine.rows("select count(distinct i % 7919) from range(3000000) r(i)")
     engine.close()
     assert capfd.readouterr() == ("", "")

@@ -47,9 +47,6 @@ class DuckDBEngine:
         self._connection = _connect(options) if connection is None else _beside(connection)
         self._tables = Tables(self._connection, connection, folder)
         self._run("set timezone = 'UTC'")
-        # DuckDB only knows how far it is where it is to show that; it shows nothing itself.
-        self._run("set enable_progress_bar = true")
-        self._run("set enable_progress_bar_print = false")
         self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
 
     def add_log(self, name: str, source: "LogSource") -> None:
@@ -124,8 +121,15 @@ class DuckDBEngine:
             while len(found := self._wait(lambda: asked.fetch_df_chunk(_VECTORS))):
                 yield {str(name): found[name].to_numpy() for name in found.columns}
 
-    def progress(self) -> float | None:
-        """How much of the running statement is done, None where DuckDB cannot tell."""
+    def watched(self) -> Callable[[], float | None]:
+        """What to ask how much of the running statement is done."""
+        # DuckDB only knows how far it is where it is to show that, which not every place can.
+        with suppress(duckdb.Error):
+            self._run("set enable_progress_bar_print = false")
+            self._run("set enable_progress_bar = true")
+        return self._progress
+
+    def _progress(self) -> float | None:
         with suppress(duckdb.Error):
             percent = self._connection.query_progress()
             return percent / 100 if percent >= 0 else None

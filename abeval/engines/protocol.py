@@ -72,8 +72,8 @@ class ArrayEngine(Engine, Protocol):
 class ProgressEngine(Engine, Protocol):
     """An engine that knows how far it is."""
 
-    def progress(self) -> float | None:
-        """How much of the running statement is done, None where that is not known."""
+    def watched(self) -> "Callable[[], float | None]":
+        """What to ask how much of the running statement is done, None where it cannot tell."""
 
 
 @runtime_checkable
