@@ -12,8 +12,8 @@ from abeval.kernels.reach import Keys, Reach, reach_of
 from abeval.sql import literal
 from abeval.threads import in_threads
 
-BLOCK = 2_000_000
-"""Impressions of a block, about: some 100 MB while it is worked on."""
+BLOCK = 1_000_000
+"""Impressions of a block, about: some 50 MB while it is worked on."""
 
 _ITEMS = """
 select item_id, row_number() over (order by item_id) - 1 as item_number
@@ -53,7 +53,7 @@ def reach_table(
             return reach_of(key.astype(np.int64, copy=False), made)
 
         parts = in_threads(work, range(count))
-    return _frame(Reach(*map(np.concatenate, zip(*parts, strict=True))), items, variants, arms)
+    return _frame(parts, items, variants, arms)
 
 
 def _keys(variants: Sequence[str], groups: int, made: Keys) -> str:
@@ -70,15 +70,16 @@ def _keys(variants: Sequence[str], groups: int, made: Keys) -> str:
 
 
 def _frame(
-    reach: Reach, items: "pd.Series[str]", variants: Sequence[str], arms: int
+    parts: Sequence[Reach], items: "pd.Series[str]", variants: Sequence[str], arms: int
 ) -> pd.DataFrame:
-    groups = arms // len(variants)
-    return pd.DataFrame(
-        {
-            "variant": pd.Index(variants).take(reach.group // groups).astype("category"),
-            "item_id": items.to_numpy()[reach.item],
-            "item_group": reach.group % groups,
-            "units": reach.units,
-            "impressions": reach.impressions,
-        }
-    )
+    groups, known = arms // len(variants), items.to_numpy()
+    arm = np.concatenate([part.group // groups for part in parts])
+    columns = {
+        "variant": pd.Categorical.from_codes(arm, categories=pd.Index(variants)),
+        "item_id": np.concatenate([known[part.item] for part in parts]),
+        "item_group": np.concatenate([part.group % groups for part in parts]),
+        "units": np.concatenate([part.units for part in parts]),
+        "impressions": np.concatenate([part.impressions for part in parts]),
+    }
+    # There may be ten million rows: pandas need not copy them.
+    return pd.DataFrame(columns, copy=False)

@@ -77,4 +77,5 @@ def test_numbers_that_do_not_fit_are_left_to_the_query(monkeypatch):
 
 def test_keys_fit_into_64_bits_or_not():
     assert Keys.of(1 << 20, 1 << 30).fits(128)
-    assert not Keys.of(1 << 24, 1 << 32).fits(256)
+    assert not Keys.of(1 << 30, 1 << 30).fits(256)
+    assert not Keys.of(1, 1 << 32).fits(2)

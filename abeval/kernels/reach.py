@@ -30,7 +30,9 @@ class Keys(NamedTuple):
         return cls((items - 1).bit_length(), (units - 1).bit_length())
 
     def fits(self, groups: int) -> bool:
-        """Whether the keys of so many groups are whole numbers of 64 bits."""
+        """Whether the keys of so many groups are whole numbers of 64 bits, their parts of 32."""
+        if max(self.item_bits, self.unit_bits) > 31:
+            return False
         return (groups - 1).bit_length() + self.item_bits + self.unit_bits < 64
 
     def group(self, key: Whole) -> Whole:
@@ -39,7 +41,7 @@ class Keys(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """One entry per group and item that met.
+    """One entry per group and item that met; small numbers, for there may be millions.
 
     Attributes:
         group: Ascending, shape (entries,).
@@ -48,9 +50,9 @@ class Reach(NamedTuple):
         impressions: How often it was shown to them.
     """
 
-    group: Whole
-    item: Whole
-    units: Whole
+    group: NDArray[np.int32]
+    item: NDArray[np.int32]
+    units: NDArray[np.int32]
     impressions: Whole
 
 
@@ -76,5 +78,6 @@ def reach_of(keys: Whole, made: Keys) -> Reach:
     units = np.diff(first, append=met.size)
     impressions = np.diff(met[first], append=ordered.size)
     cell = cell[first]
-    item = cell & ((1 << made.item_bits) - 1)
-    return Reach(cell >> made.item_bits, item, units, impressions)
+    item, group = cell & ((1 << made.item_bits) - 1), cell >> made.item_bits
+    small = [column.astype(np.int32) for column in (group, item, units)]
+    return Reach(small[0], small[1], small[2], impressions)
