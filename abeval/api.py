@@ -85,8 +85,13 @@ class LoadedExperiment:
         """
         keep = None if save_aggregates is None else _saving(Path(save_aggregates), self.experiment)
         way = nullcontext() if store is None else _stored(Path(store), self.experiment, logs or {})
+        told = step or _silent
         with way as sums, self._engine(connection, engine, step) as opened:
-            return analyze_on(self.experiment, opened, logs or {}, step or _silent, sums, keep)
+            aggregates = _collected(self.experiment, opened, logs or {}, told, sums)
+        if keep is not None:
+            keep(aggregates)
+        # The engine has given back its memory: statistics of many items need some of their own.
+        return _judged(self.experiment, aggregates, told)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
         """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
@@ -104,9 +109,6 @@ class LoadedExperiment:
         Raises:
             ExperimentError: They are not there, not whole, or were made by other definitions.
         """
-        from abeval.analysis import judge
-        from abeval.builtin import builtin_metrics
-        from abeval.metrics import chosen_metrics
         from abeval.store.given import given_file
         from abeval.store.saved import SAVED, read_aggregates
 
@@ -114,10 +116,7 @@ class LoadedExperiment:
         if file is not None and not (Path(folder) / SAVED).exists():
             return self._from_sums(file, told)
         told("reading the aggregates")
-        aggregates = read_aggregates(Path(folder), self.experiment)
-        told("inference")
-        metrics = chosen_metrics(self.experiment, builtin_metrics(self.experiment))
-        return judge(self.experiment, metrics, aggregates)
+        return _judged(self.experiment, read_aggregates(Path(folder), self.experiment), told)
 
     def _from_sums(self, file: Path, step: Step) -> "Result":
         from abeval.engines.duckdb import DuckDBEngine
@@ -409,23 +408,34 @@ def analyze_on(
     logs: Mapping[str, object],
     step: Step,
     sums: "Sums | None" = None,
-    keep: "Callable[[Aggregates], None] | None" = None,
 ) -> "Result":
-    """Analyse an experiment on an engine of the caller's.
+    """Analyse an experiment on an engine of the caller's; `sums` may come from a store."""
+    return _judged(experiment, _collected(experiment, engine, logs, step, sums), step)
 
-    `sums` may come from a store; `keep` is shown the aggregates before they are judged.
-    """
-    from abeval.analysis import judge
+
+def _collected(
+    experiment: Experiment,
+    engine: "Engine",
+    logs: Mapping[str, object],
+    step: Step,
+    sums: "Sums | None",
+) -> "Aggregates":
     from abeval.builtin import builtin_metrics
     from abeval.collect import collect
     from abeval.logs.sums import one_pass
     from abeval.metrics import chosen_metrics
 
     metrics = chosen_metrics(experiment, builtin_metrics(experiment))
-    aggregates = collect(experiment, metrics, engine, logs, step, sums or one_pass)
-    if keep is not None:
-        keep(aggregates)
+    return collect(experiment, metrics, engine, logs, step, sums or one_pass)
+
+
+def _judged(experiment: Experiment, aggregates: "Aggregates", step: Step) -> "Result":
+    from abeval.analysis import judge
+    from abeval.builtin import builtin_metrics
+    from abeval.metrics import chosen_metrics
+
     step("inference")
+    metrics = chosen_metrics(experiment, builtin_metrics(experiment))
     return judge(experiment, metrics, aggregates)
 
 
