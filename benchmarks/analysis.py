@@ -12,14 +12,12 @@ set of the process. polars, pandas and tea-tasting (`pip install polars tea-tast
 """
 
 import argparse
-import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 import duckdb
-from process import Cost, run
+from process import in_turns, medians, run
 
 HERE = Path(__file__).parent
 ABEVAL = [sys.executable, "-m", "abeval.cli"]
@@ -125,12 +123,8 @@ def main() -> None:
     if not (directory / "impressions").exists():
         make(directory, given.impressions)
     write_experiments(directory)
-    costs: dict[str, list[Cost]] = {name: [] for name in commands(directory, given.without)}
-    for _ in range(given.runs):
-        for name, command in commands(directory, given.without).items():
-            costs[name].append(run(command))
-    seconds = {name: statistics.median(c.seconds for c in found) for name, found in costs.items()}
-    print(f"{given.runs} runs (medians), {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    costs = in_turns(commands(directory, given.without), given.runs)
+    seconds = medians(costs)
     for name, found in costs.items():
         peak = max(c.megabytes for c in found)
         floor = seconds[FLOORS["everything" if "everything" in name else "additive"]]

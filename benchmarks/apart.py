@@ -9,12 +9,10 @@ aside and says nothing of what it left out.
 """
 
 import argparse
-import os
-import statistics
 import sys
 from pathlib import Path
 
-from process import Cost, run
+from process import in_turns, medians, run
 
 ABEVAL = [sys.executable, "-m", "abeval.cli"]
 
@@ -114,12 +112,8 @@ def main() -> None:
     if not (directory / "impressions").exists():
         size = ["--impressions", str(given.impressions)]
         run([*ABEVAL, "simulate", str(directory), *size])
-    costs: dict[str, list[Cost]] = {name: [] for name in commands(directory)}
-    for _ in range(given.runs):
-        for name, command in commands(directory).items():
-            costs[name].append(run(command, directory))
-    seconds = {name: statistics.median(c.seconds for c in found) for name, found in costs.items()}
-    print(f"{given.runs} runs (medians), {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    costs = in_turns(commands(directory), given.runs, directory)
+    seconds = medians(costs)
     for name, found in costs.items():
         print(f"{name:20s}{seconds[name]:8.2f} s{max(c.megabytes for c in found):8.0f} MB")
     for name in PLAIN:

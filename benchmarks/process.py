@@ -1,9 +1,10 @@
 """A command timed as a whole process, start and imports included."""
 
 import os
+import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -51,6 +52,23 @@ def run(command: Sequence[str], folder: Path | None = None) -> Cost:
     if status != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{said[1]}")
     return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, *said)
+
+
+def in_turns(
+    commands: Mapping[str, Sequence[str]], rounds: int, folder: Path | None = None
+) -> dict[str, list[Cost]]:
+    """What each command took in every round; the load of the machine is printed."""
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            costs[name].append(run(command, folder))
+    print(f"{rounds} runs (medians), {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    return costs
+
+
+def medians(costs: Mapping[str, Sequence[Cost]]) -> dict[str, float]:
+    """Seconds of each command."""
+    return {name: statistics.median(c.seconds for c in found) for name, found in costs.items()}
 
 
 def _text(file: IO[str]) -> str:

@@ -1,7 +1,7 @@
 """The figures of the report, one function each: records in, a plain Plotly figure out."""
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -142,20 +142,32 @@ def _reach(low: float | None, high: float | None) -> float | None:
     return None if low is None or high is None else max(high - low, 0.0)
 
 
-def _layout(scale: Scale, rows: Sequence[SliceRow], several: bool) -> go.Layout:
-    days = sorted({date.fromisoformat(row.cell) for row in rows})
+def plain_layout(height: int, margin: Mapping[str, int]) -> go.Layout:
+    """What every figure of a report has: no ground of its own, the page's font, a row of names.
+
+    Args:
+        height: In pixels.
+        margin: In pixels, by the first letter of each side.
+    """
     return go.Layout(
         template=go.layout.Template(),
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        height=270,
-        margin={"l": 64, "r": 16, "t": 30 if several else 12, "b": 28},
+        height=height,
+        margin=dict(margin),
         font={"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
-        showlegend=several,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         # Dragging would catch the finger that scrolls the page.
         dragmode=False,
         hovermode="closest",
+    )
+
+
+def _layout(scale: Scale, rows: Sequence[SliceRow], several: bool) -> go.Layout:
+    days = sorted({date.fromisoformat(row.cell) for row in rows})
+    margin = {"l": 64, "r": 16, "t": 30 if several else 12, "b": 28}
+    return plain_layout(270, margin).update(
+        showlegend=several,
         shapes=[*_weekends(days)],
         xaxis=_day_axis(days),
         yaxis=_effect_axis(scale, rows),

@@ -30,15 +30,10 @@ def page_html(result: Result) -> str:
     """The whole report."""
     daily = tuple(_day(result, view) for view in daily_views(result))
     segments = segment_views(result)
-    boot = assets.text("boot.js")
-    scripts = (assets.plotly(), boot) if daily else ()
-    return _render(
+    return templates.render_page(
         "page.html",
-        result,
-        policy=assets.policy(scripts),
-        style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
-        boot=Markup(boot),  # noqa: S704 (our own file)
-        plotly=assets.packed_plotly() if daily else "",
+        draws=bool(daily),
+        **_shared(result),
         beside=tables(result),
         segment_tables=segment_tables(result),
         daily=daily,
@@ -63,20 +58,17 @@ def page_html(result: Result) -> str:
 def summary(result: Result) -> str:
     """The verdict and the scorecard for a notebook's output cell."""
     style = assets.text("tokens.css") + assets.text("summary.css")
-    return _render("summary.html", result, style=Markup(style))  # noqa: S704 (our own file)
+    return templates.render("summary.html", **_shared(result), style=Markup(style))  # noqa: S704 (our own file)
 
 
-def _render(template: str, result: Result, **values: object) -> str:
-    variants = {row.variant for row in result.scorecard}
-    level = fmt.level(result.experiment.alpha)
-    return templates.render(
-        template,
-        result=result,
-        roles=role_views(result),
-        several=len(variants) > 1,
-        level=level,
-        **values,
-    )
+def _shared(result: Result) -> dict[str, object]:
+    """What the page and the summary both read."""
+    return {
+        "result": result,
+        "roles": role_views(result),
+        "several": len({row.variant for row in result.scorecard}) > 1,
+        "level": fmt.level(result.experiment.alpha),
+    }
 
 
 def _day(result: Result, view: SliceView) -> DayView:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from abeval.offline.result import CalibrationBin, Curve, ReplayRow
-from abeval.report.figures import label
+from abeval.report.figures import label, plain_layout
 
 # Okabe and Ito's colours that keep 3:1 on white and on the dark page; shape says it again.
 _COLOURS = ("#0072B2", "#C46A00", "#009E73", "#B5639A", "#6B7F99", "#8A7A00")
@@ -134,18 +134,8 @@ def _reach(low: float | None, high: float | None) -> float | None:
 
 def _layout(across: str, up: str) -> go.Layout:
     grid = "rgba(128,140,160,0.25)"
-    return go.Layout(
-        template=go.layout.Template(),
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        height=300,
-        margin={"l": 72, "r": 16, "t": 34, "b": 44},
-        font={"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
+    return plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 44}).update(
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        # Dragging would catch the finger that scrolls the page.
-        dragmode=False,
-        hovermode="closest",
         xaxis={"title": {"text": label(across), "standoff": 6}, "showgrid": False},
         yaxis={
             "title": {"text": label(up), "standoff": 8},

@@ -43,12 +43,10 @@ def replay_page_html(result: ReplayResult) -> str:
     """The whole page."""
     curves, bins = tuple(_curves(result)), tuple(_calibration(result))
     blends, stages = tuple(_blends(result)), tuple(_stages(result))
-    figures = (*curves, *bins, *blends, *stages)
-    boot = assets.text("boot.js")
-    scripts = (assets.plotly(), boot) if figures else ()
     compared, splits = views.compared(result), views.split_views(result)
-    return templates.render(
+    return templates.render_page(
         "replay.html",
+        draws=any((curves, bins, blends, stages)),
         result=result,
         compared=compared,
         models=views.plain_models(result),
@@ -61,10 +59,6 @@ def replay_page_html(result: ReplayResult) -> str:
         splits=splits,
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
-        policy=assets.policy(scripts),
-        style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
-        boot=Markup(boot),  # noqa: S704 (our own file)
-        plotly=assets.packed_plotly() if figures else "",
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.name) or "replay",
         json=assets.data_url("application/json", result.to_json()),
         csv=assets.data_url("text/csv", result.to_frame().to_csv(index=False)),

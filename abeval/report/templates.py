@@ -3,6 +3,7 @@
 from functools import cache
 
 import jinja2
+from markupsafe import Markup
 
 from abeval import format as fmt
 from abeval.records import MetricInfo
@@ -12,6 +13,19 @@ from abeval.report import assets
 def render(template: str, **values: object) -> str:
     """A page of this folder, filled in; every value is escaped."""
     return _environment().get_template(template).render(**values)
+
+
+def render_page(template: str, *, draws: bool, **values: object) -> str:
+    """A whole page: styles, scripts and the policy that names them; figures where it draws any."""
+    boot = assets.text("boot.js")
+    return render(
+        template,
+        policy=assets.policy((assets.plotly(), boot) if draws else ()),
+        style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
+        boot=Markup(boot),  # noqa: S704 (our own file)
+        plotly=assets.packed_plotly() if draws else "",
+        **values,
+    )
 
 
 @cache

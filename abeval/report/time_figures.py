@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from abeval.report.figures import label
+from abeval.report.figures import label, plain_layout
 from abeval.time.records import Look, WindowRow
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#C46A00", "#7a8699"
@@ -145,16 +145,7 @@ def _layout(room: tuple[float, float] | None) -> go.Layout:
     }
     if room is not None:
         axis["range"] = list(room)
-    return go.Layout(
-        template=go.layout.Template(),
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        height=300,
-        margin={"l": 72, "r": 16, "t": 34, "b": 34},
-        font={"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        dragmode=False,
-        hovermode="closest",
+    return plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 34}).update(
         xaxis={"showgrid": False},
         yaxis=axis,
     )

@@ -44,9 +44,9 @@ def time_page_html(result: TimeResult, aa: AAResult | None = None) -> str:
     """The whole page."""
     metrics = _metrics(result)
     replays = () if aa is None else _replays(aa)
-    boot = assets.text("boot.js")
-    return templates.render(
+    return templates.render_page(
         "time.html",
+        draws=True,
         result=result,
         metrics=metrics,
         aa=aa,
@@ -54,10 +54,6 @@ def time_page_html(result: TimeResult, aa: AAResult | None = None) -> str:
         several=len({view.variant for view in metrics}) > 1,
         planned=any(look.bound is not None for look in result.looks),
         level=fmt.level(result.alpha),
-        policy=assets.policy((assets.plotly(), boot)),
-        style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
-        boot=Markup(boot),  # noqa: S704 (our own file)
-        plotly=assets.packed_plotly(),
     )
 
 
