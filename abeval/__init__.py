@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment, define, load
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-    from abeval.offline.evaluate import Evaluation, evaluate
+    from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
+    from abeval.offline.evaluation import Evaluation
     from abeval.result import Result
 
 __version__ = "0.1.0"
@@ -36,7 +37,7 @@ __all__ = [
 
 _HOME = {
     "AbevalError": "errors",
-    "Evaluation": "offline.evaluate",
+    "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",
     "LoadedExperiment": "api",

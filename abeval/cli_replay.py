@@ -12,7 +12,8 @@ from abeval.format import words
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.offline.result import ReplayResult
+    from abeval.offline.options import ReplayOptions
+    from abeval.offline.result import ModelCoverage, ReplayResult
 
 
 class Ties(StrEnum):
@@ -31,75 +32,100 @@ class NoRelevant(StrEnum):
     one = "one"
 
 
+Cutoffs = Annotated[str, typer.Option(help="Cut-offs, such as 1,5,10.")]
+Metrics = Annotated[
+    list[str] | None, typer.Option(help="A metric, such as ndcg@10[exp]; again for more.")
+]
+Compat = Annotated[
+    str | None,
+    typer.Option(help="trec, ranx, rectools, recommenders, sklearn or xgboost: its numbers."),
+]
+Relevance = Annotated[
+    str,
+    typer.Option(
+        help="click, long_click, dwell, similarity, truth, or an expression of the impression."
+    ),
+]
+TieOrder = Annotated[Ties | None, typer.Option(help="Which of equal scores stands first.")]
+Irrelevant = Annotated[
+    NoRelevant | None, typer.Option(help="What a request without a relevant item counts as.")
+]
+Threshold = Annotated[
+    float | None, typer.Option(help="The score from which on a click is predicted.")
+]
+KeptNegatives = Annotated[
+    float | None, typer.Option(help="Share of non-clicks kept in training, to be undone.")
+]
+BinCount = Annotated[int, typer.Option(help="Of the calibration curve and error.", min=1)]
+Blend = Annotated[
+    str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
+]
+Split = Annotated[
+    list[str] | None,
+    typer.Option(help="A column that names splits, or train=2026-09-01/2026-09-07, again."),
+]
+LongestCurve = Annotated[
+    int | None, typer.Option(help="Metrics at each k up to this, with their elbow.", min=3)
+]
+CutoffsBy = Annotated[
+    str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(help="Write everything as one HTML file.", metavar="FILE", callback=writable),
+]
+
+
 def replay(
     loaded: "LoadedExperiment",
-    k: Annotated[str, typer.Option(help="Cut-offs, such as 1,5,10.")] = "1,5,10",
-    metric: Annotated[
-        list[str] | None, typer.Option(help="A metric, such as ndcg@10[exp]; again for more.")
-    ] = None,
-    compat: Annotated[
-        str | None,
-        typer.Option(help="trec, ranx, rectools, recommenders, sklearn or xgboost: its numbers."),
-    ] = None,
-    relevance: Annotated[
-        str,
-        typer.Option(
-            help="click, long_click, dwell, similarity, truth, or an expression of the impression."
-        ),
-    ] = "click",
-    ties: Annotated[Ties | None, typer.Option(help="Which of equal scores stands first.")] = None,
-    no_relevant: Annotated[
-        NoRelevant | None, typer.Option(help="What a request without a relevant item counts as.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="The score from which on a click is predicted.")
-    ] = None,
-    kept_negatives: Annotated[
-        float | None, typer.Option(help="Share of non-clicks kept in training, to be undone.")
-    ] = None,
-    bins: Annotated[int, typer.Option(help="Of the calibration curve and error.", min=1)] = 10,
-    blend: Annotated[
-        str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
-    ] = None,
-    split: Annotated[
-        list[str] | None,
-        typer.Option(help="A column that names splits, or train=2026-09-01/2026-09-07, again."),
-    ] = None,
-    curve: Annotated[
-        int | None, typer.Option(help="Metrics at each k up to this, with their elbow.", min=3)
-    ] = None,
-    k_by: Annotated[
-        str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")
-    ] = None,
+    k: Cutoffs = "1,5,10",
+    metric: Metrics = None,
+    compat: Compat = None,
+    relevance: Relevance = "click",
+    ties: TieOrder = None,
+    no_relevant: Irrelevant = None,
+    threshold: Threshold = None,
+    kept_negatives: KeptNegatives = None,
+    bins: BinCount = 10,
+    blend: Blend = None,
+    split: Split = None,
+    curve: LongestCurve = None,
+    k_by: CutoffsBy = None,
     json_file: JsonFile = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write everything as one HTML file.", metavar="FILE", callback=writable),
-    ] = None,
+    report: ReportFile = None,
 ) -> None:
     """Score the models offline, on the log of the experiment, and compare them in pairs."""
+    from abeval.offline.options import ReplayOptions
+
+    options = ReplayOptions(
+        k=_whole(k),
+        metrics=metric,
+        compat=compat,
+        relevance=relevance,
+        ties=None if ties is None else ties.value,
+        no_relevant=None if no_relevant is None else no_relevant.value,
+        threshold=threshold,
+        kept_negatives=kept_negatives,
+        blend=_shares(blend),
+        bins=bins,
+        split=_splits(split),
+        curve=curve,
+        k_by=_cut_by(k_by),
+    )
+    _replay(loaded, options, json_file, report)
+
+
+def _replay(
+    loaded: "LoadedExperiment",
+    options: "ReplayOptions",
+    json_file: Path | None,
+    report: Path | None,
+) -> None:
     from abeval.files import write_text
     from abeval.progress import steps
 
-    cuts, shares = _whole(k), _shares(blend)
-    splits, cut_by = _splits(split), _cut_by(k_by)
     with steps() as step:
-        found = loaded.replay(
-            k=cuts,
-            metrics=metric,
-            compat=compat,
-            relevance=relevance,
-            ties=None if ties is None else ties.value,
-            no_relevant=None if no_relevant is None else no_relevant.value,
-            threshold=threshold,
-            kept_negatives=kept_negatives,
-            bins=bins,
-            blend=shares,
-            split=splits,
-            curve=curve,
-            k_by=cut_by,
-            step=step,
-        )
+        found = loaded.replay(**vars(options), step=step)
     if json_file is not None:
         write_text(json_file, found.to_json())
     if report is not None:
@@ -163,18 +189,22 @@ def show(found: "ReplayResult") -> None:
     _show_pairs(found, names)
     _show_extras(found)
     for model in found.coverage:
-        shares = (
-            (model.scored_requests, model.requests, "requests"),
-            (model.scored_units, model.units, "units"),
-            (model.rows - model.unscored_rows, model.rows, "pairs of a request and an item"),
-        )
-        said = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
-        typer.echo(f"{model.model} scores {', '.join(said)}", err=True)
+        typer.echo(_coverage_line(model), err=True)
     for what, count in found.accounting:
         if count:
             typer.echo(f"{words(what)}: {count:,}", err=True)
     for note in found.notes:
         typer.echo(note, err=True)
+
+
+def _coverage_line(model: "ModelCoverage") -> str:
+    shares = (
+        (model.scored_requests, model.requests, "requests"),
+        (model.scored_units, model.units, "units"),
+        (model.rows - model.unscored_rows, model.rows, "pairs of a request and an item"),
+    )
+    said = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
+    return f"{model.model} scores {', '.join(said)}"
 
 
 def _show_pairs(found: "ReplayResult", names: list[str]) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.steps import silent
+
 if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
     from abeval.engines.statement import Run
@@ -56,13 +58,13 @@ def run_of(experiment: "Experiment", name: str) -> "Run":
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     from abeval.api import analyze_on
 
-    analyze_on(experiment, engine, {}, _silent)
+    analyze_on(experiment, engine, {}, silent)
 
 
 def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     from abeval.offline.replay import ReplayOptions, replay
 
-    replay(experiment, engine, {}, _silent, ReplayOptions())
+    replay(experiment, engine, {}, silent, ReplayOptions())
 
 
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
@@ -73,7 +75,7 @@ def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
     other = next(name for name in experiment.variants if name != experiment.control)
     choice = PolicyChoice(to=other)
-    off_policy(experiment, engine, {}, _silent, experiment.control, choice, OffPolicyOptions())
+    off_policy(experiment, engine, {}, silent, experiment.control, choice, OffPolicyOptions())
 
 
 def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
@@ -85,13 +87,9 @@ def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> N
 
     metrics = chosen_metrics(experiment, builtin_metrics(experiment))
     if name in ("time/bucket_sums", "time/unit_values"):
-        aa(experiment, metrics, engine, {}, _silent, 1, 0)
+        aa(experiment, metrics, engine, {}, silent, 1, 0)
     else:
-        over_time(experiment, metrics, engine, {}, _silent, (3,), (), CLOCKS)
-
-
-def _silent(_: str) -> None:
-    pass
+        over_time(experiment, metrics, engine, {}, silent, (3,), (), CLOCKS)
 
 
 def register(app: typer.Typer) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from abeval.offline.definitions import OfflineMetric, at_cutoff, parse_metric
-from abeval.offline.judge import Judge
+from abeval.offline.estimates import Estimates
 from abeval.offline.result import Curve, CurvePoint
 
 _USUAL = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
@@ -22,9 +22,9 @@ def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMet
     return tuple(at_cutoff(d, k) for d in cut for k in range(1, longest + 1))
 
 
-def curves(judge: Judge) -> Iterator[Curve]:
-    """The curve of each model, traffic and definition of a judge of `curve_metrics`."""
-    rows = zip(judge.cells(), judge.rows(), strict=True)
+def curves(estimates: Estimates) -> Iterator[Curve]:
+    """The curve of each model, traffic and definition of estimates of `curve_metrics`."""
+    rows = zip(estimates.cells(), estimates.rows(), strict=True)
     for (model, traffic, definition), group in groupby(
         rows, key=lambda item: (item[0][0], item[0][1], item[0][2].definition)
     ):

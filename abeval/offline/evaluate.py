@@ -4,79 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from contextlib import closing
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.errors import LogError
 from abeval.offline.definitions import OfflineMetric
-from abeval.offline.inference import columns_of
-from abeval.offline.judge import result_of
-from abeval.offline.models import replayed_models
-from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
-from abeval.offline.result import ReplayResult
-from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
+from abeval.offline.evaluation import Evaluation, asked, judged
+from abeval.offline.presets import NoRelevant, Policy, Ties
+from abeval.offline.run import run_models
 from abeval.offline.scores import ScoreOptions
-from abeval.offline.vectors import refuse_vectors
+from abeval.offline.sums import Replayed, Sums
+from abeval.offline.traffic import one_traffic, read_units
 from abeval.queries import query
 from abeval.sql import quoted
+from abeval.steps import silent
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["Evaluation", "evaluate"]
 
 _TIE = {
     "item": "item_id",
     "text": "cast(item_id as varchar)",
     "position": "-place",
 }
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Ranked lists against what was relevant.
-
-    Attributes:
-        result: Every metric of every model, with intervals where units are enough.
-        sums: What the metrics add up to per unit.
-        metrics: The metrics.
-        policy: Which requests count.
-    """
-
-    result: ReplayResult
-    sums: Sums
-    metrics: tuple[OfflineMetric, ...]
-    policy: Policy
-
-    @cached_property
-    def per_unit(self) -> Mapping[str, pd.DataFrame]:
-        """Model → one row per unit, a column per metric.
-
-        Values are means over the requests of the unit, NaN where the metric leaves all of them
-        out.
-        """
-        return {
-            model: _per_unit(self.sums, model, self.metrics, self.policy)
-            for model in self.sums.models
-        }
-
-    @cached_property
-    def weights(self) -> Mapping[str, pd.DataFrame]:
-        """Model → what each value of `per_unit` weighs, in the same shape.
-
-        A metric of requests is Σ value·weight / Σ weight over units.
-        """
-        return {
-            model: _per_unit(self.sums, model, self.metrics, self.policy, weights=True)
-            for model in self.sums.models
-        }
-
-    def values(self, model: str | None = None) -> dict[str, float | None]:
-        """Metric → value, of the first model or of a named one."""
-        rows = self.result.rows
-        name = model or rows[0].model
-        return {row.metric: row.value for row in rows if row.model == name}
 
 
 def evaluate(
@@ -123,53 +73,13 @@ def evaluate(
         >>> found["mrr@2"], round(found["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    wanted, policy = chosen(compat, k, metrics)
-    refuse_vectors(wanted)
-    policy = replace(
-        policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
-    )
+    wanted, policy = asked(compat, k, metrics, ties, no_relevant)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
-    engine = DuckDBEngine()
-    try:
+    with closing(DuckDBEngine()) as engine:
         before = _beside(engine, "history", history), _beside(engine, "catalogue", catalogue)
         options = ScoreOptions(threshold, bins)
         sums, accounting = _sums(engine, named, truth, wanted, policy, options, before)
-    finally:
-        engine.close()
     return judged(sums, wanted, policy, list(named), alpha, accounting, same_lists=False)
-
-
-def judged(
-    sums: Sums,
-    metrics: tuple[OfflineMetric, ...],
-    policy: Policy,
-    models: Sequence[str],
-    alpha: float,
-    accounting: Sequence[tuple[str, int]],
-    *,
-    same_lists: bool,
-) -> Evaluation:
-    """The evaluation of some sums; the first model is the one that the others are compared with.
-
-    Args:
-        sums: What the queries brought back.
-        metrics: In the order of the result.
-        policy: Which requests count.
-        models: Their names.
-        alpha: Level of the intervals.
-        accounting: What was set aside or merged.
-        same_lists: Whether all models order the same items of a request.
-    """
-    result = result_of(
-        *(sums, metrics, policy),
-        name="offline evaluation",
-        alpha=alpha,
-        models=replayed_models(models, {}, ()),
-        same_lists=same_lists,
-        control=next(iter(models), None),
-        accounting=accounting,
-    )
-    return Evaluation(result, sums, metrics, policy)
 
 
 def _sums(
@@ -198,7 +108,7 @@ def _sums(
         candidates[model] = f"select *, {tie} as tie, null as category from judged_{i}"
     engine.table("traffic", one_traffic("truth_rows"))
     replayed, units = Replayed(candidates, False, *before), read_units(engine)
-    return run_models(engine, replayed, units, metrics, policy, options, _silent), accounting
+    return run_models(engine, replayed, units, metrics, policy, options, silent), accounting
 
 
 def _beside(engine: Engine, name: str, frame: object | None) -> str | None:
@@ -258,30 +168,6 @@ def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:
     repeated = _repeated(engine, "listed_rows")
     counts = {"duplicates": repeated, "unusable_scores": missing, "requests_not_in_truth": unjudged}
     return [(f"{model}: {what}", int(count or 0)) for what, count in counts.items()]
-
-
-def _per_unit(
-    sums: Sums,
-    model: str,
-    metrics: Sequence[OfflineMetric],
-    policy: Policy,
-    *,
-    weights: bool = False,
-) -> pd.DataFrame:
-    import pandas as pd
-
-    values = sums.models[model].values
-    found = {}
-    for metric in metrics:
-        if metric.definition.family in ("list", "r_precision", "tied", "pairs"):
-            columns = columns_of(metric, values, policy, "traffic")
-            below = pd.Series(columns.below, index=values.units)
-            found[metric.id] = below if weights else columns.above / below.where(below > 0)
-    return pd.DataFrame(found, index=values.units)
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 def _packed(frame: object) -> object:

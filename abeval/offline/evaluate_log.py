@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
-from abeval.offline.evaluate import Evaluation, judged
-from abeval.offline.presets import NoRelevant, Ties, chosen
+from abeval.offline.evaluation import Evaluation, asked, judged
+from abeval.offline.presets import NoRelevant, Ties
 from abeval.offline.rows import WHOLE
-from abeval.offline.run import Replayed, Units, one_traffic, read_units, run_models
+from abeval.offline.run import run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, finite, read_shown, write_rows
-from abeval.offline.vectors import refuse_vectors
+from abeval.offline.sums import Replayed
+from abeval.offline.traffic import Units, one_traffic, read_units
 from abeval.sql import quoted
+from abeval.steps import silent
 
 
 @dataclass(frozen=True)
@@ -75,28 +78,20 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    wanted, policy = chosen(compat, k, metrics)
-    refuse_vectors(wanted)
-    policy = replace(
-        policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
-    )
+    wanted, policy = asked(compat, k, metrics, ties, no_relevant)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     named_columns = columns or JudgedColumns()
-    engine = DuckDBEngine()
-    try:
+    with closing(DuckDBEngine()) as engine:
         _open(engine, log)
         _name(engine, named_columns, list(named.values()), policy.ties)
-        has_requests = named_columns.request is not None
-        fetched = read_shown(engine, of_model, policy.ties, has_requests)
+        fetched = read_shown(engine, of_model, policy.ties, named_columns.request is not None)
         units = read_units(engine) if fetched is None else Units.of_one_traffic(fetched.ids)
         rows = None if fetched is None else fetched.rows
         accounts = [*_missing(engine, named_columns), *write_rows(engine, rows, wanted)]
         replayed = Replayed(candidates(of_model, policy.ties), True, rows=rows)
         options = ScoreOptions(threshold, bins)
-        sums = run_models(engine, replayed, units, wanted, policy, options, _silent)
-    finally:
-        engine.close()
+        sums = run_models(engine, replayed, units, wanted, policy, options, silent)
     return judged(sums, wanted, policy, list(named), alpha, accounts, same_lists=True)
 
 
@@ -142,7 +137,3 @@ def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, in
 def _grade(column: str, types: Mapping[str, str]) -> str:
     """Whole numbers as they are, which is less to fetch."""
     return quoted(column) if types[column] in WHOLE else finite(quoted(column), 0)
-
-
-def _silent(_: str) -> None:
-    pass

@@ -1,7 +1,7 @@
 """Sums per unit → estimates with unit-clustered intervals, and paired comparisons of models."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,8 +182,3 @@ def _entropy(mean: Floats, above: int, below: int, clicks: int) -> tuple[float, 
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
     slope_of_entropy = math.log((1 - rate) / rate) * rate_slope
     return loss / entropy, loss_slope / entropy - loss / entropy**2 * slope_of_entropy
-
-
-def masks(traffic: NDArray[np.str_], names: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    """Which units each traffic has."""
-    return {name: traffic == name for name in names}

@@ -1,7 +1,7 @@
 """Off-policy evaluation of an experiment: what a policy would have had on another's traffic."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
@@ -19,8 +19,7 @@ from abeval.stats import effects, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy_interval import MIN_REWARDS
 from abeval.stats.records import Refusal, RefusalReason
-
-Step = Callable[[str], None]
+from abeval.steps import Step
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",

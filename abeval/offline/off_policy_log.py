@@ -1,6 +1,6 @@
 """From an experiment's logs to the arrays that off-policy estimators take."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from abeval.queries import query
 from abeval.sql import literal, quoted
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
+from abeval.steps import Step
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)

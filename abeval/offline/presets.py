@@ -1,7 +1,7 @@
 """What other libraries compute: their definitions, and how they treat ties and empty requests."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from abeval.errors import ExperimentError
@@ -38,6 +38,16 @@ class Policy:
             'zero'
         """
         return self.missing_in_ndcg or self.missing if name == "ndcg" else self.missing
+
+    def told(self, ties: Ties | None, no_relevant: NoRelevant | None) -> "Policy":
+        """The policy with what the user says instead.
+
+        Example:
+            >>> Policy(ties="text").told(None, "zero")
+            Policy(ties='text', no_relevant='zero', missing='drop', missing_in_ndcg=None)
+        """
+        ties, no_relevant = ties or self.ties, no_relevant or self.no_relevant
+        return replace(self, ties=ties, no_relevant=no_relevant)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from abeval.metrics import Metric, Need, RowTerm
 from abeval.offline.jackknife import UNIT_GROUPS
 from abeval.offline.models import Blend
 from abeval.offline.rows import Rows
-from abeval.offline.run import Replayed
 from abeval.offline.shown import finite
+from abeval.offline.sums import Replayed
 from abeval.offline.truth_log import TRUTH, write_judged
 from abeval.offline.vectors import SIMILARITY, write_similar_items
 from abeval.sql import quoted
@@ -133,6 +133,31 @@ def _grade(experiment: Experiment, shape: LogShape, relevance: str, metric: Metr
         }[relevance]
     column = shape.component(metric.value, experiment.control)
     return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
+
+
+def blends_of(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:
+    """Mixtures of control's model with each other that a treatment has.
+
+    Args:
+        experiment: Whose models they are.
+        shares: Of the treatment's model.
+
+    Raises:
+        ExperimentError: There are no two models to mix, or a share is none.
+    """
+    if not shares:
+        return []
+    base = experiment.variants[experiment.control].model
+    treated = [experiment.variants[name].model for name in experiment.treatments]
+    models = [m for m in dict.fromkeys(treated) if m is not None and m != base]
+    if base is None or not models:
+        raise ExperimentError(
+            "a blend needs a model of control and another of a treatment",
+            'give [variants.NAME] model = "..."',
+        )
+    if any(not 0 <= share <= 1 for share in shares):
+        raise ExperimentError("the shares of a blend lie between 0 and 1")
+    return [Blend(model, base, share) for model in models for share in shares]
 
 
 def model_scores(

@@ -9,10 +9,12 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import own_name
-from abeval.offline.definitions import OfflineMetric, at_cutoff
-from abeval.offline.inference import Columns, Found, compare, estimate
-from abeval.offline.judge import Judge, Side, compared
+from abeval.offline.definitions import Definition, OfflineMetric, at_cutoff
+from abeval.offline.estimates import Estimates
+from abeval.offline.inference import Columns, compare, estimate
+from abeval.offline.pairs import Compared, Side, compared, pair_row
 from abeval.offline.result import CutByValue, Gap, PairRow, ReplayRow, Split
+from abeval.offline.traffic import Mask
 from abeval.sql import literal, quoted
 
 Periods = Mapping[str, tuple[str, str]]
@@ -106,87 +108,74 @@ def check_days(engine: Engine, parts: Sequence[Part], has_time: bool) -> None:
             raise LogError(what, f"the log has days from {first} to {last}")
 
 
-def split_of(name: str, judge: Judge) -> Split:
+def split_of(name: str, estimates: Estimates) -> Split:
     """Every row of one part."""
-    return Split(name, tuple(judge.rows()))
+    return Split(name, tuple(estimates.rows()))
 
 
-def gaps(judges: Mapping[str, Judge], alpha: float) -> Iterator[Gap]:
+def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
     """How much better each metric is in the first part than in each other.
 
     A unit may be in both parts: they are compared in pairs by unit, one that is missing from a part
     adds nothing to it.
     """
-    (first, of_first), *others = judges.items()
-    for name, judge in others:
-        for model, traffic, metric in judge.cells():
+    (first, of_first), *others = parts.items()
+    for name, of_other in others:
+        for model, traffic, metric in of_other.cells():
             if model not in of_first.models:
                 continue
-            found = of_first.found(model, metric, traffic), judge.found(model, metric, traffic)
-            reason = found[0].reason or found[1].reason
-            head = (model, traffic, metric.id, first, name)
-            if reason is not None:
-                yield Gap(*head, _difference(*found), None, None, None, reason)
-                continue
-            sides = Side(judge, model), Side(of_first, model)
-            effect = compared(*sides, metric, traffic, alpha)
-            if isinstance(effect, str):
-                yield Gap(*head, _difference(*found), None, None, None, effect)
-            else:
-                interval = (effect.difference, effect.low, effect.high, effect.p_value)
-                yield Gap(*head, *interval, None)
-
-
-def _difference(first: Found, second: Found) -> float | None:
-    if first.value is None or second.value is None:
-        return None
-    return first.value - second.value
+            after, before = Side(of_first, model), Side(of_other, model)
+            reason = after.found(metric, traffic).reason or before.found(metric, traffic).reason
+            found = compared(before, after, metric, traffic, reason)
+            yield Gap(model, traffic, metric.id, first, name, *found)
 
 
 def cut_by_value(
     column: str,
     ks: Mapping[str, int],
-    judges: Mapping[str, Judge],
+    parts: Mapping[str, Estimates],
     metrics: Sequence[OfflineMetric],
     control: str | None,
-    alpha: float,
 ) -> CutByValue:
     """Metrics whose cut-off is a column's to say, over the requests of all its values.
 
     Args:
         column: The column.
         ks: Its value → the cut-off.
-        judges: The parts by value.
+        parts: The estimates by value.
         metrics: Metrics of requests; their own cut-off is not used.
         control: The model that the others are compared with.
-        alpha: Level of the intervals.
     """
     definitions = dict.fromkeys(m.definition for m in metrics if m.definition.family == "list")
-    wanted = [d for d in definitions if d.cut != "none"]
-    some = next(iter(judges.values()))
-    models = [m for m in some.models if all(m in judge.models for judge in judges.values())]
-    rows, pairs = [], []
-    for definition in wanted:
+    some = next(iter(parts.values()))
+    rows: list[ReplayRow] = []
+    pairs: list[PairRow] = []
+    for definition in definitions:
+        if definition.cut == "none":
+            continue
         name = OfflineMetric(definition).id.replace(definition.name, f"{definition.name}@{column}")
         for traffic in some.traffics:
-            mask = some.mask(traffic)
-            summed = {}
-            for model in models:
-                parts = {
-                    value: judge.columns(model, at_cutoff(definition, ks[value]), traffic)
-                    for value, judge in judges.items()
-                }
-                summed[model] = _together(list(parts.values()))
-                found = estimate(summed[model], mask, alpha)
-                counted = float(summed[model].below[mask].sum())
-                rows.append(
-                    ReplayRow(
-                        *(model, traffic, name, found.value, found.low, found.high),
-                        *(int(mask.sum()), counted, (), found.reason),
-                    )
-                )
-            pairs += list(_pairs(name, traffic, summed, control, some, alpha))
+            mask, summed = some.mask(traffic), _summed(definition, ks, parts, traffic)
+            rows += _rows(name, traffic, summed, mask, some.alpha)
+            pairs += _pairs(name, traffic, summed, control, mask, some.alpha)
     return CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))
+
+
+def _summed(
+    definition: Definition, ks: Mapping[str, int], parts: Mapping[str, Estimates], traffic: str
+) -> dict[str, Columns]:
+    """The variables of each model that all parts have, each part cut as its value says."""
+    some = next(iter(parts.values()))
+    models = [m for m in some.models if all(m in part.models for part in parts.values())]
+    return {
+        model: _together(
+            [
+                part.columns(model, at_cutoff(definition, ks[value]), traffic)
+                for value, part in parts.items()
+            ]
+        )
+        for model in models
+    }
 
 
 def _together(parts: Sequence[Columns]) -> Columns:
@@ -194,24 +183,30 @@ def _together(parts: Sequence[Columns]) -> Columns:
     return Columns(parts[0].above * 0 + above, parts[0].below * 0 + below, None, "ratio")
 
 
+def _rows(
+    name: str, traffic: str, summed: Mapping[str, Columns], mask: Mask, alpha: float
+) -> Iterator[ReplayRow]:
+    for model, columns in summed.items():
+        found, counted = estimate(columns, mask, alpha), float(columns.below[mask].sum())
+        yield ReplayRow(
+            *(model, traffic, name, found.value, found.low, found.high),
+            *(int(mask.sum()), counted, (), found.reason),
+        )
+
+
 def _pairs(
     name: str,
     traffic: str,
     summed: Mapping[str, Columns],
     control: str | None,
-    judge: Judge,
+    mask: Mask,
     alpha: float,
 ) -> Iterator[PairRow]:
     first = control if control in summed else next(iter(summed), None)
     for model, columns in summed.items():
         if first is None or model == first:
             continue
-        mask = judge.mask(traffic)
         before, after = (estimate(summed[m], mask, alpha).value for m in (first, model))
+        effect = compare(summed[first], columns, mask, alpha)
         head = (first, model, traffic, name, before, after)
-        effect, units = compare(summed[first], columns, mask, alpha), int(mask.sum())
-        if isinstance(effect, str):
-            yield PairRow(*head, None, None, None, None, units, effect)
-        else:
-            found = (effect.difference, effect.low, effect.high, effect.p_value)
-            yield PairRow(*head, *found, units, None)
+        yield pair_row(head, int(mask.sum()), Compared.of(effect, None))

@@ -13,8 +13,10 @@ from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 from abeval.offline.grouping import Groups
 from abeval.offline.presets import PRESETS, Policy
 from abeval.offline.rows import read_rows
-from abeval.offline.run import Replayed, Sums, one_traffic, read_units, run_models
+from abeval.offline.run import run_models
 from abeval.offline.scores import ScoreOptions
+from abeval.offline.sums import Replayed, Sums
+from abeval.offline.traffic import one_traffic, read_units
 from abeval.offline.units import cut_column
 
 METRICS = tuple(
