@@ -1,0 +1,66 @@
+"""What was analysed: the experiment, its variants and metrics, the rows of its logs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class VariantInfo:
+    """A variant: its intended share, the model it serves, and the units that were analysed."""
+
+    name: str
+    weight: float
+    model: str | None
+    units: int
+
+
+@dataclass(frozen=True)
+class ExperimentInfo:
+    """What was analysed, and how: `family`, `looks` and `adjust` are as in the file."""
+
+    name: str
+    unit: str
+    control: str
+    timezone: str
+    start: str | None
+    end: str | None
+    pre_start: str | None
+    pre_end: str | None
+    alpha: float
+    variants: tuple[VariantInfo, ...]
+    family: str = "holm"
+    looks: str = "fixed"
+    adjust: str = "none"
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """The definition behind a metric's numbers."""
+
+    name: str
+    kind: str
+    formula: str
+    unit: str
+    direction: str
+    role: str
+    margin: float | None
+    margin_relative: bool | None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a metric's definition leaves out, counted."""
+
+    metric: str
+    variant: str
+    what: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """Rows of one log: `read = used + the sum of set_aside`."""
+
+    log: str
+    read: int
+    used: int
+    set_aside: tuple[tuple[str, int], ...]

@@ -1,0 +1,154 @@
+"""Effects: of each metric, by day and by segment."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal[
+    "better",
+    "worse",
+    "equivalent",
+    "non_inferior",
+    "unclear",
+    "too_little_data",
+    "untrusted",
+]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric in one variant against control. Effects keep their raw sign.
+
+    Attributes:
+        metric: Its id.
+        kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
+        role: `goal`, `guardrail` or `diagnostic`.
+        direction: `increase`, `decrease` or `toward VALUE`.
+        variant: The variant compared with control.
+        units_control: Units behind the value of control.
+        units: Units behind the value of the variant.
+        control: Value in control, in the metric's unit.
+        treatment: Value in the variant.
+        difference: `treatment - control`.
+        difference_low: Lower end of its unadjusted interval at `1 - alpha`.
+        difference_high: Upper end.
+        lift: `difference / abs(control)`, as a fraction.
+        lift_low: Lower end of its interval; None where it has no bound.
+        lift_high: Upper end.
+        p_value: Two-sided, of no difference.
+        p_adjusted: Over goals × variants, by the experiment's family (Holm); None outside it.
+        method: Id of the test.
+        status: What is concluded; goals follow `p_adjusted`.
+        reason: A code from `docs/results.md` where a number is missing or limited, else None.
+    """
+
+    metric: str
+    kind: str
+    role: str
+    direction: str
+    variant: str
+    units_control: int
+    units: int
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    method: str | None
+    status: Status
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class SliceRow:
+    """The effect of a metric on one day, or in one segment.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        slice: `day`, or the name of a segment.
+        cell: The day (ISO) or the segment's value.
+        partial: Whether the day is only partly covered by the log.
+    """
+
+    metric: str
+    variant: str
+    slice: str
+    cell: str
+    partial: bool
+    units_control: int
+    units: int
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class SegmentTest:
+    """Whether the cells of a segment share one effect, and what their mix does to it.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        segment: Name of the segment.
+        cells: Cells that have an effect.
+        q: Cochran's Q.
+        p_value: Of one effect in all cells.
+        p_adjusted: Holm over all metrics, variants and segments.
+        i_squared: Share of the variation between cells that is not noise.
+        within: What the cells' own differences make of the overall difference.
+        mix: What the variants' different mixes of cells make of it.
+        mix_p_value: Of the same mix in both variants.
+        reversed: Whether `within` points against the overall difference (Simpson's paradox).
+    """
+
+    metric: str
+    variant: str
+    segment: str
+    cells: int
+    q: float
+    p_value: float
+    p_adjusted: float
+    i_squared: float
+    within: float
+    mix: float
+    mix_p_value: float
+    reversed: bool
+
+
+@dataclass(frozen=True)
+class SegmentContrast:
+    """The effect in one cell of a segment against the effect in all others.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        segment: Name of the segment.
+        cell: The segment's value.
+        difference: The cell's difference less that of the rest, in the metric's unit.
+        difference_low: Lower end of its interval.
+        difference_high: Upper end.
+        p_value: Two-sided, of one effect inside and outside.
+        p_adjusted: Holm over the cells of the segment.
+    """
+
+    metric: str
+    variant: str
+    segment: str
+    cell: str
+    difference: float
+    difference_low: float
+    difference_high: float
+    p_value: float
+    p_adjusted: float
