@@ -22,7 +22,7 @@ from abeval.cli_time import register as register_time
 from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
-    from abeval.api import LoadedExperiment
+    from abeval.loaded import LoadedExperiment
     from abeval.result import Result
 
 app = typer.Typer(

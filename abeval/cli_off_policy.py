@@ -8,7 +8,7 @@ import typer
 from abeval.cli_options import JsonFile, on_engine
 
 if TYPE_CHECKING:
-    from abeval.api import LoadedExperiment
+    from abeval.loaded import LoadedExperiment
     from abeval.offline.off_policy_result import OffPolicyResult, Support
 
 

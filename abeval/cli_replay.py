@@ -11,7 +11,7 @@ from abeval.errors import ExperimentError
 from abeval.format import words
 
 if TYPE_CHECKING:
-    from abeval.api import LoadedExperiment
+    from abeval.loaded import LoadedExperiment
     from abeval.offline.options import ReplayOptions
     from abeval.offline.result import ModelCoverage, ReplayResult
 

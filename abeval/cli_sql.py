@@ -56,7 +56,7 @@ def run_of(experiment: "Experiment", name: str) -> "Run":
 
 
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine") -> None:
-    from abeval.api import analyze_on
+    from abeval.pipeline import analyze_on
 
     analyze_on(experiment, engine, {}, silent)
 

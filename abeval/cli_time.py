@@ -10,7 +10,7 @@ import typer
 from abeval.cli_options import JsonFile, on_engine
 
 if TYPE_CHECKING:
-    from abeval.api import LoadedExperiment
+    from abeval.loaded import LoadedExperiment
 
 
 class By(StrEnum):

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import abeval
-from abeval.api import analyze_on
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark import SparkEngine
 from abeval.experiment.model import EngineOptions
+from abeval.pipeline import analyze_on
 from tests.engines import nasty
 from tests.engines.parity import Both, difference
 

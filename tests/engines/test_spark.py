@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from abeval.api import analyze_on, define
+from abeval.api import define
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark import SparkEngine
+from abeval.pipeline import analyze_on
 from tests.engines.parity import Both
 from tests.engines.sessions import spark_session
 from tests.logs.small import PERIOD, small_log

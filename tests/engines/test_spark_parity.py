@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.api import analyze_on
 from abeval.builtin import builtin_metrics
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark import SparkEngine
@@ -25,6 +24,7 @@ from abeval.offline.off_policy import off_policy
 from abeval.offline.off_policy_estimates import OffPolicyOptions
 from abeval.offline.off_policy_log import PolicyChoice
 from abeval.offline.replay import ReplayOptions, replay
+from abeval.pipeline import analyze_on
 from abeval.queries import query_names
 from abeval.time.aa import aa
 from abeval.time.analysis import over_time
