@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from abeval import background
 from abeval.aggregates import DAY, SEGMENT, Aggregates
 from abeval.beliefs import beliefs
+from abeval.compared import compare_all
 from abeval.experiment.model import Experiment
 from abeval.families import family_intervals
 from abeval.metrics import Metric
 from abeval.result import SCHEMA_VERSION, Result
-from abeval.scorecard import adjustments, boundaries, compare, scorecard, slice_rows
+from abeval.scorecard import adjustments, boundaries, scorecard, slice_rows
 from abeval.segments import segment_contrasts, segment_tests
 from abeval.trust import aa_replays, off_in_aa, trust_checks
 from abeval.verdict import decide
@@ -27,11 +28,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     aa = aa_replays(experiment, aggregates)
     trust = trust_checks(experiment, metrics, aggregates, aa)
     trusted = all(check.status != "fail" for check in trust)
-    found = {
-        (metric.name, variant): compare(experiment, metric, variant, aggregates)
-        for metric in metrics
-        for variant in experiment.treatments
-    }
+    found = compare_all(experiment, metrics, aggregates)
     rows = scorecard(experiment, metrics, found, trusted, off_in_aa(aa))
     infos = tuple(background.metric_info(metric) for metric in metrics)
     return Result(

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from abeval.aggregates import Aggregates
+from abeval.compared import compare
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment, Family
 from abeval.metrics import Metric
 from abeval.records import Check
-from abeval.scorecard import compare
 from abeval.stats import multiplicity
 from abeval.trust import trust_checks
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from abeval.aggregates import WHOLE, Aggregates
+from abeval.compared import compare
 from abeval.comparison import scales
 from abeval.experiment.model import Experiment
 from abeval.looks import planned_fractions
 from abeval.metrics import Metric
-from abeval.scorecard import compare
 from abeval.stats import design, duration, group_sequential, means, ratios
 from abeval.stats.records import Refusal
 

@@ -4,90 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates import CAPPED, DAY, SEGMENT, WHOLE, Aggregates
+from abeval.aggregates import DAY, SEGMENT, WHOLE, Aggregates
 from abeval.background import partial_days
-from abeval.catalogue_comparison import compare_catalogue
+from abeval.compared import rule_of
 from abeval.comparison import (
     Comparison,
     Reason,
     Rule,
     compare_moments,
-    compare_strata,
-    covariate_scales,
-    refused,
     scales,
 )
 from abeval.experiment.model import Experiment
 from abeval.families import Key, adjusted
 from abeval.judgement import goodness_p_value, status_of
-from abeval.looks import looks_of
 from abeval.metrics import Metric
-from abeval.quantile_comparison import compare_quantiles
 from abeval.records import Adjustment, Boundary, Row, SliceRow
-from abeval.resampled_comparison import compare_resampled
-from abeval.stats.moments import Moments
-
-
-def compare(
-    experiment: Experiment,
-    metric: Metric,
-    variant: str,
-    aggregates: Aggregates,
-    control: str | None = None,
-) -> Comparison:
-    """One metric in one variant against control, or against another variant."""
-    base = experiment.control if control is None else control
-    units_base, units = aggregates.units_of(base), aggregates.units_of(variant)
-    empty = _emptiness(metric, aggregates)
-    if empty is not None:
-        return refused(units_base, units, empty)
-    rule = rule_of(experiment, aggregates, units_base + units)
-    if metric.kind == "catalogue":
-        return compare_catalogue(metric, aggregates, base, variant, rule)
-    if metric.kind == "quantile":
-        return compare_quantiles(metric, aggregates, base, variant, rule)
-    if metric.kind == "function" or (rule.resample and metric.kind in ("mean", "ratio")):
-        return compare_resampled(metric, aggregates, base, variant, rule)
-    by = experiment.inference.stratify_by
-    if by is not None and metric.kind in ("mean", "ratio"):
-        cells = [_by_cell(metric, aggregates, by, name) for name in (base, variant)]
-        return compare_strata(metric, cells[0], cells[1], rule)
-    slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
-    if metric.covariates:
-        arms = aggregates.with_covariates(metric.name, covariate_scales(metric))
-    else:
-        arms = aggregates.of(metric.name, slice_name, "", scales(metric))
-    return compare_moments(metric, arms.get(base), arms.get(variant), rule)
-
-
-def _by_cell(
-    metric: Metric, aggregates: Aggregates, segment: str, variant: str
-) -> dict[str, Moments]:
-    """The variant's moments in each cell of a segment."""
-    name = SEGMENT + segment
-    cells = {
-        cell: aggregates.of(metric.name, name, cell, scales(metric))
-        for cell in aggregates.cells(metric.name, name)
-    }
-    return {cell: arms[variant] for cell, arms in cells.items() if variant in arms}
-
-
-def rule_of(experiment: Experiment, aggregates: Aggregates, units: int) -> Rule:
-    """How the effects of a comparison of so many units are judged."""
-    inference = experiment.inference
-    looks = looks_of(experiment, units, aggregates.days)
-    return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
-
-
-def _emptiness(metric: Metric, aggregates: Aggregates) -> Reason | None:
-    """Why a metric has nothing to measure in the whole log."""
-    if metric.name in aggregates.refused:
-        return "missing_columns"
-    if "score" in metric.needs and aggregates.facts["scored"] == 0:
-        return "no_scores"
-    if "click" in metric.needs and aggregates.facts["clicks"] == 0:
-        return "no_clicks"
-    return None
 
 
 def scorecard(

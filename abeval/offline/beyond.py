@@ -13,8 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_columns
 from abeval.queries import query
-from abeval.stats.catalogue import coverage
-from abeval.stats.equal_traffic import entropy_of_sets, gini_of_sets
+from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:
     import pandas as pd

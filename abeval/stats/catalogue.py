@@ -6,47 +6,28 @@ numbers of units: coverage by rarefying units, Gini and entropy on equally large
 groups. Rarefying impressions is not enough, for one unit's impressions are alike.
 """
 
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from abeval.stats import effects
 from abeval.stats.equal_traffic import (
     Arm,
-    Functional,
+    Coverage,
+    Evenness,
+    Measure,
     at_equal_traffic,
-    entropy_of_sets,
-    gini_of_sets,
     left_out,
     redeals,
 )
+from abeval.stats.exposure import Floats, Functional, Spread
+from abeval.stats.exposure import coverage as coverage
+from abeval.stats.exposure import entropy as entropy
+from abeval.stats.exposure import gini as gini
+from abeval.stats.incidence import Counted, matrices
+from abeval.stats.incidence import Incidence as Incidence
 from abeval.stats.records import Effect, Lift, Refusal
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-
-class Incidence(NamedTuple):
-    """Who was shown what in one variant: one entry per item and group that met.
-
-    A group is a set of hash sub-buckets, the same sets in every variant; a unit is in one group.
-
-    Attributes:
-        item: Item code in [0, catalogue_size), shape (entries,), the same codes in every variant.
-        group: Group in [0, groups), shape (entries,).
-        units: Distinct units of the group that were shown the item, shape (entries,).
-        impressions: Impressions of the item in the group, shape (entries,).
-        units_in_group: Units of the variant per group, shape (groups,), shown anything or not.
-        catalogue_size: Items that could have been shown.
-    """
-
-    item: Integers
-    group: Integers
-    units: Integers
-    impressions: Integers
-    units_in_group: Integers
-    catalogue_size: int
 
 
 class CatalogueComparison(NamedTuple):
@@ -66,104 +47,6 @@ class CatalogueComparison(NamedTuple):
     at: int
     groups: int
     permutations: int
-
-
-def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
-    """Share of the catalogue that `at` of the units would have been shown, in expectation.
-
-    Args:
-        units_per_item: Distinct units shown each item, shape (items,); unseen items may be absent.
-        units: Units in the variant.
-        at: Units to rarefy to, at most `units`.
-        catalogue_size: Items that could have been shown.
-
-    Returns:
-        A share in [0, 1].
-
-    Raises:
-        Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside
-            [0, units] or more items than the catalogue has.
-
-    Source:
-        Hurlbert (1971); Colwell et al. (2012), incidence-based rarefaction.
-
-    Example:
-        >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
-        0.75
-        >>> round(coverage([10, 5, 1], units=10, at=1, catalogue_size=4), 3)
-        0.4
-    """
-    # Imported here, as it takes longer to import than most catalogues to count.
-    from scipy.special import gammaln
-
-    shown = np.asarray(units_per_item, dtype=float)
-    if not 1 <= at <= units:
-        raise Refusal("too_few_units", f"cannot rarefy {units} units to {at}")
-    if np.any((shown < 0) | (shown > units)):
-        raise Refusal("not_applicable", "an item is shown to between no and all units")
-    if len(shown) > catalogue_size:
-        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    rest = np.minimum(shown, units - at)
-    log_missed = (
-        gammaln(units - rest + 1)
-        - gammaln(units - rest - at + 1)
-        - gammaln(units + 1)
-        + gammaln(units - at + 1)
-    )
-    missed = np.where(shown > units - at, 0.0, np.exp(np.minimum(log_missed, 0.0)))
-    return float(np.sum(1.0 - missed) / catalogue_size)
-
-
-def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Gini coefficient of exposure over the full catalogue, items never shown included.
-
-    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items are shown
-    alike, 1 - 1/n (not 1) when one item takes everything.
-
-    Args:
-        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
-        catalogue_size: Items that could have been shown.
-
-    Returns:
-        A number in [0, 1 - 1/n].
-
-    Raises:
-        Refusal: `too_few_units` without impressions; `not_applicable` for more items than the
-            catalogue has or negative counts.
-
-    Source:
-        Gini (1912); Dixon et al. (1987) for the population norm.
-
-    Example:
-        >>> gini([1, 1, 1, 1], 4), gini([4], 4)
-        (0.0, 0.75)
-    """
-    shown = _exposure(impressions_per_item, catalogue_size)
-    return float(gini_of_sets(shown[None], catalogue_size)[0])
-
-
-def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Shannon entropy of exposure, in nats: at most the logarithm of the catalogue size.
-
-    Args:
-        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
-        catalogue_size: Items that could have been shown.
-
-    Returns:
-        `-sum p log p` over the items' shares of impressions.
-
-    Raises:
-        Refusal: As `gini`.
-
-    Source:
-        Shannon (1948).
-
-    Example:
-        >>> round(entropy([5, 5], 10), 4)
-        0.6931
-    """
-    shown = _exposure(impressions_per_item, catalogue_size)
-    return float(entropy_of_sets(shown[None])[0])
 
 
 def compare(
@@ -214,32 +97,113 @@ def compare(
         >>> found.at, found.effect.difference < 0, round(found.effect.p_value, 3)
         (480, True, 0.001)
     """
-    pair = _matrices(control, treatment, functional)
-    at = _check_traffic(*pair)
-    groups, size = control.units_in_group.size, control.catalogue_size
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(groups)
-    values = at_equal_traffic(*pair, order, functional, size)
-    difference = values[1] - values[0]
-    without = left_out(*pair, order, functional, size)
-    se = _jackknife_se(without[1] - without[0])
-    if se <= 1e-12 * (abs(values[0]) + abs(values[1])):
-        raise Refusal("zero_variance", f"{functional} is the same whichever group is left out")
-    effect = effects.from_difference(
-        *values, difference, se, groups - 1, alpha, f"{functional}_jackknife"
-    )
-    lift = _lift(*values, without, alpha)
-    if permutations == 0:
-        return CatalogueComparison(effect, lift, at, groups, 0)
-    deals = redeals(*pair, functional, size, permutations, rng)
-    beyond = np.count_nonzero(np.abs(deals) >= abs(difference))
+    found = compare_all(control, treatment, [functional], alpha, permutations, seed)[functional]
+    if isinstance(found, Refusal):
+        raise found
+    return found
+
+
+def compare_all(
+    control: Incidence,
+    treatment: Incidence,
+    functionals: Collection[Functional] = ("coverage", "gini", "entropy"),
+    alpha: float = 0.05,
+    permutations: int = 1000,
+    seed: int = 0,
+) -> dict[Functional, CatalogueComparison | Refusal]:
+    """Compare several functionals as `compare` does each: Gini and entropy share what is counted.
+
+    Args:
+        control: Incidence of control.
+        treatment: Incidence of treatment, with the same groups and catalogue.
+        functionals: Those wanted.
+        alpha: As for `compare`.
+        permutations: As for `compare`.
+        seed: As for `compare`, of each functional.
+
+    Returns:
+        Functional → what `compare` returns, or the refusal that it raises.
+
+    Example:
+        >>> one = Incidence(
+        ...     *np.divmod(np.arange(80), 16), *np.full((2, 80), 2), np.full(16, 5), 10
+        ... )
+        >>> compare_all(one, one)["gini"]
+        Refusal('gini is the same whichever group is left out')
+    """
+    size, test = control.catalogue_size, _Test(alpha, permutations, seed)
+    found: dict[Functional, CatalogueComparison | Refusal] = {}
+    if "coverage" in functionals:
+        found |= _compared(control, treatment, "units", Coverage(size), test)
+    spread = [name for name in _SPREAD if name in functionals]
+    if spread:
+        found |= _compared(control, treatment, "impressions", Evenness(size, spread), test)
+    return {name: found[name] for name in functionals}
+
+
+_SPREAD: tuple[Spread, ...] = ("gini", "entropy")
+
+
+class _Test(NamedTuple):
+    alpha: float
+    permutations: int
+    seed: int
+
+
+def _compared(
+    control: Incidence, treatment: Incidence, counted: Counted, measure: Measure, test: _Test
+) -> dict[Functional, CatalogueComparison | Refusal]:
+    """Every functional of a measure of what is counted."""
+    rng, names = np.random.default_rng(test.seed), measure.functionals
+    try:
+        pair = matrices(control, treatment, counted)
+        at = _check_traffic(*pair)
+        order = rng.permutation(control.units_in_group.size)
+        values = at_equal_traffic(*pair, order, measure)
+        without = left_out(*pair, order, measure)
+    except Refusal as refusal:
+        # Its traceback would keep the matrices.
+        return dict.fromkeys(names, refusal.with_traceback(None))
+    found = [_estimated(*of, at, test.alpha) for of in zip(names, values, without, strict=True)]
+    if test.permutations == 0 or not any(isinstance(one, CatalogueComparison) for one in found):
+        return dict(zip(names, found, strict=True))
+    try:
+        deals: Iterable[Floats | Refusal] = redeals(*pair, measure, test.permutations, rng)
+    except Refusal as refusal:
+        deals = [refusal.with_traceback(None)] * len(names)
+    tested = zip(found, deals, strict=True)
+    return {name: _permuted(name, *of) for name, of in zip(names, tested, strict=True)}
+
+
+def _estimated(
+    functional: Functional, values: Floats, without: Floats, at: int, alpha: float
+) -> CatalogueComparison | Refusal:
+    """Effect and lift, with intervals and p-value by the jackknife."""
+    control, treatment = values.tolist()
+    groups, se = without.shape[1], _jackknife_se(without[1] - without[0])
+    if se <= 1e-12 * (abs(control) + abs(treatment)):
+        return Refusal("zero_variance", f"{functional} is the same whichever group is left out")
+    difference, method = treatment - control, f"{functional}_jackknife"
+    effect = effects.from_difference(control, treatment, difference, se, groups - 1, alpha, method)
+    return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
+
+
+def _permuted(
+    functional: Functional, found: CatalogueComparison | Refusal, deals: Floats | Refusal
+) -> CatalogueComparison | Refusal:
+    """The comparison with the p-value of its re-deals."""
+    if isinstance(found, Refusal):
+        return found
+    if isinstance(deals, Refusal):
+        return deals
+    beyond = np.count_nonzero(np.abs(deals) >= abs(found.effect.difference))
     p_value = float(1 + beyond) / (1 + len(deals))
-    permuted = effect._replace(
+    effect = found.effect._replace(
         p_value=p_value,
         log10_p_value=float(np.log10(p_value)),
         method=f"{functional}_permutation",
     )
-    return CatalogueComparison(permuted, lift, at, groups, len(deals))
+    return found._replace(effect=effect, permutations=len(deals))
 
 
 def _jackknife_se(without: Floats) -> float:
@@ -255,50 +219,6 @@ def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Li
     se = _jackknife_se(without[1] / without[0])
     low, high = effects.interval(value, se, without.shape[1] - 1, alpha)
     return Lift(value, low, high, True, "jackknife")
-
-
-def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
-    shown = np.asarray(impressions, dtype=float)
-    if len(shown) > catalogue_size or np.any(shown < 0):
-        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    if not np.isfinite(shown).all():
-        raise Refusal("not_finite", "impressions must be finite")
-    if shown.sum() == 0:
-        raise Refusal("too_few_units", "nothing was shown")
-    return shown
-
-
-def _matrices(control: Incidence, treatment: Incidence, functional: Functional) -> tuple[Arm, Arm]:
-    """Dense counts of the items either variant showed, shape (items, groups)."""
-    groups = len(control.units_in_group)
-    if len(treatment.units_in_group) != groups:
-        raise Refusal("not_applicable", "the variants have different groups")
-    if control.catalogue_size != treatment.catalogue_size:
-        raise Refusal("not_applicable", "the variants have different catalogues")
-    if groups < 8:
-        raise Refusal("too_few_units", f"a jackknife of {groups} groups; use at least 8, better 64")
-    codes = np.concatenate([np.asarray(control.item), np.asarray(treatment.item)])
-    if len(codes) and (codes.min() < 0 or codes.max() >= control.catalogue_size):
-        raise Refusal("not_applicable", "an item's code lies outside the catalogue")
-    kept = np.flatnonzero(np.bincount(codes, minlength=control.catalogue_size))
-    row = np.zeros(control.catalogue_size, dtype=np.int64)
-    row[kept] = np.arange(len(kept))
-    return (
-        _arm(control, row, len(kept), groups, functional),
-        _arm(treatment, row, len(kept), groups, functional),
-    )
-
-
-def _arm(arm: Incidence, row: Integers, items: int, groups: int, functional: Functional) -> Arm:
-    values = np.asarray(arm.units if functional == "coverage" else arm.impressions, dtype=float)
-    if not np.isfinite(values).all() or np.any(values < 0):
-        raise Refusal("not_finite", "counts must be finite and not negative")
-    cell = row[np.asarray(arm.item)] * groups + np.asarray(arm.group)
-    counts = np.bincount(cell, weights=values, minlength=items * groups)
-    if counts.sum() == 0:
-        raise Refusal("too_few_units", "a variant was shown nothing")
-    units = np.asarray(arm.units_in_group, dtype=float)
-    return Arm(counts.reshape(items, groups).astype(np.float64), units)
 
 
 def _check_traffic(control: Arm, treatment: Arm) -> int:

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from abeval.aggregates import MOMENT_COLUMNS, Aggregates
-from abeval.catalogue_comparison import compare_catalogue
 from abeval.collect import Step
-from abeval.comparison import Comparison, Rule
+from abeval.compared import compare_all
+from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import SourceSums
 from abeval.metrics import Metric, Source
 from abeval.quantile_queries import QuantileSums, dated_events, quantile_groups, quantile_sums
 from abeval.queries import query
-from abeval.scorecard import compare
 from abeval.sql import literal
 from abeval.time.collect import load_days
 from abeval.time.opened import Opened
@@ -75,10 +74,9 @@ def cut_windows(
     for source, chosen in by_source.items():
         step(f"windows of {source}, one by one")
         for kind, span, part in _cuts(opened, source, chosen, days, widths):
-            for metric in chosen:
-                for variant in experiment.treatments:
-                    one = _compared(experiment, metric, variant, part)
-                    found.setdefault((metric.name, variant), []).append(CutWindow(kind, span, one))
+            # Of the catalogue, tested by the jackknife instead of re-deals.
+            for key, one in compare_all(experiment, chosen, part, permutations=0).items():
+                found.setdefault(key, []).append(CutWindow(kind, span, one))
     engine.table("units", "select * from all_units")
     return {key: tuple(several) for key, several in found.items()}
 
@@ -86,14 +84,6 @@ def cut_windows(
 def _at_a_fixed_horizon(experiment: Experiment) -> Experiment:
     inference = experiment.inference.model_copy(update={"looks": "fixed"})
     return experiment.model_copy(update={"inference": inference})
-
-
-def _compared(experiment: Experiment, metric: Metric, variant: str, part: Aggregates) -> Comparison:
-    """The scorecard's comparison; of the catalogue, tested by the jackknife instead of re-deals."""
-    if metric.kind != "catalogue":
-        return compare(experiment, metric, variant, part)
-    rule = Rule(experiment.alpha, experiment.inference.relative)
-    return compare_catalogue(metric, part, experiment.control, variant, rule, permutations=0)
 
 
 def _cuts(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from reference_vectors import quick
 
 from abeval.stats import catalogue
-from abeval.stats.equal_traffic import Functional
+from abeval.stats.exposure import Functional
 from abeval.stats.records import Refusal
 
 Integers = NDArray[np.int64]
@@ -149,6 +149,36 @@ def test_the_same_seed_gives_the_same_answer() -> None:
     arms = split(np.random.default_rng(5), 0.3)
     first = catalogue.compare(*arms, "gini", permutations=100, seed=3)
     assert first == catalogue.compare(*arms, "gini", permutations=100, seed=3)
+
+
+@pytest.mark.parametrize("permutations", [0, 100])
+def test_compared_together_each_is_what_it_is_alone(permutations: int) -> None:
+    arms = split(np.random.default_rng(6), 0.2)
+    together = catalogue.compare_all(*arms, permutations=permutations, seed=3)
+    for functional in FUNCTIONALS:
+        alone = catalogue.compare(*arms, functional, permutations=permutations, seed=3)
+        assert together[functional] == alone
+
+
+def test_compared_together_one_that_is_refused_leaves_the_others() -> None:
+    control, treatment = split(np.random.default_rng(6), 0.2)
+    unseen = treatment._replace(units=np.zeros_like(treatment.units))
+    found = catalogue.compare_all(control, unseen, permutations=100)
+    assert isinstance(found["coverage"], Refusal)
+    assert found["coverage"].reason == "too_few_units"
+    assert found["gini"] == catalogue.compare(control, treatment, "gini", permutations=100)
+
+
+@pytest.mark.parametrize("functional", ["gini", "entropy"])
+def test_the_number_of_impressions_does_not_matter_only_how_they_are_spread(
+    functional: Functional,
+) -> None:
+    arms = split(np.random.default_rng(7), 0.3)
+    many = [arm._replace(impressions=arm.impressions * 1_000_003) for arm in arms]
+    one = catalogue.compare(*arms, functional, permutations=100)
+    two = catalogue.compare(many[0], many[1], functional, permutations=100)
+    assert two.effect[:4] == pytest.approx(one.effect[:4], rel=1e-9)
+    assert two.effect.p_value == one.effect.p_value
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])

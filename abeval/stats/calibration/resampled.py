@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from abeval.stats import catalogue, replay, resampling
 from abeval.stats.calibration.logs import CLICKS, SHOWN, Split, pool
 from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
-from abeval.stats.equal_traffic import Functional
+from abeval.stats.exposure import Functional
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -1,0 +1,238 @@
+"""Coverage, Gini and entropy of sets of units, from how often each set was shown each item."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from abeval.stats.records import Refusal
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Totals = NDArray[np.floating]
+Functional = Literal["coverage", "gini", "entropy"]
+Spread = Literal["gini", "entropy"]
+
+_COUNTED = 1 << 14
+"""Smaller totals are counted, larger ones, which few items have, sorted."""
+
+
+class _Levels(NamedTuple):
+    """The different totals of a set.
+
+    Attributes:
+        total: Ascending.
+        items: How many items have it.
+    """
+
+    total: Totals
+    items: Integers
+
+
+def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
+    """Share of the catalogue that `at` of the units would have been shown, in expectation.
+
+    Args:
+        units_per_item: Distinct units shown each item, shape (items,); unseen items may be absent.
+        units: Units in the variant.
+        at: Units to rarefy to, at most `units`.
+        catalogue_size: Items that could have been shown.
+
+    Returns:
+        A share in [0, 1].
+
+    Raises:
+        Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside
+            [0, units] or more items than the catalogue has.
+
+    Source:
+        Hurlbert (1971); Colwell et al. (2012), incidence-based rarefaction.
+
+    Example:
+        >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
+        0.75
+        >>> round(coverage([10, 5, 1], units=10, at=1, catalogue_size=4), 3)
+        0.4
+    """
+    # Imported here, as it takes longer to import than most catalogues to count.
+    from scipy.special import gammaln
+
+    shown = np.asarray(units_per_item, dtype=float)
+    if not 1 <= at <= units:
+        raise Refusal("too_few_units", f"cannot rarefy {units} units to {at}")
+    if np.any((shown < 0) | (shown > units)):
+        raise Refusal("not_applicable", "an item is shown to between no and all units")
+    if len(shown) > catalogue_size:
+        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
+    rest = np.minimum(shown, units - at)
+    log_missed = (
+        gammaln(units - rest + 1)
+        - gammaln(units - rest - at + 1)
+        - gammaln(units + 1)
+        + gammaln(units - at + 1)
+    )
+    missed = np.where(shown > units - at, 0.0, np.exp(np.minimum(log_missed, 0.0)))
+    return float(np.sum(1.0 - missed) / catalogue_size)
+
+
+def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
+    """Gini coefficient of exposure over the full catalogue, items never shown included.
+
+    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items are shown
+    alike, 1 - 1/n (not 1) when one item takes everything.
+
+    Args:
+        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
+        catalogue_size: Items that could have been shown.
+
+    Returns:
+        A number in [0, 1 - 1/n].
+
+    Raises:
+        Refusal: `too_few_units` without impressions; `not_applicable` for more items than the
+            catalogue has or negative counts.
+
+    Source:
+        Gini (1912); Dixon et al. (1987) for the population norm.
+
+    Example:
+        >>> gini([1, 1, 1, 1], 4), gini([4], 4)
+        (0.0, 0.75)
+    """
+    shown = _exposure(impressions_per_item, catalogue_size)
+    return float(gini_of_sets(shown[None], catalogue_size)[0])
+
+
+def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
+    """Shannon entropy of exposure, in nats: at most the logarithm of the catalogue size.
+
+    Args:
+        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
+        catalogue_size: Items that could have been shown.
+
+    Returns:
+        `-sum p log p` over the items' shares of impressions.
+
+    Raises:
+        Refusal: As `gini`.
+
+    Source:
+        Shannon (1948).
+
+    Example:
+        >>> round(entropy([5, 5], 10), 4)
+        0.6931
+    """
+    shown = _exposure(impressions_per_item, catalogue_size)
+    return float(entropy_of_sets(shown[None])[0])
+
+
+def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
+    """Gini of every row; items beyond the columns are zeros, which sort first."""
+    return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
+
+
+def entropy_of_sets(totals: Totals) -> Floats:
+    """Entropy of every row, in nats."""
+    return spread_of_sets(totals, totals.shape[1], ["entropy"]).ravel()
+
+
+def spread_of_sets(totals: Totals, catalogue_size: int, of: Sequence[Spread]) -> Floats:
+    """Gini, entropy or both of every row, shape (functionals, sets): the totals are sorted once.
+
+    Args:
+        totals: Impressions of each item, shape (sets, items).
+        catalogue_size: Items that could have been shown.
+        of: The functionals.
+
+    Raises:
+        Refusal: `too_few_units` for a set without impressions.
+
+    Example:
+        >>> spread_of_sets(np.array([[4.0, 0.0], [2.0, 2.0]]), 2, ["gini", "entropy"]).round(3)
+        array([[0.5  , 0.   ],
+               [0.   , 0.693]])
+    """
+    found = np.empty((len(of), len(totals)))
+    for column, row in enumerate(totals):
+        levels = _levels(row)
+        found[:, column] = [_OF_LEVELS[name](levels, catalogue_size) for name in of]
+    return found
+
+
+def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
+    """Share of the catalogue that so many units of every set would have been shown, in expectation.
+
+    Args:
+        totals: Units that were shown each item, shape (sets, items).
+        units: Units of each set.
+        at: Units to rarefy it to.
+        catalogue_size: Items that could have been shown.
+    """
+    sets = zip(totals, units.tolist(), at.tolist(), strict=True)
+    return np.array([_rarefied(shown, have, want) / catalogue_size for shown, have, want in sets])
+
+
+def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
+    shown = np.asarray(impressions, dtype=float)
+    if len(shown) > catalogue_size or np.any(shown < 0):
+        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
+    if not np.isfinite(shown).all():
+        raise Refusal("not_finite", "impressions must be finite")
+    if shown.sum() == 0:
+        raise Refusal("too_few_units", "nothing was shown")
+    return shown
+
+
+def _levels(totals: Totals) -> _Levels:
+    if (np.trunc(totals) != totals).any():
+        return _Levels(*np.unique(totals, return_counts=True))
+    # Most totals are small whole numbers: to count them takes a fraction of a sort.
+    counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp), minlength=_COUNTED + 1)
+    small = np.flatnonzero(counted[:_COUNTED])
+    if not counted[_COUNTED]:
+        return _Levels(small.astype(np.float64), counted[small])
+    large, items = np.unique(totals[totals >= _COUNTED], return_counts=True)
+    levels = np.concatenate([small, large]).astype(np.float64)
+    return _Levels(levels, np.concatenate([counted[small], items]))
+
+
+def _gini(levels: _Levels, catalogue_size: int) -> float:
+    total, items = levels
+    # The mean of 2 i - n - 1 over the ranks i of the items that share a level.
+    up_to = catalogue_size - items.sum() + np.cumsum(items)
+    rank = 2.0 * up_to - items - catalogue_size
+    shown = total * items
+    return float(shown @ rank) / (catalogue_size * _shown(float(shown.sum())))
+
+
+def _entropy(levels: _Levels, _: int) -> float:
+    shown = levels.total * levels.items
+    impressions = _shown(float(shown.sum()))
+    spread = shown @ np.log(np.where(shown > 0, levels.total, 1.0))
+    return math.log(impressions) - float(spread) / impressions
+
+
+_OF_LEVELS: Mapping[Spread, Callable[[_Levels, int], float]] = {
+    "gini": _gini,
+    "entropy": _entropy,
+}
+
+
+def _shown(impressions: float) -> float:
+    if impressions == 0:
+        raise Refusal("too_few_units", "a set of groups was shown nothing; cut fewer groups")
+    return impressions
+
+
+def _rarefied(shown: Totals, units: float, at: float) -> float:
+    if at >= units:
+        return float(np.count_nonzero(shown > 0))
+    # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), below 1e-17 from some u on.
+    length = int(min(units - at, np.ceil(-40.0 / np.log1p(-at / units)))) + 1
+    step = np.arange(length)
+    factors = np.maximum(units - at - step, 0.0) / (units - step)
+    seen = 1.0 - np.concatenate(([1.0], np.cumprod(factors)))
+    return float(np.sum(seen.take(shown.astype(np.intp), mode="clip")))
