@@ -8,7 +8,7 @@ from abeval.aggregates import QUANTILE, Quantile
 from abeval.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.metrics import Metric, RowTerm
 from abeval.queries import query
-from abeval.sql import literal
+from abeval.sql import by_value, literal
 from abeval.stats import quantiles
 from abeval.stats.records import Refusal
 
@@ -99,9 +99,8 @@ def dated_events(run: MetricQueries, metric: Metric) -> str:
 def _value_sql(run: MetricQueries, metric: Metric) -> str:
     if not isinstance(metric.value, RowTerm):
         raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    columns = {v: run.shape.event(metric.value, v) for v in run.experiment.variants}
-    cases = " ".join(f"when {literal(v)} then i.{column}" for v, column in columns.items())
-    return f"case u.variant {cases} end"
+    columns = {v: f"i.{run.shape.event(metric.value, v)}" for v in run.experiment.variants}
+    return by_value("u.variant", columns)
 
 
 def _places(metric: Metric, counts: Mapping[str, int]) -> Places:

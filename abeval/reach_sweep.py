@@ -6,10 +6,10 @@ from contextlib import closing
 import numpy as np
 import pandas as pd
 
-from abeval.engines.protocol import ArrayEngine
+from abeval.engines.protocol import ArrayEngine, whole_number
 from abeval.kernels.blocks import Blocks
 from abeval.kernels.reach import Keys, Reach, reach_of
-from abeval.sql import literal
+from abeval.sql import numbered
 from abeval.threads import in_threads
 
 BLOCK = 1_000_000
@@ -35,16 +35,16 @@ def reach_table(
         Its rows; None where there are too many items and units to be numbered together.
     """
     engine.table("item_numbers", _ITEMS)
-    ((groups,),) = engine.rows("select item_groups from experiment")
-    ((rows,),) = engine.rows("select count(*) from impressions")
-    ((units,),) = engine.rows("select coalesce(max(unit_id), 0) + 1 from units")
+    groups = whole_number(engine, "select item_groups from experiment") or 1
+    rows = whole_number(engine, "select count(*) from impressions")
+    units = whole_number(engine, "select coalesce(max(unit_id), 0) + 1 from units")
     items = engine.frame("select item_id from item_numbers order by item_number")["item_id"]
-    made, arms = Keys.of(len(items), int(units or 1)), int(groups or 1) * len(variants)
+    made, arms = Keys.of(len(items), units), groups * len(variants)
     if not made.fits(arms):
         return None
-    count = min(-(-max(int(rows or 0), 1) // BLOCK), arms)
+    count = min(-(-max(rows, 1) // BLOCK), arms)
     with closing(Blocks(count, ["i8"], folder)) as blocks:
-        for found in engine.chunks(_keys(variants, int(groups or 1), made)):
+        for found in engine.chunks(_keys(variants, groups, made)):
             key = np.asarray(found["key"], dtype=np.int64)
             blocks.add(made.group(key) * count // arms, key)
 
@@ -57,8 +57,8 @@ def reach_table(
 
 
 def _keys(variants: Sequence[str], groups: int, made: Keys) -> str:
-    cases = " ".join(f"when {literal(name)} then {i}" for i, name in enumerate(variants))
-    group = f"cast(case u.variant {cases} end as bigint) * {groups} + u.sub_bucket % {groups}"
+    variant = numbered("u.variant", variants)
+    group = f"cast({variant} as bigint) * {groups} + u.sub_bucket % {groups}"
     return f"""
     select (({group}) * {1 << made.item_bits} + n.item_number) * {1 << made.unit_bits}
       + i.unit_id as key

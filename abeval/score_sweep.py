@@ -13,7 +13,7 @@ from abeval.engines.protocol import ArrayEngine
 from abeval.kernels import scores
 from abeval.kernels.blocks import Blocks
 from abeval.kernels.scores import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
-from abeval.sql import literal
+from abeval.sql import numbered
 from abeval.threads import in_threads
 
 BLOCK = 1_000_000
@@ -94,8 +94,7 @@ def _read(
     engine: ArrayEngine, variants: Sequence[str], units: _UnitBlocks, blocks: Blocks
 ) -> list[Clicked]:
     """Put every impression into its block; the scores of each variant's clicks."""
-    cases = " ".join(f"when {literal(name)} then {i}" for i, name in enumerate(variants))
-    columns = f"case variant {cases} end as variant_number, unit_id, score, click"
+    columns = f"{numbered('variant', variants)} as variant_number, unit_id, score, click"
     clicked: list[list[Floats]] = [[np.zeros(0)] for _ in variants]
     for found in engine.chunks(f"select {columns} from scored"):
         number, unit = _wholes(found["variant_number"]), _wholes(found["unit_id"])

@@ -68,6 +68,12 @@ class ArrayEngine(Engine, Protocol):
         """
 
 
+def whole_number(engine: Engine, sql: str) -> int:
+    """The one whole number that a query returns, such as a count; 0 where it is null."""
+    ((number,),) = engine.rows(sql)
+    return int(number or 0)
+
+
 @runtime_checkable
 class ProgressEngine(Engine, Protocol):
     """An engine that knows how far it is."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.offline import kernels
 from abeval.offline.presets import Policy
 from abeval.offline.result import ModelCoverage
@@ -66,5 +66,4 @@ def _uncompared(engine: Engine, numbers: Mapping[str, int]) -> int:
         return 0
     _all_requests(engine, numbers)
     engine.table("uncompared_requests", query("offline/uncompared"))
-    ((count,),) = engine.rows("select count(*) from uncompared_requests")
-    return int(count or 0)
+    return whole_number(engine, "select count(*) from uncompared_requests")

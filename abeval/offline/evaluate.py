@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import LogError
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.evaluation import Evaluation, asked, judged
@@ -93,10 +93,10 @@ def _sums(
 ) -> tuple[Sums, list[tuple[str, int]]]:
     engine.add_frame("truth_frame", _packed(truth))
     engine.table("truth_rows", _truth_view(engine))
-    ((unusable,),) = engine.rows("select count(*) - count(grade) from truth_rows")
+    unusable = whole_number(engine, "select count(*) - count(grade) from truth_rows")
     accounting = [
         ("truth_duplicates", _repeated(engine, "truth_rows")),
-        ("truth_without_usable_grade", int(unusable or 0)),
+        ("truth_without_usable_grade", unusable),
     ]
     candidates = {}
     for i, (model, frame) in enumerate(runs.items()):
@@ -152,11 +152,11 @@ def _has(columns: Mapping[str, str]) -> str:
 
 
 def _repeated(engine: Engine, relation: str) -> int:
-    ((count,),) = engine.rows(
+    return whole_number(
+        engine,
         f"select coalesce(sum(n - 1), 0) from (select count(*) as n from {relation} "
-        "group by request_id, item_id) as c"
+        "group by request_id, item_id) as c",
     )
-    return int(count or 0)
 
 
 def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:

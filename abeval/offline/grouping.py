@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 Whole = NDArray[np.int64]
 Kind = TypeVar("Kind", bound=np.generic)
 
+COMPARISONS_A_ROW = 16
+"""Above this many comparisons a row of a matrix, sorting it is faster than comparing."""
+
 _CELLS = 1 << 17
 """Cells of a matrix: few enough to stay in a processor's cache."""
 

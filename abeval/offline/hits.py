@@ -5,12 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from abeval.offline.grouping import Block, Groups, Whole
+from abeval.offline.grouping import COMPARISONS_A_ROW, Block, Groups, Whole
 from abeval.offline.rows import Rows
 from abeval.offline.units import FINE, Floats
-
-_PAIRS_A_ROW = 16
-"""Above this many comparisons a row, sorting is faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +124,7 @@ def _block_hits(block: Block, rows: Rows, score: Floats) -> tuple[Whole, Whole, 
     grades = block.matrix(rows.grade)
     row, column = np.nonzero(grades > 0)
     scores, ties = block.matrix(score), block.matrix(rows.tie)
-    if row.size * block.length <= _PAIRS_A_ROW * grades.size:
+    if row.size * block.length <= COMPARISONS_A_ROW * grades.size:
         place = _counted(scores, ties, row, column)
     else:
         place = _sorted_places(scores, ties)[row, column]

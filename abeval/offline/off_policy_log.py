@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
@@ -175,11 +175,12 @@ def _comparison_view(source: str, choice: PolicyChoice) -> str:
 
 def _check_rewards(engine: Engine, column: str | None) -> None:
     """A reward that is missing or negative is no reward."""
-    ((unusable,),) = engine.rows(
-        "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)"
+    unusable = whole_number(
+        engine,
+        "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)",
     )
     if unusable:
-        what = f"reward column {column!r}: {int(unusable)} impressions have no usable value"
+        what = f"reward column {column!r}: {unusable} impressions have no usable value"
         raise LogError(what, "a reward is a number from 0; write 0 where nothing was earned")
 
 
@@ -217,8 +218,8 @@ def _policy_of_table(engine: Engine) -> str:
 
 def _check_table(engine: Engine) -> None:
     """An item without an id or a probability, or twice at a position, is a mistake."""
-    ((empty,),) = engine.rows(
-        "select count(*) from policy where item_id is null or probability is null"
+    empty = whole_number(
+        engine, "select count(*) from policy where item_id is null or probability is null"
     )
     if empty:
         hint = "leave such rows out; ids must be of the kind that the log has"

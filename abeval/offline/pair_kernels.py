@@ -3,14 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.offline.grouping import Block, Groups, Whole
+from abeval.offline.grouping import COMPARISONS_A_ROW, Block, Groups, Whole
 from abeval.offline.rows import Rows
 from abeval.offline.scores import graded_orders
 from abeval.offline.units import SCALE, Floats, ratio
 from abeval.threads import in_threads
-
-_PAIRS_A_ROW = 16
-"""Above this many comparisons a row, sorting is faster."""
 
 
 def pair_sums(rows: Rows, model: str) -> dict[str, Floats]:
@@ -54,7 +51,7 @@ def _placed(values: Whole, at: Whole, units: int) -> Floats:
 def _block_pairs(scores: Floats, clicked: NDArray[np.bool_]) -> tuple[Whole, Whole]:
     """Twice the pairs that the score orders right, ties once, and the ties (`pairs.sql`)."""
     row, column = np.nonzero(clicked)
-    if row.size * scores.shape[1] > _PAIRS_A_ROW * scores.size:
+    if row.size * scores.shape[1] > COMPARISONS_A_ROW * scores.size:
         return _ranked_pairs(scores, clicked)
     others = np.where(clicked, np.nan, scores)[row]
     own = scores[row, column][:, None]

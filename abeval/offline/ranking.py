@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.offline.definitions import Family, OfflineMetric
 from abeval.offline.units import FINE, UnitValues, cut_column, value_columns
 from abeval.queries import query
@@ -85,8 +85,7 @@ _LONGEST = 1_000_000
 
 
 def _longest(engine: Engine) -> int:
-    ((longest,),) = engine.rows("select max(items) from requests")
-    return int(longest or 0)
+    return whole_number(engine, "select max(items) from requests")
 
 
 def _discounts(longest: int, ks: Sequence[int]) -> str:

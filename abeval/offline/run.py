@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import LogError
 from abeval.offline import beyond, kernels, scores
 from abeval.offline.coverage import Overview, overview_by_queries, overview_of_rows
@@ -110,8 +110,7 @@ def _items(engine: Engine, sources: Sequence[str]) -> int:
     if not sources:
         return 0
     every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
-    ((count,),) = engine.rows(f"select count(*) from ({every}) as c where item_id is not null")
-    return int(count or 0)
+    return whole_number(engine, f"select count(*) from ({every}) as c where item_id is not null")
 
 
 @dataclass(frozen=True)
@@ -212,8 +211,7 @@ class _Run:
 
 
 def _longest(engine: Engine) -> int:
-    ((longest,),) = engine.rows("select max(items) from requests where relevant > 0")
-    return int(longest or 0)
+    return whole_number(engine, "select max(items) from requests where relevant > 0")
 
 
 def _add_counts(engine: Engine, values: UnitValues) -> tuple[float, float]:

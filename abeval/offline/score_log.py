@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns, map_columns
@@ -116,14 +116,15 @@ def _fate(engine: Engine, i: int) -> list[tuple[str, int]]:
         "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
         "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
     )
-    ((unseen,),) = engine.rows(
+    unseen = whole_number(
+        engine,
         f"select count(*) from listed_{i} l left join replay_rows r on l.request_id = r.request_id "
-        "and l.item_id = r.item_id where r.item_id is null"
+        "and l.item_id = r.item_id where r.item_id is null",
     )
     counts = {
         "repeated_scores": int(rows or 0) - int(keys or 0),
         "unusable_scores": int(unusable or 0),
         "scores_of_unknown_requests": int(elsewhere or 0),
-        "scored_items_never_shown": int(unseen or 0),
+        "scored_items_never_shown": unseen,
     }
     return list(counts.items())

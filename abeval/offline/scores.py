@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import SCALE, Floats, UnitValues
 from abeval.queries import query
@@ -69,11 +69,12 @@ def _pairs(engine: Engine) -> str:
 
 def _add_graded(engine: Engine, values: UnitValues) -> None:
     """Concordant and discordant pairs of every two levels of relevance."""
-    ((levels,),) = engine.rows(
+    levels = whole_number(
+        engine,
         "select max(levels) from "
-        "(select count(distinct grade) as levels from scored_rows group by unit_id) as u"
+        "(select count(distinct grade) as levels from scored_rows group by unit_id) as u",
     )
-    digits = max(math.ceil(math.log2(max(int(levels or 1), 2))), 1)
+    digits = max(math.ceil(math.log2(max(levels, 2))), 1)
     halves = ", ".join(f"({2**i})" for i in range(digits))
     engine.view("bits", f"select * from (values {halves}) as v (half)")
     frame = engine.frame(query("offline/graded_pairs"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.kernels import covers
 from abeval.offline.presets import Ties
@@ -66,20 +66,21 @@ _ACCOUNTS = (
 
 def _accounts(engine: Engine) -> dict[str, int]:
     """Rows without an id, requests shared by units, and items that stand twice in a request."""
-    ((unkeyed,),) = engine.rows(
-        "select count(*) from replay_log where request_id is null or item_id is null"
+    unkeyed = whole_number(
+        engine, "select count(*) from replay_log where request_id is null or item_id is null"
     )
-    ((shared,),) = engine.rows(
+    shared = whole_number(
+        engine,
         "select count(*) from (select request_id from replay_log where request_id is not null "
-        "group by request_id having min(unit_id) <> max(unit_id)) as r"
+        "group by request_id having min(unit_id) <> max(unit_id)) as r",
     )
-    ((repeated,),) = engine.rows(
+    repeated = whole_number(
+        engine,
         "select coalesce(sum(n - 1), 0) from (select count(*) as n from replay_log where "
         "request_id is not null and item_id is not null "
-        "group by unit_id, request_id, item_id having count(*) > 1) as d"
+        "group by unit_id, request_id, item_id having count(*) > 1) as d",
     )
-    counts = (int(unkeyed or 0), int(shared or 0), int(repeated or 0))
-    return dict(zip(_ACCOUNTS, counts, strict=True))
+    return dict(zip(_ACCOUNTS, (unkeyed, shared, repeated), strict=True))
 
 
 def _usable(engine: Engine, accounts: Mapping[str, int]) -> str:

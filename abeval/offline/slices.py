@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns
@@ -101,8 +101,7 @@ def check_days(engine: Engine, parts: Sequence[Part], has_time: bool) -> None:
         what = "splits by period need a time, and the impressions have no column ts"
         raise LogError(what, "map it, or name a column that says which split a row is of")
     for part in parts:
-        ((rows,),) = engine.rows(f"select count(*) from impressions where {part.where}")
-        if not rows:
+        if not whole_number(engine, f"select count(*) from impressions where {part.where}"):
             ((first, last),) = engine.rows("select min(day), max(day) from impressions")
             what = f"split {part.name!r} has no impressions of analysed units"
             raise LogError(what, f"the log has days from {first} to {last}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.mapping import LogColumns, map_columns
@@ -91,13 +91,13 @@ def write_judged(engine: Engine, about: str, scores: Sequence[str]) -> None:
 
 def longest_shown(engine: Engine) -> int:
     """Items of the longest list that was shown for a request with a relevant item."""
-    ((longest,),) = engine.rows(
+    return whole_number(
+        engine,
         "select max(n) from (select count(distinct s.item_id) as n from shown_rows s "
         "semi join (select * from true_items where grade > 0) t "
         "on s.unit_id = t.unit_id and s.request_id = t.request_id "
-        "group by s.unit_id, s.request_id) as l"
+        "group by s.unit_id, s.request_id) as l",
     )
-    return int(longest or 0)
 
 
 def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
@@ -112,8 +112,8 @@ def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
         "where t.grade > 0)"
     )
-    ((known,),) = engine.rows("select count(*) from truth_log")
-    strangers = int(read or 0) - int(unusable or 0) - int(known or 0)
+    known = whole_number(engine, "select count(*) from truth_log")
+    strangers = int(read or 0) - int(unusable or 0) - known
     counts = {
         "truth_rows_without_usable_item_or_grade": int(unusable or 0),
         "truth_rows_repeated": int(repeated or 0),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import Floats
@@ -95,11 +95,11 @@ def write_similar_items(engine: Engine, where: str) -> None:
 
 def rows_without_vector(engine: Engine) -> int:
     """Rows of `analysed_rows` whose item has no vector."""
-    ((count,),) = engine.rows(
+    return whole_number(
+        engine,
         "select count(*) from analysed_rows r "
-        "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null"
+        "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null",
     )
-    return int(count or 0)
 
 
 def refuse_vectors(metrics: Sequence[OfflineMetric]) -> None:

@@ -17,6 +17,16 @@ _GREY = "#7a8699"
 _WEEKEND = "rgba(128,140,160,0.13)"
 _HALF_DAY = timedelta(hours=12)
 
+EFFECT_AXIS: Mapping[str, object] = {
+    "tickformat": "+~g",
+    "zeroline": True,
+    "zerolinewidth": 1.5,
+    "zerolinecolor": _GREY,
+    "gridcolor": "rgba(128,140,160,0.25)",
+    "nticks": 7,
+}
+"""Of an axis of effects: signs are said, and zero stands out."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -187,12 +197,7 @@ def _effect_axis(scale: Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
     axis: dict[str, object] = {
         "title": {"text": scale.title, "standoff": 8},
         "ticksuffix": label(scale.suffix),
-        "tickformat": "+~g",
-        "zeroline": True,
-        "zerolinewidth": 1.5,
-        "zerolinecolor": _GREY,
-        "gridcolor": "rgba(128,140,160,0.25)",
-        "nticks": 7,
+        **EFFECT_AXIS,
     }
     if bounds := _bounds(scale, rows):
         axis["range"] = list(bounds)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from abeval.report.figures import label, plain_layout
+from abeval.report.figures import EFFECT_AXIS, label, plain_layout
 from abeval.time.records import Look, WindowRow
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#C46A00", "#7a8699"
@@ -136,12 +136,7 @@ def _room(*groups: Sequence[WindowRow]) -> tuple[float, float] | None:
 def _layout(room: tuple[float, float] | None) -> go.Layout:
     axis: dict[str, object] = {
         "title": {"text": "difference", "standoff": 8},
-        "tickformat": "+~g",
-        "zeroline": True,
-        "zerolinewidth": 1.5,
-        "zerolinecolor": _GREY,
-        "gridcolor": "rgba(128,140,160,0.25)",
-        "nticks": 7,
+        **EFFECT_AXIS,
     }
     if room is not None:
         axis["range"] = list(room)

@@ -16,7 +16,7 @@ from abeval.experiment.model import Experiment
 from abeval.metric_queries import DAILY, Asked, Terms
 from abeval.metrics import Metric, Source
 from abeval.queries import query
-from abeval.sql import literal
+from abeval.sql import by_value
 from abeval.stats.moments import Moments
 from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
 from abeval.time.opened import Opened, open_metrics
@@ -176,10 +176,10 @@ def _before(opened: Opened, metrics: Sequence[Metric]) -> dict[str, Mapping[str,
 
 def scored_day_view(score_of: Mapping[str, str]) -> str:
     """Impressions of the period with their day and the score of the variant's model."""
-    cases = " ".join(f"when {literal(v)} then i.{score}" for v, score in score_of.items())
+    served = by_value("u.variant", {v: f"i.{score}" for v, score in score_of.items()})
     return f"""
     with served as (
-      select u.variant, i.unit_id, i.day, i.click, case u.variant {cases} end as score
+      select u.variant, i.unit_id, i.day, i.click, {served} as score
       from impressions i join units u on i.unit_id = u.unit_id
       where i.in_period and i.day is not null
     )
