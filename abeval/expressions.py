@@ -151,3 +151,29 @@ def missing_columns(tree: exp.Expr, known: Collection[str]) -> list[str]:
     """The columns an expression reads that the log does not have (case ignored, as in SQL)."""
     lower = {name.lower() for name in known}
     return [name for name in columns_of(tree) if name.lower() not in lower]
+
+
+def never_fails(text: str) -> bool:
+    """Whether an expression over the views' columns has a value for whatever row.
+
+    That is sure where it only compares and chooses among clicks, dwell, scores and numbers.
+
+    Example:
+        >>> never_fails("case when click = 1 then coalesce(dwell_ms, 0) else 0 end")
+        True
+        >>> never_fails("cast(category as int)"), never_fails("dwell_ms * 1000000000")
+        (False, False)
+    """
+    return all(isinstance(node, _CHOOSING) and _is_number(node) for node in _parsed(text).walk())
+
+
+_CHOOSING = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Paren, exp.Case, exp.If, exp.Coalesce),
+    *(exp.And, exp.Or, exp.Not, exp.Is, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+)
+
+
+def _is_number(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Column):
+        return node.name in ("click", "dwell_ms") or node.name.startswith("score_")
+    return not (isinstance(node, exp.Literal) and node.is_string)

@@ -12,6 +12,7 @@ set of the process. polars, pandas and tea-tasting (`pip install polars tea-tast
 """
 
 import argparse
+import multiprocessing
 import sys
 import tempfile
 from pathlib import Path
@@ -121,7 +122,10 @@ def main() -> None:
     given = parser.parse_args()
     directory = given.directory.resolve()
     if not (directory / "impressions").exists():
-        make(directory, given.impressions)
+        # In a process of its own: a child's peak memory starts from what its parent holds.
+        maker = multiprocessing.Process(target=make, args=(directory, given.impressions))
+        maker.start()
+        maker.join()
     write_experiments(directory)
     costs = in_turns(commands(directory, given.without), given.runs)
     seconds = medians(costs)

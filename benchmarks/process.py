@@ -37,7 +37,8 @@ def run(command: Sequence[str], folder: Path | None = None) -> Cost:
         command: The file to run, and its arguments.
         folder: Where to run it.
     """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Compiled once, as every installed package is, whatever the caller's environment says.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as errors:
         files = [
             (os.POSIX_SPAWN_DUP2, file.fileno(), number)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
 from abeval.expressions import columns_of, expression_problem, missing_columns, parse_expression
+from tests.logs.small import analyze, aside, small_log
 
 ROW = """
 select
@@ -239,3 +240,14 @@ def test_quotes_in_a_literal_stay_in_it(content: str) -> None:
         sql = parse_expression(text).sql(dialect="duckdb", identify=True)
         with duckdb.connect() as con:
             assert con.execute(f"select {sql}").fetchall() == [(content,)]
+
+
+def test_what_a_row_set_aside_holds_stops_no_run() -> None:
+    log = small_log().astype({"user_id": "Int64"})
+    log["price"] = log["click"].astype("string")
+    log.loc[7, ["user_id", "price"]] = [None, "n/a"]
+    found = analyze(log, metrics=[{"name": "spend", "value": "cast(price as integer)"}, "ctr"])
+    assert aside(found) == {"used": 239, "null_unit": 1}
+    kept = log.drop(index=7).groupby("variant")
+    spent = tuple(kept["click"].sum() / kept["user_id"].nunique())
+    assert (found["spend"].control, found["spend"].treatment) == pytest.approx(spent)

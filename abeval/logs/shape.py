@@ -93,9 +93,12 @@ class LogShape:
 
     @property
     def scored_components(self) -> list[str]:
-        """The summed columns that count impressions with a served model's score."""
-        served = dict.fromkeys(self.score_of.values())
-        return [self._named(component_sql(SCORED, score)) for score in served]
+        """The summed columns that count impressions with a served model's score.
+
+        None where no metric reads a score: the columns of scores are not read for a count alone.
+        """
+        served = [component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values())]
+        return [self._named(sql) for sql in served if sql in self.components]
 
     def component(self, term: Term, variant: str) -> str:
         """The summed column behind a term in one variant."""
@@ -157,14 +160,16 @@ def shape_of(
         own_columns=(),
     )
     has = shape.needs_met(experiment.unit)
-    terms = [t for metric in metrics if metric.needs <= has for t in row_terms(metric)]
-    ranked = [t for metric in metrics if metric.needs <= has for t in event_terms(metric)]
+    met = [metric for metric in metrics if metric.needs <= has]
+    terms = [term for metric in met for term in row_terms(metric)]
+    ranked = [term for metric in met for term in event_terms(metric)]
     texts = [t.expression for t in (*terms, *ranked)] + list(experiment.segments.values())
     own = _with_extra(_own_columns(texts, impressions), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
     sums = [component_sql(term, score) for term in terms for score in served]
     known = [component_sql(CLICKED, None)]
-    known += [component_sql(SCORED, score) for score in score_of.values()]
+    if any("score" in metric.needs for metric in met):
+        known += [component_sql(SCORED, score) for score in score_of.values()]
     return replace(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),

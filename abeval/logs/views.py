@@ -9,6 +9,7 @@ from abeval.experiment.model import (
     LogSource,
     Period,
 )
+from abeval.expressions import never_fails
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape, component_name, event_name, own_name
 from abeval.sql import literal, quoted
@@ -84,8 +85,8 @@ def _is(log: LogColumns, canonical: str, kind: str) -> bool:
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """Every impression with click, dwell, components `c_…`, segments `s_…`, and its set_aside.
 
-    Components are computed for the impressions that count alone: what a row set aside holds stops
-    no run.
+    Components that could fail are computed for the impressions that count alone: what a row set
+    aside holds stops no run.
     """
     keep = experiment.logs.impressions.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
@@ -157,7 +158,8 @@ LOGGED = (
 
 
 def _counted(sql: str) -> str:
-    return sql if sql.isdigit() else f"case when counts then {sql} else 0 end"
+    # Rows set aside are cells of their own, of which nothing but their number is read.
+    return sql if never_fails(sql) else f"case when counts then {sql} else 0 end"
 
 
 def _reads_category(shape: LogShape) -> bool:

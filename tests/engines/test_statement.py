@@ -141,6 +141,18 @@ def test_a_whole_statement_runs_on_nothing_but_the_logs(
     assert len(rows) > 10
 
 
+def test_the_pass_reads_scores_only_for_a_metric_that_needs_them(folder: Path) -> None:
+    loaded = abeval.load(folder / "experiment.toml")
+    sums = {}
+    for metric in ("ctr", "gauc"):
+        chosen = loaded.replace(metrics=[{"name": metric}]).experiment
+        made = made_of(chosen, "units/logged_sums", run_of(chosen, "units/logged_sums"))
+        text = written(chosen, "units/logged_sums", "duckdb", made)
+        sums[metric] = len(list(sqlglot.parse_one(text, dialect="duckdb").find_all(exp.Sum)))
+    assert sums["ctr"] == 3  # rows, clicks, and the copies of one click
+    assert sums["gauc"] > sums["ctr"]
+
+
 def test_the_logs_and_what_is_undefined_are_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
