@@ -33,9 +33,11 @@ class BucketSums:
 
     @classmethod
     def of_buckets(cls, frame: pd.DataFrame) -> "BucketSums":
-        """From `queries/time/bucket_sums.sql`."""
-        columns = ["y", "x", "y_y", "y_x", "x_x"]
-        return cls(frame["units"].to_numpy(float), frame[columns].to_numpy(float))
+        """From `queries/time/bucket_sums.sql`: every sub-bucket in its place, empty ones too."""
+        table = np.zeros((SUB_BUCKETS, 6))
+        columns = ["units", "y", "x", "y_y", "y_x", "x_x"]
+        table[frame["sub_bucket"].to_numpy(int)] = frame[columns].to_numpy(float)
+        return cls(table[:, 0], table[:, 1:])
 
     @classmethod
     def of_units(cls, y: Floats, x: Floats) -> "BucketSums":

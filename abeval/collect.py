@@ -1,15 +1,17 @@
 """Runs the queries of an experiment in order, and brings back its aggregates."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from abeval.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.buckets import BucketSums, deals_units
+from abeval.change import with_change
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, facts
-from abeval.logs.prepare import prepare
+from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals, Sums, one_pass
 from abeval.metric_queries import MetricQueries, SourceSums
@@ -59,6 +61,26 @@ def collect(
     """
     prepared = prepare(experiment, metrics, engine, frames, step, sums=sums)
     check_some_left(experiment, prepared, engine)
+    found = _gathered(experiment, metrics, prepared, engine, step)
+    earlier = prepared.summed.earlier
+    if earlier is not None:
+        engine.table("logged_sums", earlier.sums)
+        place_units(experiment, prepared.shape, engine, step)
+        before = _gathered(experiment, metrics, prepared, engine, step)
+        found = with_change(earlier.aggregates, before, found)
+    if prepared.summed.keep is not None:
+        prepared.summed.keep(found)
+    return replace(found, days=found.days[found.days["units"] > 0].reset_index(drop=True))
+
+
+def _gathered(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    prepared: Prepared,
+    engine: Engine,
+    step: Step,
+) -> Aggregates:
+    """What the units at hand add up to."""
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
     if not prepared.summed.has_rows:
@@ -70,6 +92,7 @@ def collect(
         engine.view("scored", scored_view(shape))
     run = MetricQueries(experiment, shape, engine)
     units = engine.frame(query("units/unit_counts"))
+    by_units = prepared.summed.earlier is None and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     for source in sources:
@@ -80,7 +103,6 @@ def collect(
                 run.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
             if experiment.trust.aa_runs:
-                by_units = deals_units(int(units["units"].sum()))
                 buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
     quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
     step("catalogue" if "catalogue" in sources else "accounting")
@@ -100,7 +122,7 @@ def collect(
         catalogue_size=size,
         units=units,
         accounts=accounts(prepared, engine),
-        days=daily.days[daily.days["units"] > 0].reset_index(drop=True),
+        days=daily.days,
         refused=refused,
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,

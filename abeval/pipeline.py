@@ -128,7 +128,7 @@ def stored(
     Raises:
         ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
     """
-    from abeval.store.refresh import check_storable, stored_sums
+    from abeval.store.stored import check_storable, stored_sums
 
     check_storable(experiment, frames)
     return stored_sums(folder)

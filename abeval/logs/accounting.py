@@ -23,11 +23,13 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
     """Refuse logs of which no impression is left to analyse, with what became of them.
 
+    Where the units at hand are not all units, the others have impressions left.
+
     Raises:
         LogError: Every impression is set aside.
     """
     found = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
-    if not engine.rows(f"{found} limit 1"):
+    if prepared.summed.earlier is None and not engine.rows(f"{found} limit 1"):
         counts = _impressions(prepared, engine)
         checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
@@ -43,7 +45,7 @@ def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
     for reason, in_period, _, count in engine.rows(query("units/set_aside_units")):
         counted[bool(in_period)] -= int(count or 0)
         by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
-    aside = {"duplicate": prepared.dropped, **by_reason}
+    aside = {"duplicate": prepared.dropped, **dict(sorted(by_reason.items()))}
     used = {USED: counted[True], USED_BEFORE: counted[False]}
     return [*used.items(), *((r, n) for r, n in aside.items() if n)]
 

@@ -96,10 +96,7 @@ def prepare(
     checks.check_positions(metrics, shape, engine)
     try:
         summed = sums(experiment, metrics, shape, engine, step)
-        engine.view("logged_cells", views.cells_view(experiment, shape, closed=summed.closed))
-        _write_unit_days(shape, engine)
-        step("assignment")
-        _write_units(experiment, shape, engine)
+        place_units(experiment, shape, engine, step, summed.closed)
         _write_impressions(experiment, metrics if summed.has_rows else [], shape, engine, step)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -109,6 +106,16 @@ def prepare(
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
     )
+
+
+def place_units(
+    experiment: Experiment, shape: LogShape, engine: Engine, step: Step, closed: str | None = None
+) -> None:
+    """From `logged_sums` to `unit_day` and `units`; `closed` as `views.cells_view` has it."""
+    engine.view("logged_cells", views.cells_view(experiment, shape, closed=closed))
+    _write_unit_days(shape, engine)
+    step("assignment")
+    _write_units(experiment, shape, engine)
 
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:

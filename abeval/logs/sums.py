@@ -13,6 +13,7 @@ from abeval.queries import query
 if TYPE_CHECKING:
     import pandas as pd
 
+    from abeval.aggregates import Aggregates
     from abeval.metric_queries import MetricQueries, Row
 
 Step = Callable[[str], None]
@@ -34,6 +35,18 @@ Settle = Callable[["MetricQueries", Sequence[Metric], DayTotals], DayTotals]
 """Adds closed days to the days at hand, once units are placed."""
 
 
+class Earlier(NamedTuple):
+    """What all units added up to before some of them had new rows; `logged_sums` is of these alone.
+
+    Attributes:
+        aggregates: Of all units, as they were.
+        sums: SQL of the rows of `logged_sums` that the units at hand had then.
+    """
+
+    aggregates: "Aggregates"
+    sums: str
+
+
 @dataclass(frozen=True)
 class Summed:
     """How `logged_sums` came to be.
@@ -43,12 +56,16 @@ class Summed:
         has_rows: Whether the log that they are of can be read too.
         closed: The relation with the sums per unit of days that are closed, None where none are.
         settle: What adds closed days to those at hand, None where there is nothing to add.
+        earlier: What stands beside the units at hand, None where these are all units.
+        keep: Told the aggregates of all units, None where nobody wants them.
     """
 
     notes: tuple[str, ...] = ()
     has_rows: bool = True
     closed: str | None = None
     settle: Settle | None = None
+    earlier: Earlier | None = None
+    keep: "Callable[[Aggregates], None] | None" = None
 
 
 Sums = Callable[[Experiment, Sequence[Metric], LogShape, Engine, Step], Summed]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from abeval.engines.protocol import Cell
+from abeval.change import added_up
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs import views
@@ -26,6 +26,7 @@ from abeval.store.state import (
     state_definition,
     write_state,
 )
+from abeval.store.totals import is_sparse
 
 CLOSED_CELLS = "closed_cells"
 
@@ -58,6 +59,7 @@ class Closing:
         state: Closed days, None where every day is at hand.
         known: The parts that there were in the run before.
         rewritten: Whether a file of the log was seen to change.
+        adds_up: Whether totals may do what closed days do, where units come back seldom.
     """
 
     parts: Parts
@@ -66,6 +68,7 @@ class Closing:
     state: State | None
     known: Collection[str]
     rewritten: bool
+    adds_up: bool
 
     def settle(
         self, run: MetricQueries, metrics: Sequence[Metric], at_hand: DayTotals
@@ -77,9 +80,15 @@ class Closing:
             days = pd.concat([closed.days, at_hand.days], ignore_index=True)
             found = DayTotals([*closed.rows, *at_hand.rows], days)
         last_day = day_to_close(self.entries, self.known, self.state, self.rewritten)
-        if last_day is not None and (self.state is None or self._has_news(self.state)):
+        has_news = self.state is None or self._has_news(self.state)
+        if last_day is not None and has_news and not self._is_spared():
             self._close(last_day, found)
         return found
+
+    def _is_spared(self) -> bool:
+        """Whether the next run will want totals, and not closed days."""
+        ((units,),) = self.parts.engine.rows("select count(*) from candidates")
+        return self.adds_up and is_sparse(self.experiment, int(units or 0), self.entries, 1)
 
     def _has_news(self, state: State) -> bool:
         return {part.file for part in self.entries} != set(state.known)
@@ -176,24 +185,6 @@ def _closed_sql(shape: LogShape) -> str:
     return _CLOSED.format(
         cells=query("store/closed_cells"), segments=_SEGMENTS if shape.segments else ""
     )
-
-
-def added_up(rows: Iterable[tuple[int, Row]]) -> list[Row]:
-    """Rows of `aggregates.MOMENT_COLUMNS` with the same labels, each times its sign, as one.
-
-    Example:
-        >>> label = ("ctr", "day", "2026-01-01", "a")
-        >>> added_up([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
-        [('ctr', 'day', '2026-01-01', 'a', 2, '5')]
-    """
-    totals: dict[tuple[Cell, ...], list[int]] = {}
-    for sign, row in rows:
-        sums = [sign * int(str(value)) for value in row[4:]]
-        before = totals.get(row[:4])
-        totals[row[:4]] = (
-            sums if before is None else [a + b for a, b in zip(before, sums, strict=True)]
-        )
-    return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
 
 
 def _plain(row: Iterable[object]) -> tuple[str | int | None, ...]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from abeval.errors import ExperimentError, LogError
 from abeval.files import write_text
 
-FORMAT = 2
+FORMAT = 3
 """Of the files of a store; another one is computed anew."""
 
 MANIFEST = "manifest.json"
 PART, CLOSED, DRAFT = "part-", "closed-", "draft-"
-STATE, LOCK = "state.json", "lock"
-_OWN = (PART, CLOSED, DRAFT, STATE, ".abeval-")
+STATE, LOCK, TOTALS = "state.json", "lock", "totals"
+_OWN = (PART, CLOSED, DRAFT, STATE, TOTALS, ".abeval-")
 _MAGIC = b"PAR1"
 
 
@@ -46,6 +46,7 @@ class Entry:
         sha256: Of its bytes.
         days: The local days, in either period, of its rows, in order.
         has_others: Whether it has rows of no such day.
+        rows: How many rows it has.
     """
 
     input: Input
@@ -55,6 +56,7 @@ class Entry:
     sha256: str
     days: tuple[str, ...]
     has_others: bool
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def _entry(raw: Mapping[str, object]) -> Entry:
         sha256=str(raw["sha256"]),
         days=tuple(map(str, _listed(raw["days"]))),
         has_others=bool(raw["has_others"]),
+        rows=int(str(raw["rows"])),
     )
 
 

@@ -55,7 +55,7 @@ class Parts:
         renamed = ", ".join(f"{old} as {new}" for old, new in named.items())
         sql = f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)"
         draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
-        self.engine.rows(f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)")
+        ((rows,),) = self.engine.rows(f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)")
         self.engine.view("kept_impressions", "select * from raw_impressions")
         if fingerprint(file) != state:
             raise LogError(f"{file} changed while it was read", "run again when it is written")
@@ -69,7 +69,16 @@ class Parts:
         days = tuple(str(day) for (day,) in found if day is not None)
         has_others = len(days) < len(found)
         wanted = self.wanted
-        return Entry(state, wanted.rows, wanted.components, part, digest, days, has_others)
+        return Entry(
+            input=state,
+            definition=wanted.rows,
+            components=wanted.components,
+            file=part,
+            sha256=digest,
+            days=days,
+            has_others=has_others,
+            rows=int(rows or 0),
+        )
 
     def together(self, entries: Sequence[Entry], where: str = "true") -> str:
         """SQL: the rows of parts, as `logged_sums` has them: whoever reads them adds them up.

@@ -1,23 +1,12 @@
-"""Makes `logged_sums` of stored parts, one for each input file, and computes those that lack."""
+"""Makes the parts that lack, and says which were read, kept and dropped."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from abeval.engines import sources
-from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
-from abeval.errors import ExperimentError
-from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.logs.shape import LogShape
-from abeval.logs.sums import Step, Summed, Sums
-from abeval.metrics import READS, Metric
-from abeval.store.closing import CLOSED_CELLS, Closing, load_open
-from abeval.store.definition import definition_of
-from abeval.store.lock import held
+from abeval.experiment.model import Experiment
+from abeval.logs.sums import Step
 from abeval.store.manifest import (
     STATE,
     Entry,
@@ -84,111 +73,22 @@ class Refresh:
         return tuple(said)
 
 
-def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None:
-    """Refuse what does not add up file by file, before anything is read.
-
-    Raises:
-        ExperimentError: With the reason, and what to do.
-    """
-    for refused, why, mend in (
-        (
-            "impressions" in frames or experiment.logs.impressions.table is not None,
-            "the impressions are a frame or a table",
-            "write them as Parquet files, such as one a day",
-        ),
-        (
-            experiment.engine.name != "duckdb",
-            "it needs the engine duckdb",
-            "leave [engine] name out, or analyse without a store",
-        ),
-        (
-            experiment.cleaning.duplicates == "drop",
-            "a duplicate may lie in another file, which only reading all files again can tell",
-            "drop duplicates where the files are written, and set cleaning.duplicates to "
-            '"unchecked" ("keep" counts them, and reads all files for it)',
-        ),
-        (
-            experiment.logs.clicks is not None,
-            "a click of a log of its own may change an impression of any file",
-            "write `click` and `dwell` into the impressions, and a file anew when clicks come late",
-        ),
-        (
-            experiment.unit == ROW_UNIT,
-            "every row is a unit of its own, so that nothing adds up",
-            "name the unit that was randomised",
-        ),
-    ):
-        if refused:
-            raise ExperimentError(f"the store does not work here: {why}", mend)
-
-
-@contextmanager
-def stored_sums(folder: Path) -> Iterator[Sums]:
-    """The way to `logged_sums` that leads over a store, which is kept to this run meanwhile.
-
-    Args:
-        folder: Of the store; made where it is not there.
-    """
-    with ExitStack() as until_the_end:
-        yield partial(_sums, folder, until_the_end)
-
-
-def _sums(
-    folder: Path,
-    until_the_end: ExitStack,
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    engine: Engine,
-    step: Step,
-) -> Summed:
-    if not isinstance(engine, DuckDBEngine):
-        raise ExperimentError("the store does not work here: it needs the engine duckdb")
-    files = _files(experiment)
-    step("store")
-    read_manifest(folder, experiment.name)
-    _make_folder(folder)
-    until_the_end.enter_context(held(folder))
-    parts = Parts(folder, definition_of(experiment, shape, engine), shape, engine)
-    again = _read_again(experiment, metrics, shape, files)
-    closes = shape.has_time and not again and len(set(files)) == len(files)
-    found = _refresh(parts, experiment, files, step, closes)
-    step("units and days")
-    listed = [found.entries[os.path.relpath(file, experiment.folder)] for file in files]
-    load_open(parts, listed, found.state)
-    closing = Closing(parts, experiment, listed, found.state, found.known, found.rewritten)
-    return Summed(
-        notes=(*found.notes(), *again),
-        closed=None if found.state is None else CLOSED_CELLS,
-        settle=closing.settle if closes else None,
-    )
-
-
-def _files(experiment: Experiment) -> list[str]:
-    """The input files; one that two paths name is there twice, as it is in the log.
-
-    Raises:
-        ExperimentError: They have no fingerprint that is cheap and to be trusted.
-    """
-    source = experiment.logs.impressions
-    files = sources.files_of("impressions", source.paths, experiment.folder)
-    kind = sources.kind_of("impressions", files, source.format)
-    if kind != "parquet" or any("://" in file for file in files):
-        raise ExperimentError(
-            "the store does not work here: the impressions are not local Parquet files",
-            "write them as Parquet, such as one file a day",
-        )
-    return files
-
-
-def _refresh(
+def refresh(
     parts: Parts,
     experiment: Experiment,
     files: Sequence[str],
     step: Step,
     closes: bool,
 ) -> Refresh:
-    """Make the parts that lack, and see whether closed days can be carried on."""
+    """Make the parts that lack, and see whether closed days can be carried on.
+
+    Args:
+        parts: The store.
+        experiment: What is analysed.
+        files: The input files.
+        step: Told of each file that is read.
+        closes: Whether closed days are wanted; without, every part is looked at.
+    """
     folder = parts.folder
     manifest = read_manifest(folder, experiment.name)
     # Relative, so that logs and store may move together.
@@ -235,7 +135,7 @@ def _refresh(
         return done_now
     # Without its state every part counts, and is looked at.
     (folder / STATE).unlink()
-    rest = _refresh(parts, experiment, files, step, closes=False)
+    rest = refresh(parts, experiment, files, step, closes=False)
     return replace(
         done_now,
         read={**done_now.read, **rest.read},
@@ -244,32 +144,6 @@ def _refresh(
         entries=rest.entries,
         state=None,
         anew=late,
-    )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ExperimentError(f"the store {folder} cannot be made: {error.strerror}") from error
-
-
-def _read_again(
-    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape, files: Sequence[str]
-) -> tuple[str, ...]:
-    """What still reads every file, and how much that is."""
-    has = shape.needs_met(experiment.unit)
-    names = [m.name for m in metrics if m.needs <= has and m.source in READS]
-    if any("position" in m.needs and m.needs <= has for m in metrics):
-        names.append("the check that positions count from 1")
-    if experiment.cleaning.duplicates != "unchecked":
-        names.append("counting duplicates")
-    if not names:
-        return ()
-    size = sum(Path(file).stat().st_size for file in files) / 1e6
-    return (
-        f"Read over all {len(files)} files ({size:,.1f} MB) all the same, because no sums per unit "
-        f"and day replace their rows: {', '.join(names)}.",
     )
 
 

@@ -73,7 +73,7 @@ def why_not(state: State, parts: Sequence[Entry], wanted: str) -> str | None:
     """
     if state.definition != wanted:
         return "the analysis is another"
-    if _has_twins(parts):
+    if has_twins(parts):
         return "two files have the same sums, which closed days do not tell apart"
     if not set(state.folded) <= {part.file for part in parts}:
         return "files of closed days changed or are gone"
@@ -102,7 +102,7 @@ def day_to_close(
         rewritten: Whether a file of the log was seen to change.
     """
     dated = [part for part in parts if part.days]
-    if not dated or _has_twins(parts):
+    if not dated or has_twins(parts):
         return None
     if not rewritten and _have_own_days(dated):
         return max(part.days[-1] for part in dated)
@@ -118,7 +118,7 @@ def day_to_close(
     return last if any(part.days[0] <= last for part in dated) else None
 
 
-def _has_twins(parts: Sequence[Entry]) -> bool:
+def has_twins(parts: Sequence[Entry]) -> bool:
     """Whether two files make one part: parts are named by what they hold."""
     return len({part.file for part in parts}) < len(parts)
 

@@ -23,6 +23,7 @@ from tests.test_cli import call
 
 METRICS = ["ctr", "clicks_per_user", "impressions_per_user"]
 SEGMENTS = {"device": "device"}
+CARRIED = ("State of units", "Sums of units")
 
 
 def day_log(day: int, rows: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -66,7 +67,15 @@ def experiment(folder: Path, **entries: Any) -> abeval.LoadedExperiment:
 
 def told(result: Result) -> tuple[str, ...]:
     """What a result says of its store."""
-    plain = ("Aggregate store", "The store", "Files that", "Damaged", "Read over", "State of units")
+    plain = (
+        "Aggregate store",
+        "The store",
+        "Files that",
+        "Damaged",
+        "Read over",
+        "State of units",
+        "Sums of units",
+    )
     return tuple(note for note in result.notes if note.startswith(plain))
 
 
@@ -290,7 +299,7 @@ def test_a_damaged_part_is_computed_anew(tmp_path: Path, damage: str) -> None:
     assert notes[1].startswith("Damaged parts of the store were computed anew: day-")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "experiment": "daily"}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3, "experiment": "daily"}', "\x00"])
 def test_a_damaged_manifest_is_computed_anew(tmp_path: Path, text: str) -> None:
     write(tmp_path, "day", pd.concat(day_log(day) for day in range(3)))
     same(tmp_path)

@@ -1,0 +1,209 @@
+"""Units that come back seldom: those with new rows alone are added up, to the same result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from abeval.store import totals
+from tests.logs.small import small_log
+from tests.store import test_refresh
+from tests.store.test_closing import CROSSOVER
+from tests.store.test_refresh import METRICS, counts, write
+
+
+@pytest.fixture(autouse=True)
+def few_units_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "FEWEST_UNITS", 0)
+
+
+def seldom_log(day: int, rows: int = 60, units: int = 150, seed: int = 0) -> pd.DataFrame:
+    """Rows of one day of March, of a few of many units, some on another variant than before."""
+    frame = small_log(rows, units, seed=seed * 100 + day)
+    seconds = np.random.default_rng(seed + day).integers(0, 86_400, rows)
+    times = pd.Timestamp("2024-03-01") + pd.to_timedelta(seconds + 86_400 * day, unit="s")
+    moves = (frame["user_id"] + day) % 5 == 0
+    return frame.assign(
+        ts=times.as_unit("ms"),
+        device=np.array(["phone", "tv", "web"])[frame["user_id"] % 3],
+        variant=np.where(moves, "b", frame["variant"]),
+    )
+
+
+def same(folder: Path, **entries: Any) -> tuple[str, ...]:
+    """As of `test_refresh`, without replays, which deal out so few units one by one."""
+    return test_refresh.same(folder, **{"trust": {"aa_runs": 0}, **entries})
+
+
+def added_up(notes: tuple[str, ...]) -> int | None:
+    """How many units were added up; None where all were."""
+    said = [note for note in notes if note.startswith("Sums of units")]
+    return int(said[0].split()[3].replace(",", "")) if said else None
+
+
+def some_days(folder: Path, days: int) -> None:
+    for day in range(days):
+        write(folder, f"day-{day}", seldom_log(day))
+
+
+@pytest.mark.parametrize("policy", CROSSOVER)
+def test_only_units_with_new_rows_are_added_up(tmp_path: Path, policy: str) -> None:
+    some_days(tmp_path, 4)
+    assert added_up(same(tmp_path, **CROSSOVER[policy])) is None
+    for day in range(4, 8):
+        frame = seldom_log(day)
+        write(tmp_path, f"day-{day}", frame)
+        assert added_up(same(tmp_path, **CROSSOVER[policy])) == frame["user_id"].nunique()
+    assert added_up(same(tmp_path, **CROSSOVER[policy])) == 0
+
+
+def test_a_late_file_and_rows_of_nobody_are_added(tmp_path: Path) -> None:
+    some_days(tmp_path, 4)
+    same(tmp_path)
+    late = seldom_log(2, 20, seed=3).astype({"user_id": "Int64"})
+    late.loc[:4, "user_id"] = None
+    late.loc[5:9, "variant"] = "other"
+    late.loc[10:14, "ts"] = pd.Timestamp("2024-05-01")
+    write(tmp_path, "late", late)
+    notes = same(tmp_path)
+    assert counts(notes) == (1, 4)
+    assert added_up(notes) == late["user_id"].nunique()
+
+
+def test_units_that_leave_take_their_earlier_days_with_them(tmp_path: Path) -> None:
+    some_days(tmp_path, 4)
+    excluded = CROSSOVER["exclude"]
+    same(tmp_path, **excluded)
+    moving = seldom_log(3)
+    moving["variant"] = np.where(moving["variant"] == "a", "b", "a")
+    moving["ts"] += pd.Timedelta(days=1)
+    write(tmp_path, "day-4", moving)
+    assert added_up(same(tmp_path, **excluded)) is not None
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"trust": {"aa_runs": 200}},
+        {"inference": {"resample": "bootstrap"}},
+        {
+            "inference": {"adjust": "cuped"},
+            "metrics": [
+                {"name": "ctr", "covariates": ["impressions_per_user"]},
+                "clicks_per_user",
+                "impressions_per_user",
+                {"name": "rate", "function": "clicks_per_user / impressions_per_user"},
+            ],
+        },
+    ],
+    ids=["replays", "resampled", "covariates and functions"],
+)
+def test_every_sum_over_units_is_carried_on(
+    tmp_path: Path, entries: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abeval.buckets.UNITS_PER_BUCKET", 0)
+    some_days(tmp_path, 4)
+    same(tmp_path, **entries)
+    write(tmp_path, "day-4", seldom_log(4))
+    assert added_up(same(tmp_path, **entries)) is not None
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"metrics": [{"name": "clicks_per_user", "cap": 0.9}]},
+        {"metrics": ["ctr", "gauc"]},
+        {"trust": {"aa_runs": 200}},
+    ],
+    ids=["a cap of all units", "rows", "replays of units"],
+)
+def test_what_is_no_sum_over_units_is_added_up_from_all(
+    tmp_path: Path, entries: dict[str, Any]
+) -> None:
+    some_days(tmp_path, 4)
+    same(tmp_path, **entries)
+    write(tmp_path, "day-4", seldom_log(4))
+    assert added_up(same(tmp_path, **entries)) is None
+
+
+def test_units_that_come_back_every_day_are_all_added_up(tmp_path: Path) -> None:
+    for day in range(5):
+        write(tmp_path, f"day-{day}", seldom_log(day, units=10))
+        assert day == 0 or added_up(same(tmp_path)) is None
+
+
+@pytest.mark.parametrize("damage", ["moments", "aggregates", "made_of", "part", "half"])
+def test_totals_that_are_not_whole_are_not_believed(tmp_path: Path, damage: str) -> None:
+    some_days(tmp_path, 4)
+    same(tmp_path)
+    store = tmp_path / "store"
+    match damage:
+        case "moments":
+            (store / "totals" / "moments.parquet").write_bytes(b"PAR1")
+        case "aggregates":
+            file = store / "totals" / "aggregates.json"
+            file.write_text(file.read_text().replace('"clicks": ', '"clicks": 1'))
+        case "made_of":
+            (store / "totals" / "made_of.json").write_text("[]")
+        case "part":
+            next(store.glob("part-*")).unlink()
+        case "half":
+            (store / "totals" / "aggregates.json").unlink()
+    write(tmp_path, "day-4", seldom_log(4))
+    notes = same(tmp_path)
+    # A part that is made anew is, byte for byte, the one that was lost.
+    assert added_up(notes) is None or damage == "part"
+    write(tmp_path, "day-5", seldom_log(5))
+    assert added_up(same(tmp_path)) is not None
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "add", "late", "rewrite", "vanish", "alpha", "metric"]),
+        st.integers(0, 9),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(events=EVENTS, policy=st.sampled_from(sorted(CROSSOVER)), seed=st.integers(0, 50))
+def test_any_sequence_of_refreshes(
+    tmp_path_factory: pytest.TempPathFactory,
+    events: list[tuple[str, int]],
+    policy: str,
+    seed: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    entries: dict[str, Any] = dict(CROSSOVER[policy])
+    for day in range(3):
+        write(folder, f"day-{day}", seldom_log(day, seed=seed))
+    same(folder, **entries)
+    for step, (what, place) in enumerate(events):
+        files = sorted((folder / "log").iterdir())
+        file = files[place % len(files)]
+        match what:
+            case "add":
+                write(folder, f"day-{3 + step}", seldom_log(3 + step, seed=seed))
+            case "late":
+                write(folder, f"late-{step}", seldom_log(place % 4, 10, seed=seed + 1))
+            case "rewrite":
+                pd.read_parquet(file).head(40).to_parquet(file)
+            case "vanish" if len(files) > 2:
+                file.unlink()
+            case "alpha":
+                entries["alpha"] = 0.01 * (1 + place)
+            case "metric":
+                entries["metrics"] = [*METRICS, "active_days_per_user"][: 2 + place % 3]
+        same(folder, **entries)
