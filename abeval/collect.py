@@ -64,7 +64,7 @@ def collect(
     found = _gathered(experiment, metrics, prepared, engine, step)
     earlier = prepared.summed.earlier
     if earlier is not None:
-        engine.table("logged_sums", earlier.sums)
+        engine.view("logged_sums", earlier.sums)
         place_units(experiment, prepared.shape, engine, step)
         before = _gathered(experiment, metrics, prepared, engine, step)
         found = with_change(earlier.aggregates, before, found)

@@ -1,9 +1,10 @@
 """Daily refreshes over the aggregate store against full runs, as engine time.
 
-    python benchmarks/store.py [--impressions 2000000] [--units 50000] [--long 90]
+    python benchmarks/store.py [--impressions 20000000] [--units 500000] [--visit 20] [--long 90]
 
 Writes a log with one file a day into a temporary folder. Engine time is that from the call to the
-first statistic: reading, summing, and the queries of every metric. All metrics merge by day.
+first statistic: reading, summing, and the queries of every metric. All metrics merge by day. Units
+come in visits of so many impressions: with `--visit 1` they come back almost every day.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
@@ -27,7 +29,8 @@ METRICS = [
 LOG = """
 copy (
   with drawn as (
-    select i, cast(floor(random() * {units}) as bigint) as user_id from range({rows}) r(i)
+    select i, hash(i // {visit}, {day}) % {units} as user_id
+    from range({rows}) r(i)
   )
   select 'u' || lpad(cast(user_id as varchar), 8, '0') as user_id,
     case when user_id % 2 = 0 then 'control' else 'treatment' end as variant,
@@ -40,14 +43,14 @@ copy (
 """
 
 
-def write_days(folder: Path, days: int, rows: int, units: int) -> None:
+def write_days(folder: Path, days: int, rows: int, units: int, visit: int) -> None:
     """One file a day."""
     folder.mkdir()
     with duckdb.connect() as connection:
         connection.execute("select setseed(0.5)")
         for day in range(days):
             file = folder / f"{day:03}.parquet"
-            connection.execute(LOG.format(units=units, rows=rows, day=day, file=file))
+            connection.execute(LOG.format(units=units, rows=rows, visit=visit, day=day, file=file))
 
 
 def experiment(folder: Path, known: list[str]) -> abeval.LoadedExperiment:
@@ -67,19 +70,35 @@ def experiment(folder: Path, known: list[str]) -> abeval.LoadedExperiment:
     )
 
 
-def engine_seconds(loaded: abeval.LoadedExperiment, store: Path | None) -> dict[str, float]:
-    """Seconds of each step up to the first statistic."""
-    spent: dict[str, float] = {}
-    began, name = time.perf_counter(), "starting"
+class Spent(NamedTuple):
+    """Seconds on the clock, and seconds of processors."""
+
+    clock: float
+    cores: float
+
+    def __add__(self, other: tuple[float, ...]) -> "Spent":
+        """Both together."""
+        return Spent(self.clock + other[0], self.cores + other[1])
+
+
+def engine_seconds(loaded: abeval.LoadedExperiment, store: Path | None) -> dict[str, Spent]:
+    """What each step up to the first statistic takes."""
+    spent: dict[str, Spent] = {}
+    began, name = _moment(), "starting"
 
     def step(new: str) -> None:
         nonlocal began, name
-        moment = time.perf_counter()
-        spent[name] = spent.get(name, 0.0) + moment - began
+        moment = _moment()
+        took = Spent(moment.clock - began.clock, moment.cores - began.cores)
+        spent[name] = spent.get(name, Spent(0.0, 0.0)) + took
         began, name = moment, new.split(":")[0]
 
     loaded.analyze(store=store, step=step)
     return spent
+
+
+def _moment() -> Spent:
+    return Spent(time.perf_counter(), time.process_time())
 
 
 def warm(source: Path) -> None:
@@ -88,7 +107,7 @@ def warm(source: Path) -> None:
     engine_seconds(experiment(source, METRICS).replace(logs={"impressions": one}), None)
 
 
-def refreshes(folder: Path, source: Path, first: int, last: int) -> list[dict[str, float]]:
+def refreshes(folder: Path, source: Path, first: int, last: int) -> list[dict[str, Spent]]:
     """Days `first` to `last` arrive one at a time, those before them at once."""
     (folder / "log").mkdir(parents=True)
     files = sorted(source.iterdir())[:last]
@@ -104,29 +123,40 @@ def refreshes(folder: Path, source: Path, first: int, last: int) -> list[dict[st
     return found
 
 
-def table(title: str, full: dict[str, float], runs: list[dict[str, float]]) -> None:
+def table(title: str, full: dict[str, Spent], runs: list[dict[str, Spent]]) -> None:
     """Totals, their ratio, and what each step cost."""
-    stored = {name: sum(run.get(name, 0.0) for run in runs) for run in runs for name in run}
-    ratio = sum(stored.values()) / sum(full.values())
-    print(f"\n{title}: {ratio:.3f} of a full run")
-    print(f"  {'step':24} {'full':>8} {'store':>8}  seconds")
-    for name in dict.fromkeys((*full, *stored)):
-        print(f"  {name:24} {full.get(name, 0):8.2f} {stored.get(name, 0):8.2f}")
-    print(f"  {'all':24} {sum(full.values()):8.2f} {sum(stored.values()):8.2f}")
+    nothing = Spent(0.0, 0.0)
+    stored = {name: sum((r.get(name, nothing) for r in runs), nothing) for r in runs for name in r}
+    one, all_runs = (sum(found.values(), nothing) for found in (full, stored))
+    print(f"\n{title}: {all_runs.clock / one.clock:.3f} of a full run by the clock,", end=" ")
+    print(f"{all_runs.cores / one.cores:.3f} by processors; load {os.getloadavg()[0]:.1f}")
+    print(f"  {'step':24} {'full':>8} {'(cores)':>8} {'store':>8} {'(cores)':>8}  seconds")
+    steps = dict.fromkeys((*full, *stored))
+    for name in steps:
+        _line(name, full.get(name, nothing), stored.get(name, nothing))
+    _line("all", one, all_runs)
+
+
+def _line(name: str, full: Spent, stored: Spent) -> None:
+    print(
+        f"  {name:24} {full.clock:8.2f} {full.cores:8.2f} {stored.clock:8.2f} {stored.cores:8.2f}"
+    )
 
 
 def main() -> None:
     """Write the log, run both comparisons, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--impressions", type=int, default=2_000_000, help="in fourteen days")
-    parser.add_argument("--units", type=int, default=50_000)
+    parser.add_argument("--impressions", type=int, default=20_000_000, help="in fourteen days")
+    parser.add_argument("--units", type=int, default=500_000)
+    parser.add_argument("--visit", type=int, default=20, help="impressions of a unit at a time")
     parser.add_argument("--long", type=int, default=90, help="days before the one more")
     given = parser.parse_args()
-    print(f"{given.impressions:,} impressions in {DAYS} days, {given.units:,} units", end="; ")
+    print(f"{given.impressions:,} impressions in {DAYS} days, {given.units:,} units", end=", ")
+    print(f"{given.visit} impressions a visit", end="; ")
     print(f"{os.cpu_count()} cores; DuckDB {duckdb.__version__}")
     with tempfile.TemporaryDirectory() as folder:
         days, rows = Path(folder) / "days", given.impressions // DAYS
-        write_days(days, given.long + 1, rows, given.units)
+        write_days(days, given.long + 1, rows, given.units, given.visit)
         for title, first, last in (
             (f"{DAYS} daily refreshes", 1, DAYS),
             (f"one more day on top of {given.long}", given.long + 1, given.long + 1),
@@ -134,7 +164,7 @@ def main() -> None:
             place = Path(folder) / f"until-{last}"
             runs = refreshes(place, days, first, last)
             table(title, engine_seconds(experiment(place, METRICS), None), runs)
-        size = sum(file.stat().st_size for file in (place / "store").iterdir()) / 1e6
+        size = sum(file.stat().st_size for file in (place / "store").rglob("*")) / 1e6
         log = sum(file.stat().st_size for file in days.iterdir()) / 1e6
         print(f"\nthe store of {given.long + 1} days holds {size:,.0f} MB, the log {log:,.0f} MB")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from sqlglot import exp
 
@@ -239,6 +240,7 @@ def event_sql(term: RowTerm, score: str | None) -> str:
     return f"case when abs({value}) < 1e300 then {whole} end"
 
 
+@cache
 def component_sql(term: RowTerm, score: str | None) -> str:
     """A term as an integer row-level expression; null adds nothing to a sum."""
     text = _in_view_names(term.expression, score)

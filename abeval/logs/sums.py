@@ -36,7 +36,7 @@ Settle = Callable[["MetricQueries", Sequence[Metric], DayTotals], DayTotals]
 
 
 class Earlier(NamedTuple):
-    """What all units added up to before some of them had new rows; `logged_sums` is of these alone.
+    """What all units added up to before some had new rows; the view `logged_sums` is of these alone.
 
     Attributes:
         aggregates: Of all units, as they were.
@@ -69,9 +69,9 @@ class Summed:
 
 
 Sums = Callable[[Experiment, Sequence[Metric], LogShape, Engine, Step], Summed]
-"""Makes the table `logged_sums`.
+"""Makes `logged_sums`.
 
-Several rows of one cell are as good as one: whoever reads the table adds them up."""
+Several rows of one cell are as good as one: whoever reads it adds them up."""
 
 
 def one_pass(

@@ -50,11 +50,12 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
     frames: dict[str, pd.DataFrame] = {name: getattr(aggregates, name) for name in _FRAMES}
     frames[_BUCKETS] = _bucket_frame(aggregates.buckets)
     try:
-        written = {
-            name: _write(folder / f"{name}.parquet", frame)
-            for name, frame in frames.items()
-            if len(frame.columns)
-        }
+        with duckdb.connect() as connection:
+            written = {
+                name: _write(connection, folder / f"{name}.parquet", frame)
+                for name, frame in frames.items()
+                if len(frame.columns)
+            }
     except (duckdb.Error, OSError) as error:
         raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
     told = {
@@ -79,7 +80,10 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     """
     raw = _told(folder)
     _check_definition(folder, raw["experiment"], definition(experiment))
-    tables = {name: _read(folder, name, digest) for name, digest in raw["tables"].items()}
+    with duckdb.connect() as connection:
+        tables = {
+            name: _read(connection, folder, name, digest) for name, digest in raw["tables"].items()
+        }
     buckets = tables.pop(_BUCKETS)
     return Aggregates(
         **{name: tables.get(name, pd.DataFrame()) for name in _FRAMES},
@@ -161,19 +165,19 @@ def _bucket_frame(buckets: Mapping[str, BucketSums]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else empty.assign(metric="")
 
 
-def _write(file: Path, frame: pd.DataFrame) -> str:
-    with duckdb.connect() as connection:
-        connection.register("saved", frame)
-        connection.execute(f"copy saved to {literal(str(file))} (format parquet)")
+def _write(connection: duckdb.DuckDBPyConnection, file: Path, frame: pd.DataFrame) -> str:
+    connection.register("saved", frame)
+    connection.execute(f"copy saved to {literal(str(file))} (format parquet)")
     return sha256_of(file)
 
 
-def _read(folder: Path, name: str, digest: str) -> pd.DataFrame:
+def _read(
+    connection: duckdb.DuckDBPyConnection, folder: Path, name: str, digest: str
+) -> pd.DataFrame:
     file = folder / f"{name}.parquet"
     try:
         if name not in (*_FRAMES, _BUCKETS) or sha256_of(file) != digest:
             raise ExperimentError(f"{file} is not what was written with {SAVED}", _AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", _AGAIN) from error
-    with duckdb.connect() as connection:
-        return connection.execute(f"from read_parquet({literal(str(file))})").df()
+    return connection.execute(f"from read_parquet({literal(str(file))})").df()

@@ -142,7 +142,7 @@ def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals) -> Touc
     engine.table("touched", "select distinct unit_id from new_sums where unit_id is not null")
     where = "unit_id in (select unit_id from touched)"
     engine.table("known_sums", parts.together(old, where))
-    engine.table("logged_sums", "select * from known_sums union all select * from new_sums")
+    engine.view("logged_sums", "select * from known_sums union all select * from new_sums")
     ((units,),) = engine.rows("select count(*) from touched")
     return Touched(
         Earlier(totals.aggregates, "select * from known_sums"),
