@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import Experiment, LogSource
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.offline.presets import Ties
 from abeval.offline.shown import TIE, finite
@@ -46,27 +46,17 @@ def add_score_log(
     source = experiment.logs.scores
     if source is None:
         return ScoreLog({}, {})
-    if "scores" in frames:
-        engine.add_frame("raw_scores", frames["scores"])
-    else:
-        engine.add_log("raw_scores", source)
-    log = map_columns("scores", source, engine.columns("raw_scores"), None)
-    engine.view("scores", _scores_view(log))
+    log = _open(engine, source, frames)
     stages = _models(engine)
-    names = list(stages)
-    both = [name for name in names if name in taken]
+    both = [name for name in stages if name in taken]
     if both:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
     found: dict[str, str] = {}
-    for i, name in enumerate(names):
-        kept = "select request_id, item_id, score, 0 as place from scores"
-        engine.view("listed_rows", f"{kept} where model = {literal(name)}")
-        engine.table(f"listed_{i}", query("offline/judged"))
+    for i, name in enumerate(stages):
+        found[name] = _judged(engine, i, name, ties)
         accounts += [(f"{name}: {what}", count) for what, count in _fate(engine, i)]
-        tie = TIE["text"] if ties == "text" else "item_id"
-        found[name] = f"select *, {tie} as tie, null as category from listed_{i}"
     if "stage" in log and has_positions:
         found[SERVED] = (
             "select unit_id, request_id, item_id, cast(-position as double) as score, "
@@ -75,6 +65,26 @@ def add_score_log(
         stages[SERVED] = SERVED
     named = {name: stage for name, stage in stages.items() if stage is not None}
     return ScoreLog(found, named)
+
+
+def _open(engine: Engine, source: LogSource, frames: Mapping[str, object]) -> LogColumns:
+    """Make `scores` (`model, stage, request_id, item_id, score`)."""
+    if "scores" in frames:
+        engine.add_frame("raw_scores", frames["scores"])
+    else:
+        engine.add_log("raw_scores", source)
+    log = map_columns("scores", source, engine.columns("raw_scores"), None)
+    engine.view("scores", _scores_view(log))
+    return log
+
+
+def _judged(engine: Engine, i: int, model: str, ties: Ties) -> str:
+    """Make `listed_N`, the scores of a model against `truth_rows`; SQL of its candidates."""
+    kept = "select request_id, item_id, score, 0 as place from scores"
+    engine.view("listed_rows", f"{kept} where model = {literal(model)}")
+    engine.table(f"listed_{i}", query("offline/judged"))
+    tie = TIE["text"] if ties == "text" else "item_id"
+    return f"select *, {tie} as tie, null as category from listed_{i}"
 
 
 def _models(engine: Engine) -> dict[str, str | None]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError
@@ -15,6 +16,8 @@ from abeval.queries import query
 from abeval.sql import quoted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.logs.mapping import LogColumns
 
 SIMILARITY = "similarity"
@@ -42,12 +45,26 @@ def write_vectors(engine: Engine, items: LogColumns | None, asked_by: str) -> No
     Raises:
         LogError: There are no vectors, or they are of unlike lengths.
     """
-    import pandas as pd
+    frame = _read_vectors(engine, _with_vectors(items, asked_by), asked_by)
+    matrix = np.array([_numbers(vector) for vector in frame["vector"]], ndmin=2)
+    length = np.linalg.norm(matrix, axis=1)
+    usable = np.isfinite(length) & (length > 0)
+    if not usable.any():
+        raise LogError(f"{asked_by}: no item has a usable vector", "each needs a finite length")
+    matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
+    engine.add_frame("item_dimensions", _long(ids, matrix))
 
+
+def _with_vectors(items: LogColumns | None, asked_by: str) -> LogColumns:
     if items is None or "embedding" not in items or "item_id" not in items:
         lacks = "there is no item log" if items is None else "the item log has no such column"
         what = f"{asked_by} needs the vectors of items, a column `embedding`, and {lacks}"
         raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
+    return items
+
+
+def _read_vectors(engine: Engine, items: LogColumns, asked_by: str) -> pd.DataFrame:
+    """`item_id, vector` of every item that has a vector, all of one length."""
     item, vector = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
     frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
     frame = frame.dropna().drop_duplicates("item_id")
@@ -58,18 +75,19 @@ def write_vectors(engine: Engine, items: LogColumns | None, asked_by: str) -> No
     if lengths.nunique() > 1:
         what = f"{asked_by}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
         raise LogError(what, "give all the same dimensions")
-    matrix = np.array([_numbers(vector) for vector in frame["vector"]], ndmin=2)
-    length = np.linalg.norm(matrix, axis=1)
-    usable = np.isfinite(length) & (length > 0)
-    if not usable.any():
-        raise LogError(f"{asked_by}: no item has a usable vector", "each needs a finite length")
-    matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
-    long = {
+    return frame
+
+
+def _long(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
+    """A row per item and dimension."""
+    import pandas as pd
+
+    columns = {
         "item_id": np.repeat(ids, matrix.shape[1]),
         "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
         "value": matrix.ravel(),
     }
-    engine.add_frame("item_dimensions", pd.DataFrame(long))
+    return pd.DataFrame(columns)
 
 
 def _numbers(vector: object) -> Floats:

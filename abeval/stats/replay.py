@@ -86,6 +86,19 @@ def aa_replay(
         >>> found.p_values.shape, aa_summary(found.p_values[:, 0]).rate
         ((1000, 1), 0.054)
     """
+    n, s = _checked(units, sums, share)
+    table = np.concatenate([n[:, None], _centred(n, s).reshape(len(n), -1)], axis=1)
+    dealt = _dealt(table, share, resplits, seed)
+    value_t, variance_t = _delta(dealt, n, s)
+    value_c, variance_c = _delta(table.sum(axis=0) - dealt, n, s)
+    variance = variance_t + variance_c
+    if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
+        raise Refusal("zero_variance", "a metric is the same for every unit")
+    z = (value_t - value_c) / np.sqrt(variance)
+    return AAReplay(z, np.asarray(2 * special.ndtr(-np.abs(z))))
+
+
+def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:
     n, s = np.asarray(units, dtype=float), np.asarray(sums, dtype=float)
     if s.ndim != 3 or s.shape[2] != 5 or len(n) != len(s) or not 0 < share < 1:
         raise Refusal("not_applicable", "sums of shape (buckets, metrics, 5), share in (0, 1)")
@@ -93,22 +106,18 @@ def aa_replay(
         raise Refusal("too_few_units", f"{len(n)} buckets; use at least 8")
     if not (np.isfinite(n).all() and np.isfinite(s).all()):
         raise Refusal("not_finite", "bucket sums must be finite")
-    table = np.concatenate([n[:, None], _centred(n, s).reshape(len(n), -1)], axis=1)
+    return n, s
+
+
+def _dealt(table: Floats, share: float, resplits: int, seed: int) -> Floats:
+    """Sums over the buckets that each re-split gives to treatment, shape (resplits, columns)."""
     rng = np.random.default_rng(seed)
-    dealt = np.concatenate(
+    return np.concatenate(
         [
-            (rng.random((min(BATCH, resplits - i), len(n)), dtype=np.float32) < share) @ table
+            (rng.random((min(BATCH, resplits - i), len(table)), dtype=np.float32) < share) @ table
             for i in range(0, resplits, BATCH)
         ]
     )
-    total = table.sum(axis=0)
-    value_t, variance_t = _delta(dealt, n, s)
-    value_c, variance_c = _delta(total - dealt, n, s)
-    variance = variance_t + variance_c
-    if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
-        raise Refusal("zero_variance", "a metric is the same for every unit")
-    z = (value_t - value_c) / np.sqrt(variance)
-    return AAReplay(z, np.asarray(2 * special.ndtr(-np.abs(z))))
 
 
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:

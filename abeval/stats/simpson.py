@@ -74,14 +74,7 @@ def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
         >>> stones.reversed, round(stones.odds_ratio, 4)
         (True, 1.4468)
     """
-    table = np.asarray(tables, dtype=float)
-    if table.ndim != 3 or table.shape[1:] != (2, 2) or np.any(table < 0):
-        raise Refusal("not_applicable", "strata of two rows, success and failure, not negative")
-    if not np.isfinite(table).all():
-        raise Refusal("not_finite", "counts must be finite")
-    table = table[(table.sum(axis=2) > 0).all(axis=1)]
-    if len(table) == 0:
-        raise Refusal("too_few_units", "no stratum has units in both variants")
+    table = _strata(tables)
     rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
     variance = rows.prod(axis=1) * columns.prod(axis=1) / (total**2 * np.maximum(total - 1, 1))
     if variance.sum() == 0:
@@ -103,6 +96,19 @@ def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
         _breslow_day(table, odds_ratio),
         pooled * excess < 0,
     )
+
+
+def _strata(tables: ArrayLike) -> NDArray[np.float64]:
+    """The strata that have units in both variants, shape (strata, 2, 2)."""
+    table = np.asarray(tables, dtype=float)
+    if table.ndim != 3 or table.shape[1:] != (2, 2) or np.any(table < 0):
+        raise Refusal("not_applicable", "strata of two rows, success and failure, not negative")
+    if not np.isfinite(table).all():
+        raise Refusal("not_finite", "counts must be finite")
+    kept: NDArray[np.float64] = table[(table.sum(axis=2) > 0).all(axis=1)]
+    if len(kept) == 0:
+        raise Refusal("too_few_units", "no stratum has units in both variants")
+    return kept
 
 
 def mix_shift(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 
 from abeval.balance import balance
@@ -67,28 +68,21 @@ def judge_time(
     cuts: Mapping[Key, Sequence[CutWindow]] = MappingProxyType({}),
 ) -> TimeResult:
     """What the sums say, without a log; `cuts` are the windows that are no sums over days."""
-    strata = strata_of(sums.activity)
+    strata, own = strata_of(sums.activity), frozenset(name for name, _ in cuts)
     pairs = [(metric, variant) for metric in metrics for variant in experiment.treatments]
     found = [
-        metric_over_time(
-            experiment,
-            metric,
-            variant,
-            sums,
-            strata,
-            widths,
-            looks,
-            cuts.get((metric.name, variant)),
-        )
-        for metric, variant in pairs
-        if metric.name in sums.metrics
+        metric_over_time(experiment, *pair, sums, strata, widths, looks, cuts.get(_key(*pair)))
+        for pair in pairs
+        if pair[0].name in sums.metrics
     ]
     alone = [
-        cut_over_time(experiment, metric, variant, sums, looks, cuts[metric.name, variant])
-        for metric, variant in pairs
-        if metric.name not in sums.metrics and (metric.name, variant) in cuts
+        cut_over_time(experiment, *pair, sums, looks, cuts[_key(*pair)])
+        for pair in pairs
+        if pair[0].name not in sums.metrics and _key(*pair) in cuts
     ]
     clocks = [clock_rows(experiment, metrics, clock, strata) for clock in sums.clocks]
+    windows = [one.windows for one in found] + [rows for rows, _ in (*alone, *clocks)]
+    seen = [one.looks for one in found] + [looks for _, looks in alone]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
@@ -97,22 +91,19 @@ def judge_time(
         partial=tuple(sorted(sums.partial)),
         stability=tuple(one.stability for one in found),
         novelty=tuple(row for one in found for row in one.novelty),
-        windows=(
-            *(row for one in found for row in one.windows),
-            *(row for rows, _ in alone for row in rows),
-            *(row for rows, _ in clocks for row in rows),
-        ),
-        looks=(
-            *(row for one in found for row in one.looks),
-            *(row for _, seen in alone for row in seen),
-        ),
+        windows=tuple(chain(*windows)),
+        looks=tuple(chain(*seen)),
         events=tuple(row for one in found for row in one.events),
         ramps=_ramps(sums, strata),
-        refused=_refused(sums, strata, {name for name, _ in cuts}),
-        notes=_notes(metrics, sums, strata, {name for name, _ in cuts}),
+        refused=_refused(sums, strata, own),
+        notes=_notes(metrics, sums, strata, own),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, sums.before),
     )
+
+
+def _key(metric: Metric, variant: str) -> Key:
+    return metric.name, variant
 
 
 def metric_over_time(

@@ -78,12 +78,7 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
             'map it: [logs.impressions] columns = { ts = "..." }',
         )
     engine.table("entry", _entry(experiment, engine))
-    seen = engine.frame(query("units/days"))
-    seen = seen[seen["units"] > 0]
-    if seen.empty:
-        raise LogError("no analysed unit has an impression with a time in the period")
-    days = _calendar(seen["day"].tolist())
-    partial = partial_days(experiment, seen) | (set(days) - set(seen["day"]))
+    days, partial = _days(experiment, engine)
     activity = _activity(experiment, engine, days)
     refused = {name: f"the logs lack {', '.join(what)}" for name, what in opened.refused.items()}
     found: dict[str, Mapping[str, DaySums]] = {}
@@ -107,7 +102,17 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
         clocks.append(hour_sums(opened, days, partial))
     if "weekday" in by:
         clocks.append(by_weekday(weekdays, days, partial))
-    return TimeSums(days, frozenset(partial), activity, ordered, refused, tuple(clocks), before)
+    return TimeSums(days, partial, activity, ordered, refused, tuple(clocks), before)
+
+
+def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The days from the first to the last with an impression, and which the log lacks in part."""
+    seen = engine.frame(query("units/days"))
+    seen = seen[seen["units"] > 0]
+    if seen.empty:
+        raise LogError("no analysed unit has an impression with a time in the period")
+    days = _calendar(seen["day"].tolist())
+    return days, frozenset(partial_days(experiment, seen) | (set(days) - set(seen["day"])))
 
 
 NOT_DAILY: Mapping[Source, str] = {
