@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from abeval.offline.definitions import OfflineMetric, at_cutoff, parse_metric
+from abeval.offline.definitions import OfflineMetric
 from abeval.offline.estimates import Estimates
+from abeval.offline.metric_ids import parse_metric
 from abeval.offline.result import Curve, CurvePoint
 
 _USUAL = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
@@ -19,7 +20,7 @@ def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMet
     """
     definitions = [parse_metric(name).definition for name in names or _USUAL]
     cut = [d for d in dict.fromkeys(definitions) if d.family == "list"]
-    return tuple(at_cutoff(d, k) for d in cut for k in range(1, longest + 1))
+    return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))
 
 
 def curves(estimates: Estimates) -> Iterator[Curve]:

@@ -1,11 +1,8 @@
 """What each offline metric is. An id carries its definition: `map@10[min]`, `gauc[impressions]`."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
-
-from abeval.errors import ExperimentError
 
 Family = Literal[
     "list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"
@@ -54,7 +51,7 @@ class OfflineMetric:
         k: The cut-off; None over the whole list.
 
     Example:
-        >>> metric = parse_metric("map@10[min]")
+        >>> metric = OfflineMetric(DEFINITIONS["map", "min"], 10)
         >>> metric.id, metric.k, metric.definition.formula
         ('map@10[min]', 10, 'mean over requests of Σ precision at each hit / min(R, k)')
     """
@@ -85,7 +82,7 @@ def _list(
 
 _GAINS: Mapping[str, str] = {"bin": "1 if relevant", "lin": "relevance", "exp": "2^relevance − 1"}
 
-_RANKING = (
+RANKING = (
     _list("precision", "", "precision", "required", "hits / k", True),
     _list("recall", "", "recall", "required", "hits / R", True),
     _list("recall", "cap", "recall_cap", "required", "hits / min(R, k)", True),
@@ -141,7 +138,7 @@ def _ratio(
 
 
 _AUC = "pairs of a click and a non-click that the score orders right, ties half"
-_SCORES = (
+SCORES = (
     _ratio("auc", "auc", "", "auc", "units", f"share of {_AUC}, over all impressions"),
     _ratio(
         *("pairs", "gauc", "impressions", "auc_impressions", "impressions"),
@@ -208,7 +205,7 @@ def _catalogue(name: str, variant: str, column: str, formula: str) -> Definition
     return Definition(name, variant, "catalogue", column, "", "required", formula)
 
 
-_BEYOND = (
+BEYOND = (
     _beyond(
         *("novelty", "self_information", "self_information"),
         "the mean of −log2(an item's share of earlier choices)",
@@ -235,79 +232,6 @@ _BEYOND = (
 )
 
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
-    (d.name, d.variant): d for d in (*_RANKING, *_SCORES, *_BEYOND)
+    (d.name, d.variant): d for d in (*RANKING, *SCORES, *BEYOND)
 }
 """Every definition by name and variant."""
-
-_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
-
-
-def parse_metric(text: str) -> OfflineMetric:
-    """The metric of an id.
-
-    Raises:
-        ExperimentError: There is no such metric, or the id leaves its definition open.
-
-    Example:
-        >>> parse_metric("ndcg@10")
-        Traceback (most recent call last):
-        abeval.errors.ExperimentError: 'ndcg@10' does not say which definition
-          hint: one of ndcg@10[bin], ndcg@10[lin], ndcg@10[exp], ndcg@10[bin,list], \
-ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
-    """
-    found = _ID.match(text)
-    name, k, variant = found.groups() if found else (text, None, None)
-    known = dict.fromkeys(d.name for d in DEFINITIONS.values())
-    if name not in known:
-        from abeval.experiment.problems import suggestion
-
-        raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
-    cut = None if k is None else int(k)
-    definition = DEFINITIONS.get((name, variant or ""))
-    if definition is None:
-        raise ExperimentError(_which(text, variant), f"one of {', '.join(_ids(name, cut))}")
-    if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
-        wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
-        raise ExperimentError(f"{text!r}: {name} {wanted}")
-    return OfflineMetric(definition, cut)
-
-
-def _which(text: str, variant: str | None) -> str:
-    if variant is None:
-        return f"{text!r} does not say which definition"
-    return f"{text!r}: there is no definition [{variant}]"
-
-
-def _ids(name: str, k: int | None) -> list[str]:
-    return [OfflineMetric(d, k).id for d in DEFINITIONS.values() if d.name == name]
-
-
-def at_cutoff(definition: Definition, k: int) -> OfflineMetric:
-    """A definition at a cut-off."""
-    return OfflineMetric(definition, k)
-
-
-def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
-    """The metrics of some ids, each once."""
-    return tuple(dict.fromkeys(parse_metric(text) for text in texts))
-
-
-def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-    """Every metric with a stated definition at every cut-off, and those of scores.
-
-    Example:
-        >>> [m.id for m in default_metrics([5])][:4]
-        ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
-    """
-    cut = [d for d in _RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
-    at_k = [OfflineMetric(d, k) for k in ks for d in cut]
-    whole = [OfflineMetric(d) for d in _SCORES if d.variant not in _ON_REQUEST]
-    lists = [OfflineMetric(d, k) for k in ks for d in _BEYOND if d.variant not in _ON_REQUEST]
-    return (*at_k, *whole, *lists)
-
-
-_LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
-"""Definitions that only some library's numbers need."""
-
-_ON_REQUEST = ("threshold", "vectors")
-"""Definitions that need something said first."""

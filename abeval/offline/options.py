@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from abeval.errors import ExperimentError
 from abeval.offline.curves import curve_metrics
-from abeval.offline.definitions import OfflineMetric, metrics_of
+from abeval.offline.definitions import OfflineMetric
+from abeval.offline.metric_ids import metrics_of
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
 from abeval.offline.vectors import SIMILARITY
 

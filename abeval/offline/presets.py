@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from abeval.errors import ExperimentError
-from abeval.offline.definitions import OfflineMetric, default_metrics, metrics_of
+from abeval.offline.definitions import OfflineMetric
+from abeval.offline.metric_ids import default_metrics, metrics_of
 
 Ties = Literal["item", "text", "position"]
 NoRelevant = Literal["drop", "zero", "one"]

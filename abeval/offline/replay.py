@@ -10,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
 from abeval.offline import replay_log
 from abeval.offline.curves import curve_metrics, curves
-from abeval.offline.definitions import OfflineMetric, at_cutoff
+from abeval.offline.definitions import OfflineMetric
 from abeval.offline.judge import result_of
 from abeval.offline.options import ReplayOptions, notes_of, sliced_by, wanted
 from abeval.offline.replay_run import ReplayRun
@@ -121,7 +121,7 @@ def _by_value(
         raise ExperimentError(f"k by {column!r}: the log has no {missing[0]!r} there")
     cut = [metric.definition for metric in metrics if metric.k is not None]
     of_parts = {
-        part.name: run.estimates([at_cutoff(d, ks[part.name]) for d in cut], part.where)
+        part.name: run.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
         for part in parts
     }
     return cut_by_value(column, ks, of_parts, metrics, control)

@@ -9,7 +9,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import own_name
-from abeval.offline.definitions import Definition, OfflineMetric, at_cutoff
+from abeval.offline.definitions import Definition, OfflineMetric
 from abeval.offline.estimates import Estimates
 from abeval.offline.inference import Columns, compare, estimate
 from abeval.offline.pairs import Compared, Side, compared, pair_row
@@ -169,7 +169,7 @@ def _summed(
     return {
         model: _together(
             [
-                part.columns(model, at_cutoff(definition, ks[value]), traffic)
+                part.columns(model, OfflineMetric(definition, ks[value]), traffic)
                 for value, part in parts.items()
             ]
         )

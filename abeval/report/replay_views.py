@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval import format as fmt
-from abeval.offline.definitions import parse_metric
+from abeval.offline.metric_ids import parse_metric
 from abeval.offline.result import POOLED, PairRow, ReplayResult, ReplayRow
 from abeval.report.replay_tables import GroupView, Line, group_of, kind_of
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import ArrayEngine
-from abeval.offline.definitions import default_metrics, metrics_of
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 from abeval.offline.grouping import Groups
+from abeval.offline.metric_ids import default_metrics, metrics_of
 from abeval.offline.presets import PRESETS, Policy
 from abeval.offline.rows import read_rows
 from abeval.offline.run import run_models

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from abeval.errors import ExperimentError
-from abeval.offline.definitions import default_metrics, parse_metric
 from abeval.offline.evaluate import evaluate
+from abeval.offline.metric_ids import default_metrics, parse_metric
 from abeval.offline.presets import PRESETS
 from tests.offline.frames import close, our_id, ranking, run_frame, truth_frame
 
