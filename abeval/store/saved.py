@@ -180,4 +180,10 @@ def _read(
             raise ExperimentError(f"{file} is not what was written with {SAVED}", _AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", _AGAIN) from error
-    return connection.execute(f"from read_parquet({literal(str(file))})").df()
+    rows = f"from read_parquet({literal(str(file))})"
+    if name == "reach":
+        # Millions of rows: a name in each would take more time and memory than all the rest.
+        names = f"select distinct variant {rows} where variant is not null order by variant"
+        connection.execute(f"create type variant_name as enum ({names})")
+        rows = f"select * replace (cast(variant as variant_name) as variant) {rows}"
+    return connection.execute(rows).df()
