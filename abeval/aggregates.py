@@ -167,8 +167,8 @@ class Aggregates:
         return Incidence(
             item=item[shown],
             group=np.searchsorted(groups, self.reach["item_group"].to_numpy()[shown]),
-            units=self.reach["units"].to_numpy(dtype=np.int64)[shown],
-            impressions=self.reach["impressions"].to_numpy(dtype=np.int64)[shown],
+            units=self.reach["units"].to_numpy()[shown].astype(np.int64),
+            impressions=self.reach["impressions"].to_numpy()[shown].astype(np.int64, copy=False),
             units_in_group=in_group,
             catalogue_size=self.catalogue_size or items,
         )

@@ -191,7 +191,7 @@ def _levels(totals: Totals) -> _Levels:
         return _Levels(*np.unique(totals, return_counts=True))
     # Most totals are small whole numbers: to count them takes a fraction of a sort.
     counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp), minlength=_COUNTED + 1)
-    small = np.flatnonzero(counted[:_COUNTED])
+    small = np.flatnonzero(counted[:_COUNTED] > 0)
     if not counted[_COUNTED]:
         return _Levels(small.astype(np.float64), counted[small])
     large, items = np.unique(totals[totals >= _COUNTED], return_counts=True)
