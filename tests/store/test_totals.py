@@ -31,7 +31,7 @@ def seldom_log(day: int, rows: int = 60, units: int = 150, seed: int = 0) -> pd.
     moves = (frame["user_id"] + day) % 5 == 0
     return frame.assign(
         ts=times.as_unit("ms"),
-        device=np.array(["phone", "tv", "web"])[frame["user_id"] % 3],
+        device=np.array(["phone", "tv", "web"])[(frame["user_id"] + day) % 3],
         variant=np.where(moves, "b", frame["variant"]),
     )
 
@@ -74,6 +74,16 @@ def test_a_late_file_and_rows_of_nobody_are_added(tmp_path: Path) -> None:
     notes = same(tmp_path)
     assert counts(notes) == (1, 4)
     assert added_up(notes) == late["user_id"].nunique()
+
+
+def test_a_log_without_times_is_added_up_by_units(tmp_path: Path) -> None:
+    entries: dict[str, Any] = {"period": None, "pre_period": None}
+    for day in range(6):
+        frame = seldom_log(day).drop(columns="ts")
+        write(tmp_path, f"part-{day}", frame)
+        if day > 3:
+            notes = same(tmp_path, **entries)
+    assert added_up(notes) == frame["user_id"].nunique()
 
 
 def test_units_that_leave_take_their_earlier_days_with_them(tmp_path: Path) -> None:
