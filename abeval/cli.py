@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.cli_off_policy import register as register_off_policy
-from abeval.cli_options import JsonFile, on_engine, writable
+from abeval.cli_options import JsonFile, ReportFile, on_engine, writable
 from abeval.cli_replay import register as register_replay
 from abeval.cli_sql import register as register_sql
 from abeval.cli_time import register as register_time
@@ -41,9 +41,7 @@ _GATE: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "kee
 def analyze(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write the HTML report.", metavar="FILE", callback=writable)
-    ] = None,
+    report: ReportFile = None,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write the scorecard as CSV.", metavar="FILE", callback=writable),

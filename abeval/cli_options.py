@@ -22,6 +22,10 @@ def writable(file: Path | None) -> Path | None:
     return file
 
 
+ReportFile = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write the HTML report.", metavar="FILE", callback=writable),
+]
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=writable),

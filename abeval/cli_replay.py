@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_options import JsonFile, on_engine, writable
+from abeval.cli_options import JsonFile, ReportFile, on_engine
 from abeval.errors import ExperimentError
 from abeval.format import words
 
@@ -69,10 +69,6 @@ LongestCurve = Annotated[
 ]
 CutoffsBy = Annotated[
     str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")
-]
-ReportFile = Annotated[
-    Path | None,
-    typer.Option(help="Write everything as one HTML file.", metavar="FILE", callback=writable),
 ]
 
 

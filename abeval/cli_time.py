@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_options import JsonFile, on_engine
+from abeval.cli_options import JsonFile, ReportFile, on_engine
 
 if TYPE_CHECKING:
     from abeval.loaded import LoadedExperiment
@@ -58,11 +57,12 @@ def windows(
         list[By] | None, typer.Option(help="Effects by hour or weekday too; again for both.")
     ] = None,
     json_file: JsonFile = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write windows, looks and A/A replays as one HTML file.")
-    ] = None,
+    report: ReportFile = None,
 ) -> None:
-    """Effects by window: stable or not, novelty, and what daily looks would have declared."""
+    """Effects by window: stable or not, novelty, and what daily looks would have declared.
+
+    The report holds A/A replays too.
+    """
     from abeval.files import write_text
     from abeval.progress import steps
 

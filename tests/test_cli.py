@@ -356,3 +356,19 @@ def test_the_package_imports_lazily() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", ["analyze", "windows", "replay"])
+def test_a_report_that_cannot_be_written_is_refused_before_a_log_is_read(
+    command: str,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    experiment = tmp_path / "experiment.toml"
+    experiment.write_text((logs / "experiment.toml").read_text())
+    assert call(monkeypatch, command, experiment, "--report", tmp_path / "none" / "x.html") == 2
+    said = capsys.readouterr().err
+    assert "cannot write" in said
+    assert "impressions" not in said

@@ -36,7 +36,7 @@ Settle = Callable[["MetricQueries", Sequence[Metric], DayTotals], DayTotals]
 
 
 class Earlier(NamedTuple):
-    """What all units added up to before some had new rows; the view `logged_sums` is of these alone.
+    """What all units added up to before some had new rows; the view `logged_sums` is of these.
 
     Attributes:
         aggregates: Of all units, as they were.

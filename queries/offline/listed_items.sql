@@ -1,6 +1,6 @@
 -- grain: one row per traffic, cut-off, item and group of units: in how many lists it stands, and of
--- how many units; the weights are those of
--- lists normed to length one, for the cosine between two lists
+-- how many units; the weights are those of lists normed to length one, for the cosine between two
+-- lists, in whole multiples of 1e-10, so that no order of adding matters
 -- reads: top_items, traffic (unit_id, traffic, unit_group), cutoffs (k)
 with cut as (
   select u.traffic, u.unit_group, c.k, t.unit_id, t.request_id, t.item_id
@@ -12,12 +12,13 @@ with cut as (
 weighted as (
   select
     traffic, unit_group, k, unit_id, request_id, item_id,
-    1 / nullif(sqrt(cast(count(*) over (partition by request_id, k) as double)), 0) as weight
+    cast(count(*) over (partition by request_id, k) as double) as length
   from cut
 )
 select
   traffic, k, item_id, unit_group, count(*) as lists, count(distinct unit_id) as units,
-  sum(weight) as weight, sum(weight * weight) as squared_weight
+  cast(sum(cast(round(1e10 / nullif(sqrt(length), 0)) as bigint)) as double) / 1e10 as weight,
+  cast(sum(cast(round(1e10 / nullif(length, 0)) as bigint)) as double) / 1e10 as squared_weight
 from weighted
 group by traffic, k, item_id, unit_group
 order by traffic, k, item_id, unit_group
