@@ -22,7 +22,10 @@ _SPARK = {
 
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "duckdb": {
-        EPOCH_MS: "epoch_ms({0})",
+        # `epoch_ms` rounds, which moves the last half millisecond of a day to the next one; and it
+        # is the dearest part of a pass over the log.
+        EPOCH_MS: "(case when epoch_us({0}) < 0 then epoch_us({0}) - 999 else epoch_us({0}) end"
+        " // 1000)",
         LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
         HASH60: "cast('0x' || substr(md5({0} || ':' || {1}), 1, 15) as bigint)",
     },
@@ -39,7 +42,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
         HASH60: "to_number(substr(md5({0} || ':' || {1}), 1, 15), 'XXXXXXXXXXXXXXX')",
     },
     "trino": {
-        EPOCH_MS: "cast(to_unixtime(with_timezone({0}, 'UTC')) * 1000 as bigint)",
+        EPOCH_MS: "cast(floor(to_unixtime(with_timezone({0}, 'UTC')) * 1000) as bigint)",
         LOCAL_TIME: "cast(from_unixtime({0} / 1000e0, {1}) as timestamp)",
         HASH60: "from_base(substr(to_hex(md5(to_utf8({0} || ':' || {1}))), 1, 15), 16)",
     },
@@ -52,8 +55,20 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 
 
 def epoch_ms(timestamp: str) -> str:
-    """Milliseconds since 1970, to be written out."""
+    """Whole milliseconds since 1970, rounded down, to be written out."""
     return f"{EPOCH_MS}({timestamp})"
+
+
+def duckdb_epoch_ms(timestamp: str) -> str:
+    """The same in DuckDB's words.
+
+    Example:
+        >>> import duckdb
+        >>> sql = duckdb_epoch_ms("timestamp '1970-01-02 00:00:00' - interval 1 microsecond")
+        >>> duckdb.sql(f"select {sql}").fetchall()
+        [(86399999,)]
+    """
+    return _WORDS["duckdb"][EPOCH_MS].format(timestamp)
 
 
 def local_time(milliseconds: str, timezone: str) -> str:
@@ -80,8 +95,8 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
 
     Example:
         >>> from sqlglot import parse_one
-        >>> written_out(parse_one("select abeval_epoch_ms(ts)"), "duckdb").sql("duckdb")
-        'SELECT EPOCH_MS(ts)'
+        >>> written_out(parse_one("select abeval_epoch_ms(ts)"), "spark").sql("spark")
+        'SELECT UNIX_MILLIS(CAST(ts AS TIMESTAMP))'
     """
     words = _WORDS.get(dialect, {})
     made = tree.copy()

@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 
 from abeval.engines import sources, zones
+from abeval.engines.builders import duckdb_epoch_ms
 from abeval.engines.duckdb_errors import asking, message, plain, reading
 from abeval.engines.protocol import Cell
 from abeval.engines.tables import Tables
@@ -136,8 +137,8 @@ class DuckDBEngine:
         return None
 
     def epoch_ms(self, timestamp: str) -> str:
-        """SQL: milliseconds since 1970 of a UTC timestamp expression."""
-        return f"epoch_ms({timestamp})"
+        """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
+        return duckdb_epoch_ms(timestamp)
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""

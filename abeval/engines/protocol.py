@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Run a query and fetch its rows as a frame."""
 
     def epoch_ms(self, timestamp: str) -> str:
-        """SQL: milliseconds since 1970 of a UTC timestamp expression."""
+        """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""

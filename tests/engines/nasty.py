@@ -42,11 +42,13 @@ def words(rows: int = 600, seed: int = 0) -> dict[str, object]:
     # New York's clocks go forward on 8 March 2026; nobody is there on the 10th.
     seconds = random.integers(0, 6 * 86_400, rows)
     seconds = np.where((seconds > 4 * 86_400) & (seconds < 5 * 86_400), 100, seconds)
+    # Parts of a millisecond, before a whole second too.
+    micros = seconds * 1_000_000 + random.choice([0, 499, 500, 999_700], rows)
     log = pd.DataFrame(
         {
             "who": [f"{NAMES[u % len(NAMES)]}{u}" for u in unit],
             "variant": np.where(unit % 3 == 0, "it's \\b", "Ä"),
-            "ts": pd.Timestamp("2026-03-06 05:00") + pd.to_timedelta(seconds, unit="s"),
+            "ts": pd.Timestamp("2026-03-06 05:00") + pd.to_timedelta(micros, unit="us"),
             "request_id": [f"r{r}{NAMES[r % len(NAMES)]}" for r in request],
             "item_id": [NAMES[i] for i in random.integers(0, len(NAMES), rows)],
             "position": pd.array(random.integers(1, 6, rows), dtype="Int32"),

@@ -86,6 +86,14 @@ def test_days_are_local_over_a_change_of_clocks(zone: str) -> None:
     assert set(per_day) == {moment.date().isoformat() for moment in local}
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_the_last_microsecond_of_a_day_is_of_that_day(zone: str) -> None:
+    midnight = pd.Timestamp("2024-03-02", tz=zone).tz_convert("UTC").tz_localize(None)
+    log = small_log().assign(ts=midnight - pd.Timedelta(microseconds=1))
+    found = analyze(log, timezone=zone, period={"start": "2024-03-01", "end": "2024-03-04"})
+    assert {row.cell for row in found.daily} == {"2024-03-01"}
+
+
 def test_the_start_is_in_and_the_end_is_not() -> None:
     log = small_log()
     bounds = {"start": "2024-03-01T06:00:00", "end": "2024-03-02T18:30:00"}
