@@ -10,7 +10,7 @@ from abeval.buckets import BucketSums, deals_units
 from abeval.change import with_change
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_some_left, facts
+from abeval.logs.accounting import accounts, check_some_left, check_total_left, facts
 from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals, Sums, one_pass
@@ -68,6 +68,7 @@ def collect(
         place_units(experiment, prepared.shape, engine, step)
         before = _gathered(experiment, metrics, prepared, engine, step)
         found = with_change(earlier.aggregates, before, found)
+        check_total_left(experiment, prepared, engine, found.accounts)
     if prepared.summed.keep is not None:
         prepared.summed.keep(found)
     return replace(found, days=found.days[found.days["units"] > 0].reset_index(drop=True))

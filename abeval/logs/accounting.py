@@ -23,7 +23,7 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
     """Refuse logs of which no impression is left to analyse, with what became of them.
 
-    Where the units at hand are not all units, the others have impressions left.
+    Where the units at hand are not all units, `check_total_left` is to look at all.
 
     Raises:
         LogError: Every impression is set aside.
@@ -32,6 +32,20 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
     if prepared.summed.earlier is None and not engine.rows(f"{found} limit 1"):
         counts = _impressions(prepared, engine)
         checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
+
+
+def check_total_left(
+    experiment: Experiment, prepared: Prepared, engine: Engine, accounts: pd.DataFrame
+) -> None:
+    """The same of all units together, by their accounts.
+
+    Raises:
+        LogError: Every impression is set aside.
+    """
+    own = accounts[accounts["log"] == "impressions"]
+    pairs = zip(own["reason"], own["rows"], strict=True)
+    counts = [(str(reason), int(rows)) for reason, rows in pairs]
+    checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
