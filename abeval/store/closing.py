@@ -26,7 +26,7 @@ from abeval.store.state import (
     state_definition,
     write_state,
 )
-from abeval.store.totals import is_sparse
+from abeval.store.totals import is_sparse, replays_add_up
 
 CLOSED_CELLS = "closed_cells"
 
@@ -87,8 +87,12 @@ class Closing:
 
     def _is_spared(self) -> bool:
         """Whether the next run will want totals, and not closed days."""
-        ((units,),) = self.parts.engine.rows("select count(*) from candidates")
-        return self.adds_up and is_sparse(self.experiment, int(units or 0), self.entries, 1)
+        ((units, aside),) = self.parts.engine.rows(
+            "select count(*), count(set_aside) from candidates"
+        )
+        found, analysed = int(units or 0), int(units or 0) - int(aside or 0)
+        replays = replays_add_up(self.experiment, analysed // 2)
+        return self.adds_up and replays and is_sparse(found, self.entries, 1)
 
     def _has_news(self, state: State) -> bool:
         return {part.file for part in self.entries} != set(state.known)
@@ -139,9 +143,8 @@ class Closing:
         folder, engine = self.parts.folder, self.parts.engine
         engine.view("closing", f"select date {literal(last_day)} as last_day")
         draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
-        engine.rows(
-            f"copy ({_closed_sql(self.parts.shape)}) to {literal(str(draft))} (format parquet)"
-        )
+        closed = _closed_sql(self.experiment, self.parts.shape)
+        engine.rows(f"copy ({closed}) to {literal(str(draft))} (format parquet)")
         digest = sha256_of(draft)
         cells = f"{CLOSED}{digest[:32]}.parquet"
         draft.replace(folder / cells)
@@ -164,9 +167,12 @@ class Closing:
 
 _DAYS = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
 _CLOSED = """
-with cells as ({cells})
-select cast(null as date) as day, cast(null as varchar) as set_aside, * exclude (closed_unit_id)
-from cells {segments}
+with cells as ({cells}), nameless as ({nameless})
+select cast(null as date) as day, cast(null as varchar) as set_aside,
+  * exclude (closed_unit_id, nameless_unit_id)
+  replace (case when nameless_unit_id is null then variant end as variant)
+from cells
+left join nameless on closed_unit_id = nameless_unit_id {segments}
 union all by name
 select set_aside, in_period, cast(sum(c_1) as bigint) as c_1
 from logged_cells
@@ -181,9 +187,25 @@ left join (select unit_id as segmented_unit_id, * exclude (unit_id) from first_s
 """
 
 
-def _closed_sql(shape: LogShape) -> str:
+_NAMELESS = """
+select c.unit_id as nameless_unit_id
+from unit_cells c
+join seen_units u on c.unit_id = u.unit_id and c.first_ms = u.first_ms
+where c.in_period
+group by c.unit_id
+having count(c.variant) = 0
+"""
+"""Units that the log shows first in no variant; one that comes later is not their first."""
+_NONE = "select cast(null as bigint) as nameless_unit_id where false"
+
+
+def _closed_sql(experiment: Experiment, shape: LogShape) -> str:
+    # Elsewhere impressions without a variant are set aside.
+    may_lack = experiment.assignment is not None or shape.exposures is not None
     return _CLOSED.format(
-        cells=query("store/closed_cells"), segments=_SEGMENTS if shape.segments else ""
+        cells=query("store/closed_cells"),
+        nameless=_NAMELESS if shape.names_variant and may_lack else _NONE,
+        segments=_SEGMENTS if shape.segments else "",
     )
 
 

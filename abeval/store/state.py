@@ -19,7 +19,7 @@ from abeval.store.definition import Definition
 from abeval.store.manifest import STATE, Entry, is_whole
 from abeval.store.saved import definition
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 Cells = tuple[str | int | None, ...]
 
 

@@ -25,9 +25,11 @@ from abeval.store.state import state_definition
 from abeval.store.totals import (
     Totals,
     add_up_by_units,
+    find_touched,
     is_sparse,
     load_touched,
     read_totals,
+    replays_add_up,
     write_totals,
 )
 
@@ -109,8 +111,11 @@ def _sums(
     keep = partial(_keep, parts, experiment, listed) if adds_up else None
     notes = (*found.notes(), *again)
     if totals is not None and totals.stand_for(listed):
-        touched = load_touched(parts, listed, totals)
-        return Summed((*notes, touched.note), earlier=touched.earlier, keep=keep)
+        units = find_touched(parts, listed, totals)
+        # All of them may leave, and with too few units left the replays would deal out units.
+        if replays_add_up(experiment, totals.analysed - units):
+            touched = load_touched(parts, listed, totals, units)
+            return Summed((*notes, touched.note), earlier=touched.earlier, keep=keep)
     load_open(parts, listed, found.state)
     closing = Closing(parts, experiment, listed, found.state, found.known, found.rewritten, adds_up)
     return Summed(
@@ -130,13 +135,17 @@ def _totals(
     if totals is None:
         return None
     old = [entry for entry in entries if entry.file in totals.parts]
-    return totals if is_sparse(experiment, totals.units, old, files - len(old)) else None
+    sparse = is_sparse(totals.units, old, files - len(old))
+    return totals if sparse and replays_add_up(experiment, totals.analysed // 2) else None
 
 
 def _keep(
     parts: Parts, experiment: Experiment, entries: Sequence[Entry], aggregates: Aggregates
 ) -> None:
-    if is_sparse(experiment, aggregates.facts["units"], entries, 1):
+    analysed = int(aggregates.units["units"].sum())
+    sparse = is_sparse(aggregates.facts["units"], entries, 1)
+    # Half of them may leave before the replays would deal out units.
+    if sparse and replays_add_up(experiment, analysed // 2):
         definition = state_definition(experiment, parts.wanted)
         write_totals(parts.folder, experiment, definition, entries, aggregates)
 

@@ -45,6 +45,11 @@ class Totals:
         """Units that might be analysed."""
         return self.aggregates.facts["units"]
 
+    @property
+    def analysed(self) -> int:
+        """Those of them that are analysed."""
+        return int(self.aggregates.units["units"].sum())
+
     def stand_for(self, entries: Sequence[Entry]) -> bool:
         """Whether all that was added up is still there, each part once."""
         files = {entry.file for entry in entries}
@@ -69,18 +74,25 @@ def add_up_by_units(experiment: Experiment, metrics: Sequence[Metric]) -> bool:
     return experiment.logs.exposures is None and not capped
 
 
-def is_sparse(experiment: Experiment, units: int, parts: Sequence[Entry], more: int) -> bool:
+def replays_add_up(experiment: Experiment, analysed: int) -> bool:
+    """Whether replays, if any, deal out sums of sub-buckets, which add up, and not units.
+
+    Args:
+        experiment: What is analysed.
+        analysed: How many units are analysed at least: more may come, and some may leave.
+    """
+    return experiment.trust.aa_runs == 0 or not deals_units(analysed)
+
+
+def is_sparse(units: int, parts: Sequence[Entry], more: int) -> bool:
     """Whether units with new rows are so few that to add them up twice is sooner than all once.
 
     Args:
-        experiment: Its replays deal out sums of sub-buckets, which add up, or units where few.
         units: All units.
         parts: Those there are; they have one row or more for a unit and day.
         more: How many more parts there will be.
     """
-    # Crossovers may leave, and with them the replays would change from sub-buckets to units.
-    few = experiment.trust.aa_runs > 0 and deals_units(units // 2)
-    if few or units < FEWEST_UNITS or not parts:
+    if units < FEWEST_UNITS or not parts:
         return False
     rows = sum(part.rows for part in parts)
     touched = min(units, rows / len(parts) * more)
@@ -133,17 +145,23 @@ def write_totals(
     write_text(place / _TOLD, json.dumps(told, indent=1) + "\n")
 
 
-def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals) -> Touched:
-    """Make `logged_sums` of the units with new rows alone, and say what they were."""
+def find_touched(parts: Parts, entries: Sequence[Entry], totals: Totals) -> int:
+    """Make `new_sums` of new parts and `touched` of their units, and count these."""
     engine = parts.engine
     new = [entry for entry in entries if entry.file not in totals.parts]
-    old = [entry for entry in entries if entry.file in totals.parts]
-    engine.table("new_sums", parts.together(new) if new else parts.together(old, "false"))
+    engine.table("new_sums", parts.together(new) if new else parts.together(entries, "false"))
     engine.table("touched", "select distinct unit_id from new_sums where unit_id is not null")
+    ((units,),) = engine.rows("select count(*) from touched")
+    return int(units or 0)
+
+
+def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals, units: int) -> Touched:
+    """Make `logged_sums` of the units that `find_touched` found, and say what they were."""
+    engine = parts.engine
+    old = [entry for entry in entries if entry.file in totals.parts]
     where = "unit_id in (select unit_id from touched)"
     engine.table("known_sums", parts.together(old, where))
     engine.view("logged_sums", "select * from known_sums union all select * from new_sums")
-    ((units,),) = engine.rows("select count(*) from touched")
     return Touched(
         Earlier(totals.aggregates, "select * from known_sums"),
         f"Sums of units: {units:,} units with rows in new files were added up; what all others "

@@ -317,3 +317,24 @@ def test_damaged_parts_of_closed_days_stop_a_run_that_needs_them(tmp_path: Path)
     with pytest.raises(AbevalError, match="damaged parts"):
         experiment(tmp_path, **entries).analyze(store=store)
     assert "Damaged parts" in " ".join(same(tmp_path, **entries))
+
+
+def test_a_unit_that_is_seen_first_in_no_variant(tmp_path: Path) -> None:
+    some_days(tmp_path, 2)
+    start = pd.Timestamp("2024-03-02").as_unit("ms")
+    seen: list[tuple[str, str | None, int]] = [
+        ("day-2", None, 0),
+        ("day-2", "b", 30),
+        ("day-3", "a", 60),
+        ("day-4", "b", 90),
+    ]
+    for name in ("day-2", "day-3", "day-4"):
+        rows = [(variant, hours) for file, variant, hours in seen if file == name]
+        own = day_log(2, len(rows)).assign(
+            user_id=1000,
+            variant=[variant for variant, _ in rows],
+            ts=[start + pd.Timedelta(hours=hours) for _, hours in rows],
+        )
+        write(tmp_path, name, own)
+        notes = same(tmp_path, **ASSIGNED)
+    assert carried(notes) is not None

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from abeval.assignment import SUB_BUCKETS
+from abeval.errors import LogError
 from abeval.store import totals
 from tests.logs.small import small_log
 from tests.store import test_refresh
-from tests.store.test_closing import CROSSOVER
-from tests.store.test_refresh import METRICS, counts, write
+from tests.store.test_closing import ASSIGNED, CROSSOVER
+from tests.store.test_refresh import METRICS, counts, experiment, write
 
 
 @pytest.fixture(autouse=True)
@@ -217,3 +219,41 @@ def test_any_sequence_of_refreshes(
             case "metric":
                 entries["metrics"] = [*METRICS, "active_days_per_user"][: 2 + place % 3]
         same(folder, **entries)
+
+
+def few_rows(day: int, users: range, variants: str = "ab") -> pd.DataFrame:
+    """One row a unit, on one day of March."""
+    frame = small_log(len(users), seed=day)
+    return frame.assign(
+        user_id=list(users),
+        variant=[variants[user % len(variants)] for user in users],
+        ts=pd.Timestamp("2024-03-01") + pd.Timedelta(days=day),
+        device="tv",
+    )
+
+
+def test_nothing_is_left_once_every_unit_leaves(tmp_path: Path) -> None:
+    for day in range(1, 7):
+        write(tmp_path, f"day-{day}", few_rows(day, range(10 * day, 10 * day + 10)))
+    same(tmp_path, **CROSSOVER["exclude"])
+    write(tmp_path, "day-8", few_rows(8, range(10, 70), "ba"))
+    loaded = experiment(tmp_path, **{"trust": {"aa_runs": 0}, **CROSSOVER["exclude"]})
+    for store in (None, tmp_path / "store"):
+        with pytest.raises(LogError, match="all 120 impressions are set aside"):
+            loaded.analyze(store=store)
+
+
+@pytest.mark.parametrize("case", ["never analysed", "leaving"])
+def test_replays_of_few_analysed_units_are_those_of_units(
+    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abeval.buckets.UNITS_PER_BUCKET", 60 / SUB_BUCKETS)
+    entries: dict[str, Any] = {"trust": {"aa_runs": 100}}
+    entries |= ASSIGNED if case == "never analysed" else CROSSOVER["exclude"]
+    variants = "abccccccc" if case == "never analysed" else "ab"
+    for day in range(1, 7):
+        write(tmp_path, f"day-{day}", few_rows(day, range(30 * day, 30 * day + 30), variants))
+    same(tmp_path, **entries)
+    left = range(30, 60) if case == "never analysed" else range(30, 180)
+    write(tmp_path, "day-7", few_rows(7, left, variants[::-1]))
+    assert added_up(same(tmp_path, **entries)) is None
