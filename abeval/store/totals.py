@@ -164,6 +164,6 @@ def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals, units: 
     engine.view("logged_sums", "select * from known_sums union all select * from new_sums")
     return Touched(
         Earlier(totals.aggregates, "select * from known_sums"),
-        f"Sums of units: {units:,} units with rows in new files were added up; what all others "
-        f"of {totals.units:,} add up to was carried on.",
+        f"Sums of units: {units:,} units with rows in new files were added up; what all others add "
+        "up to was carried on.",
     )
