@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
@@ -28,7 +29,10 @@ _Answer = TypeVar("_Answer")
 
 
 class DuckDBEngine:
-    """One in-memory DuckDB for one run; what does not fit spills to the temporary folder.
+    """One DuckDB for one run, in memory; with a limit of memory, in a file of the temporary folder.
+
+    What does not fit into a limit is read again and again. Blocks of a file are compressed, and are
+    dropped from memory as they are, where spilled ones would be written anew.
 
     Args:
         options: Memory, threads and temporary folder; a caller's connection keeps its own.
@@ -45,10 +49,17 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._folder = folder
-        self._connection = _connect(options) if connection is None else _beside(connection)
+        self._scratch = _scratch(options) if connection is None else None
+        self._connection = (
+            _connect(options, self._scratch) if connection is None else _beside(connection)
+        )
         self._tables = Tables(self._connection, connection, folder)
-        self._run("set timezone = 'UTC'")
-        self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
+        try:
+            self._run("set timezone = 'UTC'")
+            self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
+        except duckdb.Error:
+            self.close()
+            raise
 
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
@@ -162,6 +173,8 @@ class DuckDBEngine:
         with suppress(duckdb.Error):
             self._tables.close()
             self._connection.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def _run(self, sql: str) -> None:
         # DuckDB may leave the work, and its errors, to whoever fetches the result.
@@ -216,7 +229,24 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _connect(options: "EngineOptions | None") -> duckdb.DuckDBPyConnection:
+def _scratch(options: "EngineOptions | None") -> "TemporaryDirectory[str] | None":
+    """A folder for a database of the run, where its memory is limited."""
+    if options is None or options.memory_limit is None:
+        return None
+    folder = options.temp_directory
+    try:
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        return TemporaryDirectory(prefix="abeval-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        what = f"the temporary folder {folder} cannot be used: {error.strerror}"
+        raise QueryError(what, "name another: [engine] temp_directory, --temp-directory") from error
+
+
+def _connect(
+    options: "EngineOptions | None", scratch: "TemporaryDirectory[str] | None"
+) -> duckdb.DuckDBPyConnection:
+    database = ":memory:" if scratch is None else str(Path(scratch.name) / "abeval_run.duckdb")
     named: dict[str, str | int | None] = {}
     if options is not None:
         named = {
@@ -228,8 +258,10 @@ def _connect(options: "EngineOptions | None") -> duckdb.DuckDBPyConnection:
         key: value for key, value in named.items() if value is not None
     }
     try:
-        return duckdb.connect(config=config)
+        return duckdb.connect(database, config=config)
     except duckdb.Error as error:
+        if scratch is not None:
+            scratch.cleanup()
         what = f"DuckDB does not take these [engine] options: {message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
 

@@ -157,9 +157,17 @@ def test_what_does_not_fit_into_memory_spills_to_the_folder_named(tmp_path: Path
     options = EngineOptions(memory_limit="60MB", threads=1, temp_directory=str(tmp_path / "spill"))
     made = DuckDBEngine(options)
     made.table("big", "select i, md5(cast(i as varchar)) as m from range(3000000) t(i)")
-    assert (tmp_path / "spill").is_dir()
+    assert any((tmp_path / "spill").iterdir())
     assert made.rows("select count(*) from big") == [(3_000_000,)]
     made.close()
+    assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_a_temporary_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(QueryError, match="temporary folder") as caught:
+        DuckDBEngine(EngineOptions(memory_limit="1GB", temp_directory=str(tmp_path / "file")))
+    assert "temp_directory" in str(caught.value.hint)
 
 
 def test_a_query_that_wants_too_much_memory_says_what_to_raise() -> None:
