@@ -23,10 +23,9 @@ from abeval.store.state import (
     State,
     day_to_close,
     folded_parts,
-    state_definition,
     write_state,
 )
-from abeval.store.totals import is_sparse, replays_add_up
+from abeval.store.totals import will_do
 
 CLOSED_CELLS = "closed_cells"
 
@@ -91,8 +90,7 @@ class Closing:
             "select count(*), count(set_aside) from candidates"
         )
         found, analysed = int(units or 0), int(units or 0) - int(aside or 0)
-        replays = replays_add_up(self.experiment, analysed // 2)
-        return self.adds_up and replays and is_sparse(found, self.entries, 1)
+        return self.adds_up and will_do(self.experiment, found, analysed, self.entries, 1)
 
     def _has_news(self, state: State) -> bool:
         return {part.file for part in self.entries} != set(state.known)
@@ -152,7 +150,7 @@ class Closing:
         write_state(
             folder,
             State(
-                definition=state_definition(self.experiment, self.parts.wanted),
+                definition=self.parts.analysis,
                 last_day=last_day,
                 known=tuple(part.file for part in self.entries),
                 folded=folded_parts(self.entries, last_day),

@@ -26,12 +26,14 @@ class Parts:
         wanted: What they must be made of.
         shape: Of the log.
         engine: Reads and writes them.
+        analysis: Digest of what decides what they add up to (`state.state_definition`).
     """
 
     folder: Path
     wanted: Definition
     shape: LogShape
     engine: DuckDBEngine
+    analysis: str
 
     def fits(self, entry: Entry, state: Input) -> bool:
         """Whether a part is of this state of its file, and has every sum."""

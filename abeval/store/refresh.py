@@ -16,7 +16,7 @@ from abeval.store.manifest import (
     write_manifest,
 )
 from abeval.store.parts import Parts
-from abeval.store.state import State, read_state, state_definition, why_not
+from abeval.store.state import State, read_state, why_not
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,7 @@ def refresh(
         if name in states and parts.fits(entry, states[name])
     }
     state = read_state(folder) if closes else None
-    wanted = state_definition(experiment, parts.wanted)
-    anew = None if state is None else why_not(state, list(entries.values()), wanted)
+    anew = None if state is None else why_not(state, list(entries.values()), parts.analysis)
     carried = state if anew is None else None
     opened = [e for e in entries.values() if carried is None or carried.open_part(e)]
     damaged = parts.broken(opened)
@@ -130,7 +129,7 @@ def refresh(
             name in states and entry.input != states[name] for name, entry in manifest.parts.items()
         ),
     )
-    late = None if carried is None else why_not(carried, list(found.values()), wanted)
+    late = None if carried is None else why_not(carried, list(found.values()), parts.analysis)
     if late is None:
         return done_now
     # Without its state every part counts, and is looked at.

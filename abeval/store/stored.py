@@ -26,10 +26,10 @@ from abeval.store.totals import (
     Totals,
     add_up_by_units,
     find_touched,
-    is_sparse,
     load_touched,
     read_totals,
     replays_add_up,
+    will_do,
     write_totals,
 )
 
@@ -99,7 +99,8 @@ def _sums(
     manifest = read_manifest(folder, experiment.name)
     _make_folder(folder)
     until_the_end.enter_context(held(folder))
-    parts = Parts(folder, definition_of(experiment, shape, engine), shape, engine)
+    wanted = definition_of(experiment, shape, engine)
+    parts = Parts(folder, wanted, shape, engine, state_definition(experiment, wanted))
     again = _read_again(experiment, metrics, shape, files)
     merges = not again and len(set(files)) == len(files)
     adds_up = merges and add_up_by_units(experiment, metrics)
@@ -130,24 +131,20 @@ def _totals(
     parts: Parts, experiment: Experiment, entries: Iterable[Entry], files: int
 ) -> Totals | None:
     """Totals to go on from, where units with new rows are few enough."""
-    definition = state_definition(experiment, parts.wanted)
-    totals = read_totals(parts.folder, experiment, definition)
+    totals = read_totals(parts.folder, experiment, parts.analysis)
     if totals is None:
         return None
     old = [entry for entry in entries if entry.file in totals.parts]
-    sparse = is_sparse(totals.units, old, files - len(old))
-    return totals if sparse and replays_add_up(experiment, totals.analysed // 2) else None
+    more = files - len(old)
+    return totals if will_do(experiment, totals.units, totals.analysed, old, more) else None
 
 
 def _keep(
     parts: Parts, experiment: Experiment, entries: Sequence[Entry], aggregates: Aggregates
 ) -> None:
     analysed = int(aggregates.units["units"].sum())
-    sparse = is_sparse(aggregates.facts["units"], entries, 1)
-    # Half of them may leave before the replays would deal out units.
-    if sparse and replays_add_up(experiment, analysed // 2):
-        definition = state_definition(experiment, parts.wanted)
-        write_totals(parts.folder, experiment, definition, entries, aggregates)
+    if will_do(experiment, aggregates.facts["units"], analysed, entries, 1):
+        write_totals(parts.folder, experiment, parts.analysis, entries, aggregates)
 
 
 def _files(experiment: Experiment) -> list[str]:

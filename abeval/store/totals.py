@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from abeval.aggregates import Aggregates
 from abeval.buckets import deals_units
+from abeval.engines.protocol import whole_number
 from abeval.errors import AbevalError
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
@@ -20,6 +21,7 @@ from abeval.metrics import Metric
 from abeval.store.manifest import TOTALS, Entry, is_whole, sha256_of
 from abeval.store.parts import Parts
 from abeval.store.saved import SAVED, read_aggregates, save_aggregates
+from abeval.store.state import has_twins
 
 FEWEST_UNITS = 20_000
 """Of fewer units all can be added up in the time that it takes to find those with new rows."""
@@ -52,8 +54,7 @@ class Totals:
 
     def stand_for(self, entries: Sequence[Entry]) -> bool:
         """Whether all that was added up is still there, each part once."""
-        files = {entry.file for entry in entries}
-        return self.parts <= files and len(files) == len(entries)
+        return self.parts <= {entry.file for entry in entries} and not has_twins(entries)
 
 
 class Touched(NamedTuple):
@@ -82,6 +83,21 @@ def replays_add_up(experiment: Experiment, analysed: int) -> bool:
         analysed: How many units are analysed at least: more may come, and some may leave.
     """
     return experiment.trust.aa_runs == 0 or not deals_units(analysed)
+
+
+def will_do(
+    experiment: Experiment, units: int, analysed: int, parts: Sequence[Entry], more: int
+) -> bool:
+    """Whether totals are worth while, and replays add up though half of the units may leave.
+
+    Args:
+        experiment: What is analysed.
+        units: All units.
+        analysed: Those of them that are analysed.
+        parts: Those there are.
+        more: How many more parts there will be.
+    """
+    return is_sparse(units, parts, more) and replays_add_up(experiment, analysed // 2)
 
 
 def is_sparse(units: int, parts: Sequence[Entry], more: int) -> bool:
@@ -151,8 +167,7 @@ def find_touched(parts: Parts, entries: Sequence[Entry], totals: Totals) -> int:
     new = [entry for entry in entries if entry.file not in totals.parts]
     engine.table("new_sums", parts.together(new) if new else parts.together(entries, "false"))
     engine.table("touched", "select distinct unit_id from new_sums where unit_id is not null")
-    ((units,),) = engine.rows("select count(*) from touched")
-    return int(units or 0)
+    return whole_number(engine, "select count(*) from touched")
 
 
 def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals, units: int) -> Touched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -213,29 +214,34 @@ EVENTS = st.lists(
 )
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(events=EVENTS, policy=st.sampled_from(sorted(CROSSOVER)), seed=st.integers(0, 50))
-def test_any_sequence_of_refreshes(
-    tmp_path_factory: pytest.TempPathFactory,
+def refreshed(
+    folder: Path,
     events: list[tuple[str, int]],
     policy: str,
-    seed: int,
+    log: Callable[..., pd.DataFrame],
+    check: Callable[..., object],
 ) -> None:
-    folder = tmp_path_factory.mktemp("log")
+    """Let events happen to a log of three days, and check the store after each.
+
+    Args:
+        folder: Of the log.
+        events: What happens, and where.
+        policy: Of crossovers.
+        log: Rows of a day, by `day`, `rows` and `extra` to other seeds.
+        check: Analyses the folder with and without a store.
+    """
     entries: dict[str, Any] = dict(CROSSOVER[policy])
     for day in range(3):
-        write(folder, f"day-{day}", day_log(day, seed=seed))
-    same(folder, **entries)
+        write(folder, f"day-{day}", log(day))
+    check(folder, **entries)
     for step, (what, place) in enumerate(events):
         files = sorted((folder / "log").iterdir())
         file = files[place % len(files)]
         match what:
             case "add":
-                write(folder, f"day-{3 + step}", day_log(3 + step, seed=seed))
+                write(folder, f"day-{3 + step}", log(3 + step))
             case "late":
-                write(folder, f"late-{step}", day_log(place % 4, 10, seed + 1))
+                write(folder, f"late-{step}", log(place % 4, rows=10, extra=1))
             case "rewrite":
                 pd.read_parquet(file).head(40).to_parquet(file)
             case "vanish" if len(files) > 2:
@@ -246,7 +252,23 @@ def test_any_sequence_of_refreshes(
                 entries["metrics"] = [*METRICS, "active_days_per_user"][: 2 + place % 3]
             case "timezone":
                 entries["timezone"] = ["UTC", "Asia/Tokyo"][place % 2]
-        same(folder, **entries)
+        check(folder, **entries)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(events=EVENTS, policy=st.sampled_from(sorted(CROSSOVER)), seed=st.integers(0, 50))
+def test_any_sequence_of_refreshes(
+    tmp_path_factory: pytest.TempPathFactory,
+    events: list[tuple[str, int]],
+    policy: str,
+    seed: int,
+) -> None:
+    def log(day: int, rows: int = 60, extra: int = 0) -> pd.DataFrame:
+        return day_log(day, rows, seed=seed + extra)
+
+    refreshed(tmp_path_factory.mktemp("log"), events, policy, log, same)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from abeval.errors import LogError
 from abeval.store import totals
 from tests.logs.small import small_log
 from tests.store import test_refresh
-from tests.store.test_closing import ASSIGNED, CROSSOVER
-from tests.store.test_refresh import METRICS, counts, experiment, write
+from tests.store.test_closing import ASSIGNED, CROSSOVER, refreshed
+from tests.store.test_refresh import counts, experiment, write
 
 
 @pytest.fixture(autouse=True)
@@ -197,28 +197,10 @@ def test_any_sequence_of_refreshes(
     policy: str,
     seed: int,
 ) -> None:
-    folder = tmp_path_factory.mktemp("log")
-    entries: dict[str, Any] = dict(CROSSOVER[policy])
-    for day in range(3):
-        write(folder, f"day-{day}", seldom_log(day, seed=seed))
-    same(folder, **entries)
-    for step, (what, place) in enumerate(events):
-        files = sorted((folder / "log").iterdir())
-        file = files[place % len(files)]
-        match what:
-            case "add":
-                write(folder, f"day-{3 + step}", seldom_log(3 + step, seed=seed))
-            case "late":
-                write(folder, f"late-{step}", seldom_log(place % 4, 10, seed=seed + 1))
-            case "rewrite":
-                pd.read_parquet(file).head(40).to_parquet(file)
-            case "vanish" if len(files) > 2:
-                file.unlink()
-            case "alpha":
-                entries["alpha"] = 0.01 * (1 + place)
-            case "metric":
-                entries["metrics"] = [*METRICS, "active_days_per_user"][: 2 + place % 3]
-        same(folder, **entries)
+    def log(day: int, rows: int = 60, extra: int = 0) -> pd.DataFrame:
+        return seldom_log(day, rows, seed=seed + extra)
+
+    refreshed(tmp_path_factory.mktemp("log"), events, policy, log, same)
 
 
 def few_rows(day: int, users: range, variants: str = "ab") -> pd.DataFrame:
