@@ -44,7 +44,7 @@ def code_of(text: str) -> list[str]:
 def flags_of(paragraph: str) -> set[str]:
     """Every flag that a paragraph may name: of any command, and of modules that it runs."""
     known = set().union(*COMMANDS.values())
-    for name in re.findall(r"python -m (abeval[.\w]+)", paragraph):
+    for name in re.findall(r"python -m ((?:abeval|benchmarks)[.\w]+)", paragraph):
         file = Path(str(import_module(name).__file__))
         main = file.with_name("__main__.py") if file.name == "__init__.py" else file
         known |= set(re.findall(r"add_argument\(\s*\"(--[a-z-]+)", main.read_text()))

@@ -6,10 +6,10 @@ import pytest
 
 from abeval.assignment import Assignment
 from abeval.time.analysis import metric_over_time
-from abeval.time.calibration import CTR, experiment_of
 from abeval.time.collect import TimeSums
 from abeval.time.ramps import strata_of
 from abeval.time.sums import DaySums
+from benchmarks.calibration.verdicts import CTR, experiment_of
 from tests.real_logs import kuairand, need
 
 DAYS = tuple(f"2022-04-{day}" for day in range(24, 31))

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from abeval.stats.calibration import (
+from benchmarks.calibration import (
     calibrate,
     families,
     markdown,
@@ -14,9 +14,9 @@ from abeval.stats.calibration import (
     resampled,
     units,
 )
-from abeval.stats.calibration.logs import Split, arms, pool
-from abeval.stats.calibration.outcome import Outcome, Rate, rate
-from abeval.stats.calibration.run import merge
+from benchmarks.calibration.logs import Split, arms, pool
+from benchmarks.calibration.outcome import Outcome, Rate, rate
+from benchmarks.calibration.run import merge
 
 SHORT = {
     "moments": partial(moments.effects, runs=400, split=Split(500, 500)),
@@ -113,7 +113,7 @@ def test_samples_have_the_moments_of_their_users() -> None:
 
 
 def test_the_command_prints_a_table_and_the_seed_decides() -> None:
-    command = [sys.executable, "-m", "abeval.stats.calibration", "--help"]
+    command = [sys.executable, "-m", "benchmarks.calibration", "--help"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     assert "--repetitions" in done.stdout
     one, two = (families.preferences(seed, 200) for seed in (1, 1))

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.stats import group_sequential, msprt, sequential, srm, stability
-from abeval.stats.calibration.logs import Split
-from abeval.stats.calibration.outcome import ALPHA, Outcome, rate
 from abeval.stats.group_sequential import Spending
 from abeval.stats.moments import Moments
+from benchmarks.calibration.logs import Split
+from benchmarks.calibration.outcome import ALPHA, Outcome, rate
 
 Floats = NDArray[np.float64]
 MINIMUM_UNITS = 50

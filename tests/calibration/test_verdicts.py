@@ -8,14 +8,14 @@ import pytest
 from abeval.comparison import Rule
 from abeval.experiment.model import Event
 from abeval.stats.records import Refusal
-from abeval.time import calibration
 from abeval.time.analysis import metric_over_time
 from abeval.time.axes import calendar
-from abeval.time.calibration import CTR, experiment_of, looks_of, verdicts
 from abeval.time.peeking import follow
 from abeval.time.ramps import shares_of, strata_of
-from abeval.time.simulated import DAYS, WORLDS, sums_of, time_sums, units_of
 from abeval.time.windows import effect_of
+from benchmarks.calibration import verdicts as calibration
+from benchmarks.calibration.verdicts import CTR, experiment_of, looks_of, verdicts
+from benchmarks.calibration.worlds import DAYS, WORLDS, sums_of, time_sums, units_of
 
 NAMED = {world.name: world for world in WORLDS}
 

@@ -1,6 +1,6 @@
 """Does the inference on offline metrics keep its promises? Simulated A/A splits and paired models.
 
-    python -m abeval.offline.calibration [--splits 10000] [--seed 0]
+    python -m benchmarks.calibration.offline [--splits 10000] [--seed 0]
 
 A log of heterogeneous users is scored by two models once; users are then split in two at random,
 again and again, each half is given its estimate, and the two are compared as the halves of an A/B
@@ -242,11 +242,11 @@ def main() -> None:
     for level in levels(given.splits, given.seed):
         verdict = "keeps" if level.keeps else "misses"
         said = f"rejects {100 * level.rejected:.2f} % (± {100 * level.error:.2f})"
-        print(f"{level.metric:20} {said} of A/A splits: {verdict} its level")  # noqa: T201
+        print(f"{level.metric:20} {said} of A/A splits: {verdict} its level")
     for power in powers(given.logs, given.seed + 1):
         shares = (power.paired, power.formula, power.unpaired)
         paired, formula, unpaired = (f"{100 * share:.1f} %" for share in shares)
-        print(f"{power.metric:20} paired {paired}, formula {formula}, unpaired {unpaired}")  # noqa: T201
+        print(f"{power.metric:20} paired {paired}, formula {formula}, unpaired {unpaired}")
 
 
 if __name__ == "__main__":

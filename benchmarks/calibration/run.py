@@ -8,9 +8,9 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from abeval.stats.calibration import families, moments, over_time, resampled, units
-from abeval.stats.calibration.logs import Split
-from abeval.stats.calibration.outcome import Outcome, Rate
+from benchmarks.calibration import families, moments, over_time, resampled, units
+from benchmarks.calibration.logs import Split
+from benchmarks.calibration.outcome import Outcome, Rate
 
 EVEN, UNEVEN = Split(2500, 2500), Split(27_000, 3000)
 THOUSANDS, SMALL = Split(1000, 1000), Split(1800, 200)

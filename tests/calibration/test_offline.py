@@ -1,12 +1,12 @@
-"""A short version of `python -m abeval.offline.calibration`."""
+"""A short version of `python -m benchmarks.calibration.offline`."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.offline import calibration
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 from abeval.offline.inference import Columns, estimate
+from benchmarks.calibration import offline as calibration
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from abeval.stats import (
     relative,
     stratification,
 )
-from abeval.stats.calibration.logs import Arm, Pool, Split, arms, pool
-from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
 from abeval.stats.records import Effect, Estimate, Lift
+from benchmarks.calibration.logs import Arm, Pool, Split, arms, pool
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
 
 LIFT = 0.2
 """True lift of the click rate in A/B repetitions."""

@@ -1,16 +1,16 @@
-"""Print the calibration table: `python -m abeval.stats.calibration --repetitions 10000`."""
+"""Print the calibration table: `python -m benchmarks.calibration --repetitions 10000`."""
 
 import argparse
 import os
 import sys
 
-from abeval.stats.calibration.outcome import markdown
-from abeval.stats.calibration.run import calibrate
+from benchmarks.calibration.outcome import markdown
+from benchmarks.calibration.run import calibrate
 
 
 def main() -> None:
     """Run every study and print its table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m abeval.stats.calibration")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration")
     parser.add_argument("--repetitions", type=int, default=10_000, help="per study")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=None, help="all cores by default")

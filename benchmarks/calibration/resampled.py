@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.stats import catalogue, replay, resampling
-from abeval.stats.calibration.logs import CLICKS, SHOWN, Split, pool
-from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
 from abeval.stats.exposure import Functional
+from benchmarks.calibration.logs import CLICKS, SHOWN, Split, pool
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

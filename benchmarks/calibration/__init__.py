@@ -1,10 +1,10 @@
 """Does every test keep its promise? Error rates and coverage by simulation, rerun by anyone.
 
-`python -m abeval.stats.calibration` simulates A/A and A/B experiments on data like logs and prints,
+`python -m benchmarks.calibration` simulates A/A and A/B experiments on data like logs and prints,
 for every test, its false-positive rate at alpha .05 and its coverage at 95 %.
 """
 
-from abeval.stats.calibration.outcome import Outcome, markdown
-from abeval.stats.calibration.run import calibrate
+from benchmarks.calibration.outcome import Outcome, markdown
+from benchmarks.calibration.run import calibrate
 
 __all__ = ["Outcome", "calibrate", "markdown"]

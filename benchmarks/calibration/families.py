@@ -15,8 +15,8 @@ from abeval.stats import (
     srm,
     srm_segments,
 )
-from abeval.stats.calibration.logs import STRATA, Split, arms, pool
-from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
+from benchmarks.calibration.logs import STRATA, Split, arms, pool
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
 
 
 def segments(seed: int, runs: int, split: Split) -> list[Outcome]:

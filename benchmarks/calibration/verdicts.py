@@ -1,4 +1,4 @@
-"""Print how often verdicts and looks are right: `python -m abeval.time.calibration`.
+"""Print how often verdicts and looks are right: `python -m benchmarks.calibration.verdicts`.
 
 Verdicts are judged on simulated worlds whose truth is known, daily looks on experiments without an
 effect whose users return. Seeded; the answer does not depend on the number of processes.
@@ -22,7 +22,7 @@ from abeval.time.analysis import looks_at, metric_over_time
 from abeval.time.axes import calendar
 from abeval.time.peeking import follow
 from abeval.time.ramps import strata_of
-from abeval.time.simulated import DAYS, WORLDS, World, sums_of, time_sums, units_of
+from benchmarks.calibration.worlds import DAYS, WORLDS, World, sums_of, time_sums, units_of
 
 CTR = Metric(
     "ctr",
@@ -154,7 +154,7 @@ def calibrate(
 
 def main() -> None:
     """Run both studies and print their tables in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m abeval.time.calibration")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.verdicts")
     parser.add_argument("--seeds", type=int, default=400, help="per world")
     parser.add_argument("--experiments", type=int, default=2000, help="looked at every day")
     parser.add_argument("--days", type=int, default=DAYS)

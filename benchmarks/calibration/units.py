@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from abeval.stats import contingency, effects, outliers, proportions, quantiles, ranks, regression
-from abeval.stats.calibration.logs import CLICKS, PRE_CLICKS, SHOWN, Split, pool
-from abeval.stats.calibration.outcome import ALPHA, Outcome, Promise, rate
 from abeval.stats.proportions import Count
 from abeval.stats.records import Adjusted, Interval
+from benchmarks.calibration.logs import CLICKS, PRE_CLICKS, SHOWN, Split, pool
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
