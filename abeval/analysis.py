@@ -8,7 +8,7 @@ from abeval.beliefs import beliefs
 from abeval.compared import compare_all
 from abeval.experiment.model import Experiment
 from abeval.families import family_intervals
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.result import SCHEMA_VERSION, Result
 from abeval.scorecard import adjustments, boundaries, scorecard, slice_rows
 from abeval.segments import segment_contrasts, segment_tests

@@ -10,7 +10,7 @@ from abeval import format as fmt
 from abeval.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.looks import Planned, looks_of
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.records import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 
 _USED = (USED, USED_BEFORE)

@@ -267,8 +267,8 @@ def metrics() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from abeval.builtin import builtin_metrics
     from abeval.experiment.load import parse_experiment
+    from abeval.metrics.builtin import builtin_metrics
 
     entry = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
     defaults = parse_experiment({**entry, "logs": {"impressions": {"path": "x.parquet"}}})

@@ -79,8 +79,8 @@ def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
 
 def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
-    from abeval.builtin import builtin_metrics
-    from abeval.metrics import chosen_metrics
+    from abeval.metrics.builtin import builtin_metrics
+    from abeval.metrics.definition import chosen_metrics
     from abeval.time.aa import aa
     from abeval.time.analysis import over_time
     from abeval.time.clock import CLOCKS

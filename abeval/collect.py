@@ -15,7 +15,7 @@ from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals, Sums, one_pass
 from abeval.metric_queries import MetricQueries, SourceSums
-from abeval.metrics import READS, Metric, Need, Source
+from abeval.metrics.definition import READS, Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
 from abeval.queries import query
 from abeval.reach_sweep import reach_table

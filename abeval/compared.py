@@ -17,7 +17,7 @@ from abeval.comparison import (
 from abeval.experiment.model import Experiment
 from abeval.families import Key
 from abeval.looks import looks_of
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.quantile_comparison import compare_quantiles
 from abeval.resampled_comparison import compare_resampled
 from abeval.stats.moments import Moments

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from abeval.looks import Boundary, Looks, at_looks
-from abeval.metrics import Metric, Term, own_terms, rounding
+from abeval.metrics.definition import Metric, Term, own_terms, rounding
 from abeval.stats import effects, means, ratios, relative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal

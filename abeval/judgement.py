@@ -1,7 +1,7 @@
 """From an effect to a status: good or bad is one function of direction and sign."""
 
 from abeval.comparison import MIN_UNITS, Comparison
-from abeval.metrics import Direction, Margin, Metric
+from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.records import Status
 from abeval.stats import effects
 from abeval.stats.records import Effect

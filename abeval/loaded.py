@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from abeval.aggregates import Aggregates
     from abeval.engines.choice import EngineChoice
-    from abeval.metrics import Metric
+    from abeval.metrics.definition import Metric
     from abeval.offline.off_policy_result import OffPolicyResult
     from abeval.offline.result import ReplayResult
     from abeval.pairwise import Pairwise

@@ -24,7 +24,7 @@ from abeval.engines.protocol import ArrayEngine, Cell, Engine
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
-from abeval.metrics import Metric, Source, Term
+from abeval.metrics.definition import Metric, Source, Term
 from abeval.queries import query
 from abeval.score_sweep import ScoreTables, score_tables
 from abeval.sql import literal, quoted

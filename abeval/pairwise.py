@@ -13,7 +13,7 @@ from abeval.aggregates import Aggregates
 from abeval.compared import compare
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment, Family
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.records import Check
 from abeval.stats import multiplicity
 from abeval.trust import trust_checks

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from abeval.aggregates import Aggregates
 from abeval.analysis import judge
-from abeval.builtin import builtin_metrics
 from abeval.collect import collect
 from abeval.engines.choice import open_engine
 from abeval.engines.protocol import Engine, ProgressEngine, Watcher
@@ -15,7 +14,8 @@ from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.sums import Sums, one_pass
-from abeval.metrics import Metric, chosen_metrics
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.definition import Metric, chosen_metrics
 from abeval.result import Result
 from abeval.steps import Step
 

@@ -13,7 +13,7 @@ from abeval.compared import compare
 from abeval.comparison import scales
 from abeval.experiment.model import Experiment
 from abeval.looks import planned_fractions
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats import design, duration, group_sequential, means, ratios
 from abeval.stats.records import Refusal
 

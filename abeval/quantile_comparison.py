@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from abeval.aggregates import QUANTILE, Aggregates, Quantile
 from abeval.comparison import Comparison, Rule, reason_of, refused, scales, with_difference
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Refusal

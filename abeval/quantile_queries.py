@@ -6,7 +6,7 @@ from itertools import groupby
 
 from abeval.aggregates import QUANTILE, Quantile
 from abeval.metric_queries import Asked, MetricQueries, Row, Terms
-from abeval.metrics import Metric, RowTerm
+from abeval.metrics.definition import Metric, RowTerm
 from abeval.queries import query
 from abeval.sql import by_value, literal
 from abeval.stats import quantiles

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from abeval.aggregates import Aggregates
 from abeval.comparison import Comparison, Rule, reason_of, refused, scales, with_joint
-from abeval.functions import evaluate
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
+from abeval.metrics.functions import evaluate
 from abeval.stats import resampling
 from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
 

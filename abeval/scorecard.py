@@ -17,7 +17,7 @@ from abeval.comparison import (
 from abeval.experiment.model import Experiment
 from abeval.families import Key, adjusted
 from abeval.judgement import goodness_p_value, status_of
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.records import Adjustment, Boundary, Row, SliceRow
 
 

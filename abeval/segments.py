@@ -6,7 +6,7 @@ from dataclasses import replace
 from abeval.aggregates import SEGMENT, Aggregates
 from abeval.comparison import Comparison, Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.records import SegmentContrast, SegmentTest
 from abeval.stats import heterogeneity, means, multiplicity, ratios, simpson, srm_segments
 from abeval.stats.moments import Moments

@@ -7,7 +7,7 @@ from abeval.aggregates import WHOLE, Aggregates
 from abeval.balance import balance, known_before
 from abeval.comparison import scales
 from abeval.experiment.model import Experiment
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.records import Balance, Check, CheckStatus
 from abeval.replays import AAResult, replays
 from abeval.segments import segment_srm

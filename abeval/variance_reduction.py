@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats import cuped, regression, stratification
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted

@@ -22,13 +22,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import abeval
-from abeval.builtin import builtin_metrics
 from abeval.comparison import scales
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import DAILY
-from abeval.metrics import Metric, chosen_metrics
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.definition import Metric, chosen_metrics
 from abeval.queries import query
 from abeval.simulate import simulate
 from abeval.sql import literal

@@ -19,11 +19,11 @@ from abeval.aggregates import (
     WHOLE,
     Aggregates,
 )
-from abeval.builtin import builtin_metrics
 from abeval.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
-from abeval.metrics import chosen_metrics
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.definition import chosen_metrics
 from tests.logs.small import analyze, small_log
 
 ROOT = 2**53

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from abeval.assignment import Assignment
-from abeval.builtin import builtin_metrics
 from abeval.cli import main
 from abeval.experiment.load import parse_experiment
+from abeval.metrics.builtin import builtin_metrics
 from abeval.queries import query, query_names
 from abeval.result import Result, Row
 from abeval.simulate import simulate

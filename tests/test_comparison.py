@@ -11,7 +11,7 @@ from scipy import stats
 
 from abeval.comparison import Reason, Rule, compare_moments
 from abeval.errors import ExperimentError
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from tests.logs.small import analyze, small_log
 

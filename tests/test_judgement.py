@@ -6,7 +6,7 @@ import pytest
 
 from abeval.comparison import MIN_UNITS, Comparison
 from abeval.judgement import goodness, goodness_p_value, status_of
-from abeval.metrics import DECREASE, INCREASE, Direction, Margin, Metric
+from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
 from abeval.stats import effects
 from abeval.stats.records import Lift
 from tests.logs.small import analyze, small_log

@@ -13,12 +13,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from abeval.builtin import builtin_metrics
 from abeval.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
-from abeval.metrics import chosen_metrics
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.definition import chosen_metrics
 from abeval.queries import query, query_names
 from abeval.sql import quoted
 from tests.logs.small import PERIOD, small_log

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones
 
-from abeval.builtin import builtin_metrics
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
 from abeval.experiment.problems import Problem, suggestion
-from abeval.expressions import expression_problem
-from abeval.functions import function_problem
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.expressions import expression_problem
+from abeval.metrics.functions import function_problem
 
 CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "impressions": (

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from abeval.experiment.model import Experiment, MetricChoice, moment
 from abeval.experiment.problems import Problem, suggestion
-from abeval.functions import function_problem, names_of
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
+from abeval.metrics.functions import function_problem, names_of
 
 
 def inference_problems(experiment: Experiment, builtin: Mapping[str, Metric]) -> list[Problem]:

@@ -10,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape
-from abeval.metrics import Metric, event_terms, row_terms
+from abeval.metrics.definition import Metric, event_terms, row_terms
 from abeval.sql import quoted
 
 

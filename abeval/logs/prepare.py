@@ -12,7 +12,7 @@ from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.sums import Step, Summed, Sums, one_pass
-from abeval.metrics import READS, Metric
+from abeval.metrics.definition import READS, Metric
 from abeval.queries import query
 from abeval.sql import literal
 

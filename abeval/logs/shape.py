@@ -9,9 +9,17 @@ from sqlglot import exp
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.experiment.problems import near_miss
-from abeval.expressions import columns_of, missing_columns, parse_expression
 from abeval.logs.mapping import LogColumns, is_number
-from abeval.metrics import ColumnTerm, Metric, Need, RowTerm, Term, event_terms, row_terms
+from abeval.metrics.definition import (
+    ColumnTerm,
+    Metric,
+    Need,
+    RowTerm,
+    Term,
+    event_terms,
+    row_terms,
+)
+from abeval.metrics.expressions import columns_of, missing_columns, parse_expression
 
 EXPRESSION_COLUMNS = (
     "impression_id",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.queries import query
 
 if TYPE_CHECKING:

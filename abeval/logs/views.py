@@ -9,9 +9,9 @@ from abeval.experiment.model import (
     LogSource,
     Period,
 )
-from abeval.expressions import never_fails
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape, component_name, event_name, own_name
+from abeval.metrics.expressions import never_fails
 from abeval.sql import literal, quoted
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")

@@ -7,7 +7,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape, own_name
-from abeval.metrics import Metric, Need, RowTerm
+from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.jackknife import UNIT_GROUPS
 from abeval.offline.models import Blend
 from abeval.offline.rows import Rows

@@ -8,7 +8,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.offline import replay_log
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.estimates import Estimates

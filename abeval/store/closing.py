@@ -14,7 +14,7 @@ from abeval.logs import views
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals
 from abeval.metric_queries import MetricQueries, Row
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.queries import query
 from abeval.sql import literal
 from abeval.store.manifest import CLOSED, DRAFT, STATE, Entry, sha256_of

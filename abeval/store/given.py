@@ -8,7 +8,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.sums import Step, Summed, Sums
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.sql import quoted
 
 NAMES = ("logged_sums.parquet", "logged_sums.csv")

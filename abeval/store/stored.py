@@ -14,7 +14,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Step, Summed, Sums
-from abeval.metrics import READS, Metric
+from abeval.metrics.definition import READS, Metric
 from abeval.store.closing import CLOSED_CELLS, Closing, load_open
 from abeval.store.definition import definition_of
 from abeval.store.lock import held

@@ -17,7 +17,7 @@ from abeval.errors import AbevalError
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
 from abeval.logs.sums import Earlier
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.store.manifest import TOTALS, Entry, is_whole, sha256_of
 from abeval.store.parts import Parts
 from abeval.store.saved import SAVED, read_aggregates, save_aggregates

@@ -10,7 +10,7 @@ from abeval.collect import Step
 from abeval.comparison import Rule
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from abeval.engines.protocol import Engine
-from abeval.metrics import Metric, RowTerm
+from abeval.metrics.definition import Metric, RowTerm
 from abeval.queries import query
 from abeval.sql import literal
 from abeval.time.opened import Opened

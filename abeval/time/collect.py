@@ -14,7 +14,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import DAILY, Asked, Terms
-from abeval.metrics import Metric, Source
+from abeval.metrics.definition import Metric, Source
 from abeval.queries import query
 from abeval.sql import by_value
 from abeval.stats.moments import Moments

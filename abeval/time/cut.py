@@ -15,7 +15,7 @@ from abeval.compared import compare_all
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import SourceSums
-from abeval.metrics import Metric, Source
+from abeval.metrics.definition import Metric, Source
 from abeval.quantile_queries import QuantileSums, dated_events, quantile_groups, quantile_sums
 from abeval.queries import query
 from abeval.sql import literal

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from abeval.experiment.model import Event
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats import effects, shapes
 from abeval.stats.records import Refusal
 from abeval.time.change import Series

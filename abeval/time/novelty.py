@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.records import Interval, Refusal

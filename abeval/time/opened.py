@@ -10,7 +10,7 @@ from abeval.logs.accounting import check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
 from abeval.metric_queries import MetricQueries
-from abeval.metrics import Metric, Source
+from abeval.metrics.definition import Metric, Source
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from abeval.comparison import scales
 from abeval.metric_queries import MetricQueries
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.queries import query
 from abeval.time.sums import Activity, DaySums, Whole
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.looks import planned_fractions
-from abeval.metrics import Direction, Metric
+from abeval.metrics.definition import Direction, Metric
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
 from abeval.time.records import Declared, Look

@@ -8,7 +8,7 @@ import numpy as np
 
 from abeval.comparison import MIN_UNITS, Rule
 from abeval.experiment.model import Experiment
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.scorecard import numbers_of
 from abeval.stats import shapes
 from abeval.stats.records import Refusal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.stats import shapes, stability
 from abeval.stats.records import Effect, Refusal
 from abeval.time.axes import Axis

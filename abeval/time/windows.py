@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from abeval.comparison import Comparison, Rule, compare_moments, refused
-from abeval.metrics import Metric
+from abeval.metrics.definition import Metric
 from abeval.scorecard import numbers_of
 from abeval.stats.records import Refusal
 from abeval.time.axes import Axis

@@ -17,7 +17,7 @@ from functools import partial
 from abeval.comparison import Rule
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.metrics import INCREASE, Metric, RowTerm
+from abeval.metrics.definition import INCREASE, Metric, RowTerm
 from abeval.time.analysis import looks_at, metric_over_time
 from abeval.time.axes import calendar
 from abeval.time.peeking import follow

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.api import LoadedExperiment, define
-from abeval.builtin import builtin_metrics
+from abeval.metrics.builtin import builtin_metrics
 
 NAMES = [
     "Ünïcødé",

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.builtin import builtin_metrics
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark import SparkEngine
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import Experiment, LogSource
-from abeval.metrics import Metric, chosen_metrics
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.definition import Metric, chosen_metrics
 from abeval.offline.off_policy import off_policy
 from abeval.offline.off_policy_estimates import OffPolicyOptions
 from abeval.offline.off_policy_log import PolicyChoice

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Role, Toward
-from abeval.expressions import columns_of, parse_expression
-from abeval.functions import names_of
+from abeval.metrics.expressions import columns_of, parse_expression
+from abeval.metrics.functions import names_of
 
 Kind = Literal["mean", "ratio", "quantile", "function", "auc", "catalogue"]
 Source = Literal[

@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
-from abeval.expressions import columns_of, expression_problem, missing_columns, parse_expression
+from abeval.metrics.expressions import (
+    columns_of,
+    expression_problem,
+    missing_columns,
+    parse_expression,
+)
 from tests.logs.small import analyze, aside, small_log
 
 ROW = """

@@ -1,7 +1,7 @@
 """The built-in metrics, each with its formula beside its terms."""
 
 from abeval.experiment.model import Experiment
-from abeval.metrics import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
+from abeval.metrics.definition import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
 
 PER_UNIT_RESOLUTION = 1e-9
 """Per-unit and per-request values that are not integers are summed in multiples of this."""
