@@ -9,6 +9,8 @@ from abeval.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.buckets import BucketSums, deals_units
 from abeval.change import with_change
 from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, check_total_left, facts
 from abeval.logs.prepare import Prepared, place_units, prepare
@@ -17,9 +19,7 @@ from abeval.logs.sums import DayTotals, Sums, one_pass
 from abeval.metric_queries import MetricQueries, SourceSums
 from abeval.metrics.definition import READS, Metric, Need, Source
 from abeval.quantile_queries import QuantileSums, collect_quantiles
-from abeval.queries import query
 from abeval.reach_sweep import reach_table
-from abeval.sql import literal
 
 Step = Callable[[str], None]
 

@@ -21,13 +21,13 @@ from abeval.aggregates import (
 )
 from abeval.buckets import BucketSums
 from abeval.engines.protocol import ArrayEngine, Cell, Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Source, Term
-from abeval.queries import query
 from abeval.score_sweep import ScoreTables, score_tables
-from abeval.sql import literal, quoted
 
 Row = tuple[Cell, ...]
 

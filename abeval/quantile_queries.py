@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from abeval.aggregates import QUANTILE, Quantile
+from abeval.engines.queries import query
+from abeval.engines.sql import by_value, literal
 from abeval.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.metrics.definition import Metric, RowTerm
-from abeval.queries import query
-from abeval.sql import by_value, literal
 from abeval.stats import quantiles
 from abeval.stats.records import Refusal
 

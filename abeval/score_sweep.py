@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine
+from abeval.engines.sql import numbered
 from abeval.kernels import scores
 from abeval.kernels.blocks import Blocks
 from abeval.kernels.scores import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
-from abeval.sql import numbered
 from abeval.threads import in_threads
 
 BLOCK = 1_000_000

@@ -25,13 +25,13 @@ import abeval
 from abeval.comparison import scales
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
+from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import DAILY
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import Metric, chosen_metrics
-from abeval.queries import query
 from abeval.simulate import simulate
-from abeval.sql import literal
 from abeval.stats.distributions import two_sided_quantile
 from abeval.time.analysis import judge_time
 from abeval.time.collect import sums_of

@@ -19,9 +19,9 @@ import pytest
 
 from abeval.assignment import Assignment
 from abeval.cli import main
+from abeval.engines.queries import query, query_names
 from abeval.experiment.load import parse_experiment
 from abeval.metrics.builtin import builtin_metrics
-from abeval.queries import query, query_names
 from abeval.result import Result, Row
 from abeval.simulate import simulate
 

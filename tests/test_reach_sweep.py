@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from abeval import reach_sweep
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.queries import query
 from abeval.kernels.reach import Keys
-from abeval.queries import query
 from abeval.reach_sweep import reach_table
 
 ROWS = st.lists(

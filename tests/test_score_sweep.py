@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from abeval import score_sweep
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.queries import query
 from abeval.kernels.scores import half_away
-from abeval.queries import query
 from abeval.score_sweep import score_tables
 
 SCORES = st.one_of(

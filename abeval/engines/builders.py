@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import sqlglot
 from sqlglot import exp
 
-from abeval.sql import literal
+from abeval.engines.sql import literal
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 

@@ -47,6 +47,6 @@ def open_engine(
         return DuckDBEngine(options, folder, connection)
     if connection is not None:
         raise ExperimentError("a DuckDB connection is given, and the engine is to be Spark")
-    from abeval.engines.spark import SparkEngine
+    from abeval.engines.spark.engine import SparkEngine
 
     return SparkEngine(options, folder, session)

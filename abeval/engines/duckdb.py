@@ -15,9 +15,9 @@ from abeval.engines import sources, zones
 from abeval.engines.builders import duckdb_epoch_ms
 from abeval.engines.duckdb_errors import asking, message, plain, reading
 from abeval.engines.protocol import Cell
+from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
 from abeval.errors import LogError, QueryError
-from abeval.sql import literal, quoted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,10 @@ from sqlglot import exp
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
+from abeval.engines.queries import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError
 from abeval.experiment.model import EngineOptions, Experiment, LogSource
-from abeval.queries import is_query, query
 
 
 def plain_statement(name: str, dialect: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 
 from abeval.engines.duckdb_errors import reading
+from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
-from abeval.sql import literal, quoted
 
 _RUNS = count(1)
 """Numbers what is attached, so that two runs on one connection do not meet."""

@@ -14,8 +14,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from abeval.engines import spark_rules
 from abeval.engines.builders import written_out
+from abeval.engines.spark import rules as spark_rules
 from abeval.errors import QueryError
 
 ColumnsOf = Callable[[str], Sequence[str]]

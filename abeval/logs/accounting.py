@@ -6,10 +6,10 @@ import pandas as pd
 
 from abeval.aggregates import USED, USED_BEFORE
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.prepare import Prepared
-from abeval.queries import query
 
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:

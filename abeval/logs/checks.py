@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from abeval.aggregates import USED
 from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.consistency import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
@@ -11,7 +12,6 @@ from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
-from abeval.sql import quoted
 
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:

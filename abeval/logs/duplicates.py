@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
 from abeval.experiment.model import Cleaning
 from abeval.logs.mapping import LogColumns
-from abeval.queries import query
-from abeval.sql import quoted
 
 _MOST_POSITIONS = 62
 """Positions that fit a set of bits in a signed 64-bit number."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
@@ -13,8 +15,6 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.sums import Step, Summed, Sums, one_pass
 from abeval.metrics.definition import READS, Metric
-from abeval.queries import query
-from abeval.sql import literal
 
 ITEM_GROUPS = 64
 """Sub-buckets are grouped into this many for catalogue metrics, which need items × groups."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-from abeval.queries import query
 
 if TYPE_CHECKING:
     import pandas as pd

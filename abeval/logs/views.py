@@ -1,6 +1,7 @@
 """The canonical views, written once for the logs at hand; `queries/` reads nothing else."""
 
 from abeval.engines.protocol import Engine
+from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import (
     ROW_UNIT,
     ClickLog,
@@ -12,7 +13,6 @@ from abeval.experiment.model import (
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape, component_name, event_name, own_name
 from abeval.metrics.expressions import never_fails
-from abeval.sql import literal, quoted
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import FINE, Floats, UnitValues, cut_column, value_columns
-from abeval.queries import query
 from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.offline import kernels
 from abeval.offline.presets import Policy
 from abeval.offline.result import ModelCoverage
 from abeval.offline.rows import Rows
 from abeval.offline.sums import Replayed
-from abeval.queries import query
-from abeval.sql import literal
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from contextlib import closing
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.evaluation import Evaluation, asked, judged
@@ -16,8 +18,6 @@ from abeval.offline.run import run_models
 from abeval.offline.scores import ScoreOptions
 from abeval.offline.sums import Replayed, Sums
 from abeval.offline.traffic import one_traffic, read_units
-from abeval.queries import query
-from abeval.sql import quoted
 from abeval.steps import silent
 
 __all__ = ["Evaluation", "evaluate"]

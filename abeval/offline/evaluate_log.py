@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.offline.evaluation import Evaluation, asked, judged
 from abeval.offline.presets import NoRelevant, Ties
@@ -17,7 +18,6 @@ from abeval.offline.scores import ScoreOptions
 from abeval.offline.shown import candidates, finite, read_shown, write_rows
 from abeval.offline.sums import Replayed
 from abeval.offline.traffic import Units, one_traffic, read_units
-from abeval.sql import quoted
 from abeval.steps import silent
 
 

@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import own_name
-from abeval.queries import query
-from abeval.sql import literal, quoted
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
 from abeval.steps import Step

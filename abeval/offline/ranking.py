@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
 from abeval.offline.definitions import Family, OfflineMetric
 from abeval.offline.units import FINE, UnitValues, cut_column, value_columns
-from abeval.queries import query
 
 _PAIRS_A_ROW = 6
 """Above so many pairs of a relevant item and another of its request a row, sorting is faster."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
@@ -15,7 +16,6 @@ from abeval.offline.shown import finite
 from abeval.offline.sums import Replayed
 from abeval.offline.truth_log import TRUTH, write_judged
 from abeval.offline.vectors import SIMILARITY, write_similar_items
-from abeval.sql import quoted
 
 RESOLUTION = 1e-6
 """Relevance given by an expression is rounded to multiples of this."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.offline import beyond, kernels, scores
 from abeval.offline.coverage import Overview, overview_by_queries, overview_of_rows
@@ -17,7 +18,6 @@ from abeval.offline.rows import Rows
 from abeval.offline.sums import ModelSums, Replayed, Sums
 from abeval.offline.traffic import Units
 from abeval.offline.units import UnitValues
-from abeval.queries import query
 from abeval.steps import Step
 
 if TYPE_CHECKING:

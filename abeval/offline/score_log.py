@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.offline.presets import Ties
 from abeval.offline.shown import TIE, finite
-from abeval.queries import query
-from abeval.sql import literal, quoted
 
 SERVED = "served"
 """The order of the items as they were shown, set beside the stages that led to it."""

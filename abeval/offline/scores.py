@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import SCALE, Floats, UnitValues
-from abeval.queries import query
 
 if TYPE_CHECKING:
     import pandas as pd

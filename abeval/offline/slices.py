@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns
@@ -15,7 +16,6 @@ from abeval.offline.inference import Columns, compare, estimate
 from abeval.offline.pairs import Compared, Side, compared, pair_row
 from abeval.offline.result import CutByValue, Gap, PairRow, ReplayRow, Split
 from abeval.offline.traffic import Mask
-from abeval.sql import literal, quoted
 
 Periods = Mapping[str, tuple[str, str]]
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.offline.shown import finite
-from abeval.queries import query
-from abeval.sql import quoted
 
 TRUTH = "truth"
 """Relevance as the truth log says."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.units import Floats
-from abeval.queries import query
-from abeval.sql import quoted
 
 if TYPE_CHECKING:
     import pandas as pd

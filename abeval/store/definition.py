@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.shape import LogShape, own_name
-from abeval.queries import query
-from abeval.sql import quoted
 from abeval.store.manifest import FORMAT
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.sums import Step, Summed, Sums
 from abeval.metrics.definition import Metric
-from abeval.sql import quoted
 
 NAMES = ("logged_sums.parquet", "logged_sums.csv")
 

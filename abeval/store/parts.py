@@ -8,11 +8,11 @@ from pathlib import Path
 
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.queries import query
+from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.views import BEFORE
-from abeval.queries import query
-from abeval.sql import literal, quoted
 from abeval.store.definition import Definition
 from abeval.store.manifest import DRAFT, PART, Entry, Input, fingerprint, is_whole, sha256_of
 

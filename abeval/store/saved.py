@@ -11,10 +11,10 @@ import pandas as pd
 
 from abeval.aggregates import Aggregates, Quantile
 from abeval.buckets import BucketSums
+from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
-from abeval.sql import literal
 from abeval.store.manifest import sha256_of
 
 FORMAT = 1

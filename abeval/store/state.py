@@ -12,9 +12,9 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from abeval import __version__
+from abeval.engines.queries import query, query_names
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
-from abeval.queries import query, query_names
 from abeval.store.definition import Definition
 from abeval.store.manifest import STATE, Entry, is_whole
 from abeval.store.saved import definition

@@ -6,9 +6,9 @@ from dataclasses import replace
 from abeval.buckets import BucketSums, deals_units
 from abeval.collect import Step
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.metrics.definition import Metric, Source
-from abeval.queries import query
 from abeval.replays import AAResult, replays
 from abeval.time.opened import open_metrics
 

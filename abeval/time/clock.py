@@ -12,9 +12,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.metrics.definition import Metric, RowTerm
-from abeval.queries import query
-from abeval.sql import literal
 from abeval.time.opened import Opened
 from abeval.time.pairs import cohort_of, pair_sums
 from abeval.time.sums import Activity, DaySums

@@ -11,12 +11,12 @@ from abeval.background import partial_days
 from abeval.collect import Step
 from abeval.comparison import scales
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
+from abeval.engines.sql import by_value
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import DAILY, Asked, Terms
 from abeval.metrics.definition import Metric, Source
-from abeval.queries import query
-from abeval.sql import by_value
 from abeval.stats.moments import Moments
 from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
 from abeval.time.opened import Opened, open_metrics

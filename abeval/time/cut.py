@@ -13,12 +13,12 @@ from abeval.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.collect import Step
 from abeval.compared import compare_all
 from abeval.comparison import Comparison
+from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.metric_queries import SourceSums
 from abeval.metrics.definition import Metric, Source
 from abeval.quantile_queries import QuantileSums, dated_events, quantile_groups, quantile_sums
-from abeval.queries import query
-from abeval.sql import literal
 from abeval.time.collect import load_days
 from abeval.time.opened import Opened
 from abeval.time.sums import Span

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from abeval.comparison import scales
+from abeval.engines.queries import query
 from abeval.metric_queries import MetricQueries
 from abeval.metrics.definition import Metric
-from abeval.queries import query
 from abeval.time.sums import Activity, DaySums, Whole
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.spark import SparkEngine
+from abeval.engines.spark.engine import SparkEngine
 from abeval.experiment.model import EngineOptions
 from abeval.pipeline import analyze_on
 from tests.engines import nasty

@@ -11,7 +11,7 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli import main
 from abeval.engines.choice import open_engine
-from abeval.engines.spark_session import java_size
+from abeval.engines.spark.session import java_size
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import EngineOptions
 from abeval.simulate import simulate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abeval.api import define
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.spark import SparkEngine
+from abeval.engines.spark.engine import SparkEngine
 from abeval.pipeline import analyze_on
 from tests.engines.parity import Both
 from tests.engines.sessions import spark_session

@@ -15,7 +15,8 @@ import pytest
 
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.spark import SparkEngine
+from abeval.engines.queries import query_names
+from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.metrics.builtin import builtin_metrics
@@ -25,7 +26,6 @@ from abeval.offline.off_policy_estimates import OffPolicyOptions
 from abeval.offline.off_policy_log import PolicyChoice
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
-from abeval.queries import query_names
 from abeval.time.aa import aa
 from abeval.time.analysis import over_time
 from tests.engines import nasty

@@ -13,10 +13,10 @@ from sqlglot import exp
 import abeval
 from abeval.cli import main
 from abeval.cli_sql import run_of
+from abeval.engines.queries import query, query_names
 from abeval.engines.statement import made_of, plain_statement, written
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import QueryError
-from abeval.queries import query, query_names
 from abeval.simulate import simulate
 
 DIALECTS = ["spark", "databricks", "bigquery", "snowflake", "trino", "clickhouse", "postgres"]

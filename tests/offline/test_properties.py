@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.queries import query
 from abeval.offline.evaluate import evaluate
 from abeval.offline.metric_ids import default_metrics
-from abeval.queries import query
 from tests.offline import slow
 from tests.offline.frames import close
 

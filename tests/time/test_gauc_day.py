@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.queries import query
+from abeval.engines.queries import query
 
 
 def auc(score, click):

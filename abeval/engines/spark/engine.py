@@ -13,14 +13,14 @@ from sqlglot import exp
 
 from abeval.engines import builders, sources
 from abeval.engines.protocol import Cell
-from abeval.engines.spark_numbering import numbered, numbering_of
-from abeval.engines.spark_session import SETTINGS, open_session
-from abeval.engines.staging import staged, types_of
+from abeval.engines.queries import is_query
+from abeval.engines.spark.numbering import numbered, numbering_of
+from abeval.engines.spark.session import SETTINGS, open_session
+from abeval.engines.spark.staging import staged, types_of
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import EngineOptions, LogSource
 from abeval.experiment.problems import suggestion
-from abeval.queries import is_query
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
+from abeval.engines.queries import query, query_names
 from abeval.engines.transpile import parsed, transpiled, with_columns
 from abeval.errors import QueryError
-from abeval.queries import query, query_names
 
 COLUMNS = ["unit_id", "variant", "sub_bucket", "is_new", "s_kind", "c_1", "t_1", "p_1", "v_map"]
 """Something for every `columns('regex')` of the queries."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import EngineOptions, LogSource
-from abeval.sql import literal, quoted
 
 _AS: Mapping[str, str] = {
     r"U?HUGEINT": "decimal(38, 0)",

@@ -15,12 +15,12 @@ from sqlglot.tokens import TokenType
 
 from abeval.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.queries import query, query_names
+from abeval.engines.sql import quoted
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import chosen_metrics
-from abeval.queries import query, query_names
-from abeval.sql import quoted
 from tests.logs.small import PERIOD, small_log
 
 Types = Mapping[str, str]

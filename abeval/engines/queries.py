@@ -5,7 +5,7 @@ from pathlib import Path
 
 from abeval.errors import QueryError
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 _FOLDER = _HERE / "queries" if (_HERE / "queries").is_dir() else _HERE.parent / "queries"
 
 

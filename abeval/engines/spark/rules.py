@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from abeval.engines.builders import EPOCH_MS, HASH60, LOCAL_TIME
-from abeval.engines.spark_casts import (
+from abeval.engines.spark.casts import (
     as_double,
     as_text,
     cast,
