@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
-    from abeval.result import Result
+    from abeval.results.analysis import Result
 
 __version__ = "0.1.0"
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from abeval import background
-from abeval.aggregates import DAY, SEGMENT, Aggregates
+from abeval.aggregates.aggregates import DAY, SEGMENT, Aggregates
 from abeval.beliefs import beliefs
 from abeval.compared import compare_all
 from abeval.experiment.model import Experiment
 from abeval.families import family_intervals
 from abeval.metrics.definition import Metric
-from abeval.result import SCHEMA_VERSION, Result
+from abeval.results.analysis import SCHEMA_VERSION, Result
 from abeval.scorecard import adjustments, boundaries, scorecard, slice_rows
 from abeval.segments import segment_contrasts, segment_tests
 from abeval.trust import aa_replays, off_in_aa, trust_checks

@@ -6,12 +6,12 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from abeval import format as fmt
-from abeval.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
+from abeval.aggregates.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.looks import Planned, looks_of
 from abeval.metrics.definition import Metric
-from abeval.records import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
+from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
+from abeval.results import format as fmt
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000

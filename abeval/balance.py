@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from abeval.aggregates.metric_queries import DAILY
 from abeval.comparison import Comparison, Rule, compare_moments
 from abeval.experiment.model import Experiment
-from abeval.metric_queries import DAILY
 from abeval.metrics.definition import Metric
-from abeval.records import Balance
+from abeval.results import Balance
 from abeval.stats.moments import Moments
 from abeval.stats.multiplicity import adjust
 

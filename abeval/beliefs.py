@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.metrics.definition import Metric
-from abeval.records import Belief
+from abeval.results import Belief
 from abeval.stats.bayes import Prior, normal_normal
 from abeval.stats.records import Effect, Refusal
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from abeval import format as fmt
-from abeval.records import Adjustment, SegmentTest
-from abeval.result import Result
+from abeval.results import Adjustment, SegmentTest
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
 
 
 class Beside(NamedTuple):

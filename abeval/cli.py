@@ -23,7 +23,7 @@ from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
     from abeval.loaded import LoadedExperiment
-    from abeval.result import Result
+    from abeval.results.analysis import Result
 
 app = typer.Typer(
     name="abeval",

@@ -9,7 +9,7 @@ from abeval.cli_options import JsonFile, on_engine
 
 if TYPE_CHECKING:
     from abeval.loaded import LoadedExperiment
-    from abeval.offline.off_policy_result import OffPolicyResult, Support
+    from abeval.results.off_policy import OffPolicyResult, Support
 
 
 def off_policy(

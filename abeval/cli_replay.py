@@ -8,12 +8,12 @@ import typer
 
 from abeval.cli_options import JsonFile, ReportFile, on_engine
 from abeval.errors import ExperimentError
-from abeval.format import words
+from abeval.results.format import words
 
 if TYPE_CHECKING:
     from abeval.loaded import LoadedExperiment
     from abeval.offline.options import ReplayOptions
-    from abeval.offline.result import ModelCoverage, ReplayResult
+    from abeval.results.replay import ModelCoverage, ReplayResult
 
 
 class Ties(StrEnum):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from abeval.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
+from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
 from abeval.catalogue_comparison import compare_catalogue
 from abeval.comparison import (
     Comparison,

@@ -9,7 +9,7 @@ from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.judgement import goodness_p_value
 from abeval.metrics.definition import Metric
-from abeval.records import FamilyInterval
+from abeval.results import FamilyInterval
 from abeval.stats import dunnett, multiplicity
 from abeval.stats.effects import interval
 

@@ -2,7 +2,7 @@
 
 from abeval.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
-from abeval.records import Status
+from abeval.results import Status
 from abeval.stats import effects
 from abeval.stats.records import Effect
 

@@ -14,17 +14,17 @@ from abeval.steps import Step, silent
 if TYPE_CHECKING:
     import duckdb
 
-    from abeval.aggregates import Aggregates
+    from abeval.aggregates.aggregates import Aggregates
     from abeval.engines.choice import EngineChoice
     from abeval.metrics.definition import Metric
-    from abeval.offline.off_policy_result import OffPolicyResult
-    from abeval.offline.result import ReplayResult
     from abeval.pairwise import Pairwise
     from abeval.planning import Plans
     from abeval.replays import AAResult
-    from abeval.result import Result
+    from abeval.results.analysis import Result
+    from abeval.results.off_policy import OffPolicyResult
+    from abeval.results.replay import ReplayResult
+    from abeval.results.time import TimeResult
     from abeval.time.clock import By
-    from abeval.time.result import TimeResult
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class LoadedExperiment:
         engine: "EngineChoice",
         step: Step | None,
     ) -> "Aggregates":
-        from abeval.collect import collect
+        from abeval.aggregates.collect import collect
         from abeval.pipeline import opened
 
         with opened(self.experiment, connection, engine, step) as on:

@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.compared import compare
 from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment, Family
 from abeval.metrics.definition import Metric
-from abeval.records import Check
+from abeval.results import Check
 from abeval.stats import multiplicity
 from abeval.trust import trust_checks
 

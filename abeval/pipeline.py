@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abeval.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import collect
 from abeval.analysis import judge
-from abeval.collect import collect
 from abeval.engines.choice import open_engine
 from abeval.engines.protocol import Engine, ProgressEngine, Watcher
 from abeval.errors import ExperimentError
@@ -16,7 +16,7 @@ from abeval.experiment.problems import suggestion
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import Metric, chosen_metrics
-from abeval.result import Result
+from abeval.results.analysis import Result
 from abeval.steps import Step
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates import WHOLE, Aggregates
+from abeval.aggregates.aggregates import WHOLE, Aggregates
 from abeval.compared import compare
 from abeval.comparison import scales
 from abeval.experiment.model import Experiment

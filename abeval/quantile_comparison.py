@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from abeval.aggregates import QUANTILE, Aggregates, Quantile
+from abeval.aggregates.aggregates import QUANTILE, Aggregates, Quantile
 from abeval.comparison import Comparison, Rule, reason_of, refused, scales, with_difference
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles

@@ -14,10 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
+from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.assignment import SUB_BUCKETS
-from abeval.buckets import BucketSums, deals_units
 from abeval.experiment.model import Experiment
-from abeval.records import AAMetric
+from abeval.results import AAMetric
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Refusal
 from abeval.stats.replay import aa_replay, aa_summary

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.comparison import Comparison, Rule, reason_of, refused, scales, with_joint
 from abeval.metrics.definition import Metric
 from abeval.metrics.functions import evaluate

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates import DAY, SEGMENT, WHOLE, Aggregates
+from abeval.aggregates.aggregates import DAY, SEGMENT, WHOLE, Aggregates
 from abeval.background import partial_days
 from abeval.compared import rule_of
 from abeval.comparison import (
@@ -18,7 +18,7 @@ from abeval.experiment.model import Experiment
 from abeval.families import Key, adjusted
 from abeval.judgement import goodness_p_value, status_of
 from abeval.metrics.definition import Metric
-from abeval.records import Adjustment, Boundary, Row, SliceRow
+from abeval.results import Adjustment, Boundary, Row, SliceRow
 
 
 def scorecard(

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from abeval.aggregates import SEGMENT, Aggregates
+from abeval.aggregates.aggregates import SEGMENT, Aggregates
 from abeval.comparison import Comparison, Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
 from abeval.metrics.definition import Metric
-from abeval.records import SegmentContrast, SegmentTest
+from abeval.results import SegmentContrast, SegmentTest
 from abeval.stats import heterogeneity, means, multiplicity, ratios, simpson, srm_segments
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal

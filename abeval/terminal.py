@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from abeval import format as fmt
 from abeval.beside import Beside, segment_tables, tables
-from abeval.records import Check, Decision, LeftOut, Row
-from abeval.result import Result
+from abeval.results import Check, Decision, LeftOut, Row
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
 from abeval.verdict import effect
 
 WIDTH = 110

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from abeval import format as fmt
-from abeval.records import Check, Decision, MetricInfo, Row, Verdict
+from abeval.results import Check, Decision, MetricInfo, Row, Verdict
+from abeval.results import format as fmt
 
 # Equivalence within a margin implies non-inferiority at that margin.
 HELD = frozenset({"better", "non_inferior", "equivalent"})

@@ -13,8 +13,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.buckets import BucketSums
 from abeval.assignment import SUB_BUCKETS
-from abeval.buckets import BucketSums
 from abeval.experiment.load import parse_experiment
 from abeval.replays import replays
 

@@ -22,21 +22,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import abeval
+from abeval.aggregates.metric_queries import DAILY
 from abeval.comparison import scales
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.metric_queries import DAILY
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
 from abeval.time.analysis import judge_time
 from abeval.time.collect import sums_of
 from abeval.time.opened import Opened, open_metrics
-from abeval.time.records import WindowRow
 
 Floats = NDArray[np.float64]
 B = 4096

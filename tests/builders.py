@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from abeval.records import (
+from abeval.results import (
     Account,
     Check,
     ExperimentInfo,
@@ -15,7 +15,7 @@ from abeval.records import (
     SliceRow,
     VariantInfo,
 )
-from abeval.result import SCHEMA_VERSION, Result
+from abeval.results.analysis import SCHEMA_VERSION, Result
 from abeval.verdict import decide
 
 HOSTILE = "</script><script>window.pwned=1</script>"

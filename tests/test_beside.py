@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from abeval.beside import segment_tables, tables
-from abeval.records import (
+from abeval.report.page import page_html
+from abeval.results import (
     Adjustment,
     Belief,
     Boundary,
@@ -16,8 +17,7 @@ from abeval.records import (
     SegmentContrast,
     SegmentTest,
 )
-from abeval.report.page import page_html
-from abeval.result import Result, result_from_dict
+from abeval.results.analysis import Result, result_from_dict
 from abeval.terminal import as_text
 from tests import builders
 

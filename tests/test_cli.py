@@ -22,7 +22,7 @@ from abeval.cli import main
 from abeval.engines.queries import query, query_names
 from abeval.experiment.load import parse_experiment
 from abeval.metrics.builtin import builtin_metrics
-from abeval.result import Result, Row
+from abeval.results.analysis import Result, Row
 from abeval.simulate import simulate
 
 Capture = pytest.CaptureFixture[str]

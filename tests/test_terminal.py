@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from abeval.result import Result
+from abeval.results.analysis import Result
 from abeval.terminal import as_text, print_result
 from abeval.verdict import effect
 from tests import builders

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from abeval.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.records import Check
+from abeval.results import Check
 from abeval.trust import trust_checks
+from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log
-from tests.test_aggregates import aggregate
 
 
 @pytest.fixture(scope="module")

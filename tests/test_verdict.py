@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abeval.records import Check, Row, Status
+from abeval.results import Check, Row, Status
 from abeval.verdict import HELD, decide
 from tests.builders import DWELL, LATENCY, METRICS, NO_EFFECT, SESSIONS, TRUST, effect, metric, row
 

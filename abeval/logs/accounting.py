@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from abeval.aggregates import USED, USED_BEFORE
+from abeval.aggregates.aggregates import USED, USED_BEFORE
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment

@@ -13,8 +13,8 @@ from abeval.metrics.definition import Metric
 if TYPE_CHECKING:
     import pandas as pd
 
-    from abeval.aggregates import Aggregates
-    from abeval.metric_queries import MetricQueries, Row
+    from abeval.aggregates.aggregates import Aggregates
+    from abeval.aggregates.metric_queries import MetricQueries, Row
 
 Step = Callable[[str], None]
 

@@ -8,9 +8,9 @@ from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.offline import kernels
 from abeval.offline.presets import Policy
-from abeval.offline.result import ModelCoverage
 from abeval.offline.rows import Rows
 from abeval.offline.sums import Replayed
+from abeval.results.replay import ModelCoverage
 
 
 @dataclass(frozen=True)

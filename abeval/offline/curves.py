@@ -6,7 +6,7 @@ from itertools import groupby
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.estimates import Estimates
 from abeval.offline.metric_ids import parse_metric
-from abeval.offline.result import Curve, CurvePoint
+from abeval.results.replay import Curve, CurvePoint
 
 _USUAL = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 

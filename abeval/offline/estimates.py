@@ -7,9 +7,9 @@ from abeval.offline.exclusions import left_out, refusal
 from abeval.offline.group_values import ByGroup, GroupValues
 from abeval.offline.inference import Columns, Found, columns_of, estimate
 from abeval.offline.presets import Policy
-from abeval.offline.result import POOLED, ReplayRow
 from abeval.offline.sums import Sums
 from abeval.offline.traffic import Mask, masks
+from abeval.results.replay import POOLED, ReplayRow
 
 BY_GROUP = frozenset({"bins", "catalogue"})
 """Families whose value is no sum over units: intervals by leaving out groups of them."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import columns_of
 from abeval.offline.judge import result_of
-from abeval.offline.models import replayed_models
 from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
-from abeval.offline.result import ReplayResult
 from abeval.offline.sums import Sums
 from abeval.offline.vectors import refuse_vectors
+from abeval.results.replay import ReplayResult
+from abeval.results.replayed_models import replayed_models
 
 if TYPE_CHECKING:
     import pandas as pd

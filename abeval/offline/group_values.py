@@ -11,11 +11,11 @@ from abeval.offline import jackknife
 from abeval.offline.beyond import Listed
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.inference import Found
-from abeval.offline.result import POOLED
 from abeval.offline.scores import Bins
 from abeval.offline.sums import Sums
 from abeval.offline.traffic import Mask
 from abeval.offline.units import Floats
+from abeval.results.replay import POOLED
 
 _LARGEST_BIAS = 0.25
 """Share of its standard error by which a calibration error may be too large."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.estimates import Estimates
-from abeval.offline.models import ReplayModel
 from abeval.offline.pairs import pairs
 from abeval.offline.presets import Policy
-from abeval.offline.result import REPLAY_SCHEMA_VERSION, CalibrationBin, ReplayResult
 from abeval.offline.sums import Sums
+from abeval.results.replay import REPLAY_SCHEMA_VERSION, CalibrationBin, ReplayResult
+from abeval.results.replayed_models import ReplayModel
 
 
 def result_of(

@@ -8,10 +8,10 @@ from abeval.offline.definitions import OfflineMetric
 from abeval.offline.grouping import Whole
 from abeval.offline.list_kernels import list_sums
 from abeval.offline.pair_kernels import pair_sums
-from abeval.offline.result import ModelCoverage
 from abeval.offline.rows import Rows, listed_of
 from abeval.offline.scores import GRADED
 from abeval.offline.units import Floats, UnitValues
+from abeval.results.replay import ModelCoverage
 
 
 def covers(metric: OfflineMetric, rows: Rows) -> bool:

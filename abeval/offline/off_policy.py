@@ -14,7 +14,7 @@ from abeval.offline.off_policy_estimates import (
     evaluate_policy,
 )
 from abeval.offline.off_policy_log import PolicyChoice, PolicyLog, read_policy_log
-from abeval.offline.off_policy_result import OffPolicyResult, OffPolicyRow, Realised, Support
+from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy_interval import MIN_REWARDS

@@ -10,7 +10,7 @@ from abeval.offline.definitions import OfflineMetric
 from abeval.offline.estimates import BY_GROUP, Estimates
 from abeval.offline.group_values import GroupValues
 from abeval.offline.inference import Found, compare
-from abeval.offline.result import PairRow
+from abeval.results.replay import PairRow
 from abeval.stats.records import Effect
 
 

@@ -14,7 +14,6 @@ from abeval.offline.definitions import OfflineMetric
 from abeval.offline.judge import result_of
 from abeval.offline.options import ReplayOptions, notes_of, sliced_by, wanted
 from abeval.offline.replay_run import ReplayRun
-from abeval.offline.result import CutByValue, Gap, ReplayResult, Split
 from abeval.offline.slices import (
     check_days,
     cut_by_value,
@@ -25,6 +24,7 @@ from abeval.offline.slices import (
 )
 from abeval.offline.truth_log import TRUTH, open_truth
 from abeval.offline.vectors import vectors_asked, write_vectors
+from abeval.results.replay import CutByValue, Gap, ReplayResult, Split
 from abeval.steps import Step
 
 __all__ = ["ReplayOptions", "replay"]

@@ -10,12 +10,12 @@ from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape, own_name
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.jackknife import UNIT_GROUPS
-from abeval.offline.models import Blend
 from abeval.offline.rows import Rows
 from abeval.offline.shown import finite
 from abeval.offline.sums import Replayed
 from abeval.offline.truth_log import TRUTH, write_judged
 from abeval.offline.vectors import SIMILARITY, write_similar_items
+from abeval.results.replayed_models import Blend
 
 RESOLUTION = 1e-6
 """Relevance given by an expression is rounded to multiples of this."""

@@ -12,7 +12,6 @@ from abeval.metrics.definition import Metric
 from abeval.offline import replay_log
 from abeval.offline.definitions import OfflineMetric
 from abeval.offline.estimates import Estimates
-from abeval.offline.models import ReplayModel, replayed_models
 from abeval.offline.options import ReplayOptions
 from abeval.offline.presets import Policy
 from abeval.offline.rows import Rows
@@ -24,6 +23,7 @@ from abeval.offline.sums import Sums
 from abeval.offline.traffic import Units, read_units
 from abeval.offline.truth_log import longest_shown, truth_accounts
 from abeval.offline.vectors import rows_without_vector, vectors_asked
+from abeval.results.replayed_models import ReplayModel, replayed_models
 from abeval.steps import Step
 
 

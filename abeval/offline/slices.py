@@ -14,8 +14,8 @@ from abeval.offline.definitions import Definition, OfflineMetric
 from abeval.offline.estimates import Estimates
 from abeval.offline.inference import Columns, compare, estimate
 from abeval.offline.pairs import Compared, Side, compared, pair_row
-from abeval.offline.result import CutByValue, Gap, PairRow, ReplayRow, Split
 from abeval.offline.traffic import Mask
+from abeval.results.replay import CutByValue, Gap, PairRow, ReplayRow, Split
 
 Periods = Mapping[str, tuple[str, str]]
 

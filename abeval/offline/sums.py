@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.offline.result import ModelCoverage
 from abeval.offline.rows import Rows
 from abeval.offline.units import UnitValues
+from abeval.results.replay import ModelCoverage
 
 if TYPE_CHECKING:
     import pandas as pd

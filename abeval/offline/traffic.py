@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.offline.jackknife import UNIT_GROUPS
-from abeval.offline.result import POOLED
+from abeval.results.replay import POOLED
 
 Mask = NDArray[np.bool_]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from abeval.files import write_text
 from abeval.report.page import page_html, summary
-from abeval.result import Result
+from abeval.results.analysis import Result
 
 __all__ = ["summary_html", "write_report"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval import format as fmt
-from abeval.records import MetricInfo, Row, SliceRow
 from abeval.report import glyph
-from abeval.result import Result
+from abeval.results import MetricInfo, Row, SliceRow
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
 
 ROLES = (
     ("goal", "Goals", "what the experiment is meant to move"),

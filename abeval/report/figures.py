@@ -7,8 +7,8 @@ from datetime import date, datetime, timedelta
 
 import plotly.graph_objects as go
 
-from abeval import format as fmt
-from abeval.records import MetricInfo, Row, SliceRow
+from abeval.results import MetricInfo, Row, SliceRow
+from abeval.results import format as fmt
 
 # Okabe and Ito's colours that keep 3:1 on white and on the dark page; shape says it again.
 _COLOURS = ("#0072B2", "#C46A00", "#009E73", "#B5639A", "#6B7F99", "#8A7A00")

@@ -7,7 +7,7 @@ from statistics import median_low
 
 from markupsafe import Markup
 
-from abeval.format import typographic
+from abeval.results.format import typographic
 
 WIDTH = 204
 HEIGHT = 34

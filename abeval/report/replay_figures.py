@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from abeval.offline.result import CalibrationBin, Curve, ReplayRow
 from abeval.report.figures import label, plain_layout
+from abeval.results.replay import CalibrationBin, Curve, ReplayRow
 
 # Okabe and Ito's colours that keep 3:1 on white and on the dark page; shape says it again.
 _COLOURS = ("#0072B2", "#C46A00", "#009E73", "#B5639A", "#6B7F99", "#8A7A00")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from abeval import format as fmt
-from abeval.offline.models import Blend
-from abeval.offline.result import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
 from abeval.report import assets, replay_figures, templates
 from abeval.report import replay_views as views
+from abeval.results import format as fmt
+from abeval.results.replay import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
+from abeval.results.replayed_models import Blend
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 

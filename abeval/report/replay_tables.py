@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from abeval import format as fmt
 from abeval.offline.definitions import OfflineMetric
-from abeval.offline.result import Gap, PairRow, ReplayRow
 from abeval.report import glyph
 from abeval.report.effects import EffectView, full
+from abeval.results import format as fmt
+from abeval.results.replay import Gap, PairRow, ReplayRow
 
 _REQUESTS = ("list", "tied", "r_precision")
 _BEYOND = ("beyond", "catalogue")

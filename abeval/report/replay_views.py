@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval import format as fmt
 from abeval.offline.metric_ids import parse_metric
-from abeval.offline.result import POOLED, PairRow, ReplayResult, ReplayRow
 from abeval.report.replay_tables import GroupView, Line, group_of, kind_of
+from abeval.results import format as fmt
+from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
 
 _FEW = 12
 """So many metrics are all drawn; of more, those that most teams quote."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval import format as fmt
-from abeval.records import MetricInfo, Row
 from abeval.report import glyph
 from abeval.report.effects import (
     ROLES,
@@ -19,7 +17,9 @@ from abeval.report.effects import (
     metric_note,
     row_mark,
 )
-from abeval.result import Result
+from abeval.results import MetricInfo, Row
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
 
 
 @dataclass(frozen=True)

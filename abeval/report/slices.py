@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval import format as fmt
-from abeval.records import MetricInfo, SliceRow
 from abeval.report import glyph
 from abeval.report.effects import (
     ROLES,
@@ -17,7 +15,9 @@ from abeval.report.effects import (
     metric_note,
     slice_mark,
 )
-from abeval.result import Result
+from abeval.results import MetricInfo, SliceRow
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
 
 
 @dataclass(frozen=True)

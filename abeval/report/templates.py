@@ -5,9 +5,9 @@ from functools import cache
 import jinja2
 from markupsafe import Markup
 
-from abeval import format as fmt
-from abeval.records import MetricInfo
 from abeval.report import assets
+from abeval.results import MetricInfo
+from abeval.results import format as fmt
 
 
 def render(template: str, **values: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from abeval.report.figures import EFFECT_AXIS, label, plain_layout
-from abeval.time.records import Look, WindowRow
+from abeval.results.windows import Look, WindowRow
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#C46A00", "#7a8699"
 _BAND = "rgba(0,114,178,0.18)"

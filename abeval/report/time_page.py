@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from abeval import format as fmt
 from abeval.replays import AAResult
 from abeval.report import assets, templates, time_figures
-from abeval.time.records import Look, Rhythm, Stability, WindowRow
-from abeval.time.result import TimeResult
+from abeval.results import format as fmt
+from abeval.results.time import TimeResult
+from abeval.results.windows import Look, Rhythm, Stability, WindowRow
 
 _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
 _AXES = {"hour": "By hour of the day", "weekday": "By weekday"}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from abeval.change import added_up
+from abeval.aggregates.change import added_up
+from abeval.aggregates.metric_queries import MetricQueries, Row
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.errors import ExperimentError
@@ -15,7 +16,6 @@ from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals
-from abeval.metric_queries import MetricQueries, Row
 from abeval.metrics.definition import Metric
 from abeval.store.manifest import CLOSED, DRAFT, STATE, Entry, sha256_of
 from abeval.store.parts import Parts

@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates import Aggregates, Quantile
-from abeval.buckets import BucketSums
+from abeval.aggregates.aggregates import Aggregates, Quantile
+from abeval.aggregates.buckets import BucketSums
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from abeval.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine

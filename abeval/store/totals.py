@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from abeval.aggregates import Aggregates
-from abeval.buckets import deals_units
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.buckets import deals_units
 from abeval.engines.protocol import whole_number
 from abeval.errors import AbevalError
 from abeval.experiment.model import Experiment

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from abeval.buckets import BucketSums, deals_units
-from abeval.collect import Step
+from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.collect import Step
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment

@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 
+from abeval.aggregates.collect import Step
 from abeval.balance import balance
-from abeval.collect import Step
 from abeval.comparison import Rule
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
 from abeval.metrics.definition import Metric
+from abeval.results.time import TIME_SCHEMA_VERSION, TimeResult
+from abeval.results.windows import EventRow, Look, Novelty, Ramp, Stability, WindowRow
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
@@ -21,8 +23,6 @@ from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
 from abeval.time.opened import open_metrics
 from abeval.time.ramps import Strata, shares_of, strata_of
-from abeval.time.records import EventRow, Look, Novelty, Ramp, Stability, WindowRow
-from abeval.time.result import TIME_SCHEMA_VERSION, TimeResult
 from abeval.time.rhythm import clock_rows
 from abeval.time.stability import agreement, judge
 from abeval.time.windows import effect_of, row_of, window_rows

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from abeval.aggregates import MOMENT_COLUMNS, Aggregates
-from abeval.collect import Step
+from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.collect import Step
+from abeval.aggregates.metric_queries import SourceSums
+from abeval.aggregates.quantiles import QuantileSums, dated_events, quantile_groups, quantile_sums
 from abeval.compared import compare_all
 from abeval.comparison import Comparison
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.metric_queries import SourceSums
 from abeval.metrics.definition import Metric, Source
-from abeval.quantile_queries import QuantileSums, dated_events, quantile_groups, quantile_sums
 from abeval.time.collect import load_days
 from abeval.time.opened import Opened
 from abeval.time.sums import Span

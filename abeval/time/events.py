@@ -7,10 +7,10 @@ import numpy as np
 
 from abeval.experiment.model import Event
 from abeval.metrics.definition import Metric
+from abeval.results.windows import EventRow
 from abeval.stats import effects, shapes
 from abeval.stats.records import Refusal
 from abeval.time.change import Series
-from abeval.time.records import EventRow
 
 
 def event_rows(

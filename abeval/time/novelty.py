@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.metrics.definition import Metric
+from abeval.results.windows import Novelty
 from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.records import Interval, Refusal
 from abeval.time.axes import Axis
 from abeval.time.change import LEVEL, WEEK, Change, Series, find, series_of
-from abeval.time.records import Novelty
 
 Floats = NDArray[np.float64]
 _Z = 1.959963984540054

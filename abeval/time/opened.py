@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval.collect import Step, refusals, scored_view
+from abeval.aggregates.collect import Step, refusals, scored_view
+from abeval.aggregates.metric_queries import MetricQueries
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
-from abeval.metric_queries import MetricQueries
 from abeval.metrics.definition import Metric, Source
 
 

@@ -12,9 +12,9 @@ from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
 from abeval.looks import planned_fractions
 from abeval.metrics.definition import Direction, Metric
+from abeval.results.windows import Declared, Look
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
-from abeval.time.records import Declared, Look
 
 Floats = NDArray[np.float64]
 

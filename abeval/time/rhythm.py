@@ -9,6 +9,7 @@ import numpy as np
 from abeval.comparison import MIN_UNITS, Rule
 from abeval.experiment.model import Experiment
 from abeval.metrics.definition import Metric
+from abeval.results.windows import Rhythm, WindowRow
 from abeval.scorecard import numbers_of
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
@@ -17,7 +18,6 @@ from abeval.time.axes import Axis
 from abeval.time.change import measures
 from abeval.time.clock import ClockSums
 from abeval.time.ramps import Strata
-from abeval.time.records import Rhythm, WindowRow
 from abeval.time.windows import effect_of
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from scipy import special
 
 from abeval.metrics.definition import Metric
+from abeval.results.windows import Stability, Verdict, WindowRow
 from abeval.stats import shapes, stability
 from abeval.stats.records import Effect, Refusal
 from abeval.time.axes import Axis
 from abeval.time.change import WEEK, Change, Series, find, series_of
 from abeval.time.novelty import Decays
 from abeval.time.peeking import declared
-from abeval.time.records import Stability, Verdict, WindowRow
 
 TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""

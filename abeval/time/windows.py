@@ -5,10 +5,10 @@ from typing import Literal
 
 from abeval.comparison import Comparison, Rule, compare_moments, refused
 from abeval.metrics.definition import Metric
+from abeval.results.windows import WindowRow
 from abeval.scorecard import numbers_of
 from abeval.stats.records import Refusal
 from abeval.time.axes import Axis
-from abeval.time.records import WindowRow
 from abeval.time.sums import Span
 
 Kind = Literal["daily", "cumulative", "rolling"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.results.windows import Verdict
 from abeval.time.collect import TimeSums
-from abeval.time.records import Verdict
 from abeval.time.sums import DaySums
 
 Floats = NDArray[np.float64]

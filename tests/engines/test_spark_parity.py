@@ -66,7 +66,7 @@ TIMED = [
 def _by_bucket(engine: Any) -> None:
     """As for millions of units, on few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("abeval.buckets.UNITS_PER_BUCKET", 0)
+        patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
         aa(BUSY, metrics(BUSY), engine, nasty.busy(), silent, 50, 0)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.result import Result
+from abeval.results.analysis import Result
 
 START = pd.Timestamp("2024-03-01")
 DAYS = 3

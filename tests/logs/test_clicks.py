@@ -9,7 +9,7 @@ import pytest
 
 import abeval
 from abeval.errors import LogError
-from abeval.result import Result
+from abeval.results.analysis import Result
 from tests.logs.small import analyze, aside, close, small_log, values
 
 KEY = ["request_id", "item_id", "position"]

@@ -13,8 +13,8 @@ from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
 from abeval.metrics.functions import evaluate, function_problem, names_of
 from abeval.stats import resampling
+from tests.aggregates.test_quantiles import visits
 from tests.logs.small import analyze
-from tests.test_quantile_metrics import visits
 
 CLICKS_PER_100 = {"name": "yield", "function": "100 * clicks_per_user / impressions_per_user"}
 

@@ -8,7 +8,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 from abeval.report.page import page_html
-from abeval.result import Result
+from abeval.results.analysis import Result
 from tests import builders
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "line", "circle", "path", "rect"}

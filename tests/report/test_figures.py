@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from abeval.records import SliceRow
 from abeval.report.figures import daily_effect, label
+from abeval.results import SliceRow
 from tests import builders
 
 CTR = builders.metric()

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from abeval import format as fmt
 from abeval.errors import AbevalError
-from abeval.records import Check
 from abeval.report import summary_html, write_report
 from abeval.report.assets import island
 from abeval.report.page import page_html
-from abeval.result import result_from_dict
+from abeval.results import Check
+from abeval.results import format as fmt
+from abeval.results.analysis import result_from_dict
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
 from tests.report.pages import RESULTS, Element, html, page, parse, result, words

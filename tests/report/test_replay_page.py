@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval import format as fmt
 from abeval.cli import app
-from abeval.offline.result import Curve, CurvePoint
 from abeval.report.replay_figures import curve_figure
 from abeval.report.replay_page import replay_page_html
+from abeval.results import format as fmt
+from abeval.results.replay import Curve, CurvePoint
 from tests.offline.test_replay import SAMPLE, random_rows, small
 from tests.report.pages import parse, words
 

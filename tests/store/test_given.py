@@ -11,7 +11,7 @@ import pytest
 
 import abeval
 from abeval.errors import AbevalError
-from abeval.result import Result
+from abeval.results.analysis import Result
 from tests.logs.small import small_log
 from tests.test_cli import call
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError
-from abeval.result import Result
+from abeval.results.analysis import Result
 from tests.logs.small import small_log
 from tests.test_cli import call
 

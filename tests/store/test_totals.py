@@ -119,7 +119,7 @@ def test_units_that_leave_take_their_earlier_days_with_them(tmp_path: Path) -> N
 def test_every_sum_over_units_is_carried_on(
     tmp_path: Path, entries: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abeval.buckets.UNITS_PER_BUCKET", 0)
+    monkeypatch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
     some_days(tmp_path, 4)
     same(tmp_path, **entries)
     write(tmp_path, "day-4", seldom_log(4))
@@ -229,7 +229,7 @@ def test_nothing_is_left_once_every_unit_leaves(tmp_path: Path) -> None:
 def test_replays_of_few_analysed_units_are_those_of_units(
     tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abeval.buckets.UNITS_PER_BUCKET", 60 / SUB_BUCKETS)
+    monkeypatch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 60 / SUB_BUCKETS)
     entries: dict[str, Any] = {"trust": {"aa_runs": 100}}
     entries |= ASSIGNED if case == "never analysed" else CROSSOVER["exclude"]
     variants = "abccccccc" if case == "never analysed" else "ab"

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.buckets import BucketSums
+from abeval.aggregates.buckets import BucketSums
 from abeval.cli import app
 from abeval.errors import ExperimentError
-from abeval.records import AAMetric
 from abeval.replays import AAResult, _row, replay
+from abeval.results import AAMetric
 from tests.real_logs import kuairand
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"

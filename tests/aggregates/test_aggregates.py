@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.aggregates import (
+from abeval.aggregates.aggregates import (
     LEFT_OUT,
     MOMENT_COLUMNS,
     PRODUCTS,
@@ -19,7 +19,7 @@ from abeval.aggregates import (
     WHOLE,
     Aggregates,
 )
-from abeval.collect import collect
+from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.metrics.builtin import builtin_metrics

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pandas as pd
 
-from abeval.aggregates import DAY, MOMENT_COLUMNS, Aggregates
-from abeval.buckets import BucketSums, deals_units
-from abeval.change import with_change
+from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.change import with_change
+from abeval.aggregates.kernels.reach_pass import reach_table
+from abeval.aggregates.metric_queries import MetricQueries, SourceSums
+from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
@@ -16,10 +19,7 @@ from abeval.logs.accounting import accounts, check_some_left, check_total_left, 
 from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals, Sums, one_pass
-from abeval.metric_queries import MetricQueries, SourceSums
 from abeval.metrics.definition import READS, Metric, Need, Source
-from abeval.quantile_queries import QuantileSums, collect_quantiles
-from abeval.reach_sweep import reach_table
 
 Step = Callable[[str], None]
 

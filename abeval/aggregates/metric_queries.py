@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.aggregates import (
+from abeval.aggregates.aggregates import (
     BUCKET,
     BUCKETS,
     CAPPED,
@@ -19,7 +19,8 @@ from abeval.aggregates import (
     SEGMENT,
     WHOLE,
 )
-from abeval.buckets import BucketSums
+from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
 from abeval.engines.protocol import ArrayEngine, Cell, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
@@ -27,7 +28,6 @@ from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Source, Term
-from abeval.score_sweep import ScoreTables, score_tables
 
 Row = tuple[Cell, ...]
 

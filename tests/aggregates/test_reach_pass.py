@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval import reach_sweep
+from abeval.aggregates.kernels import reach_pass
+from abeval.aggregates.kernels.reach import Keys
+from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
-from abeval.kernels.reach import Keys
-from abeval.reach_sweep import reach_table
 
 ROWS = st.lists(
     st.tuples(
@@ -62,7 +62,7 @@ def test_arrays_give_what_the_query_gives(rows):
 
 @pytest.mark.parametrize("block", [1, 30, 10_000])
 def test_blocks_of_any_size_give_the_same(block, monkeypatch):
-    monkeypatch.setattr(reach_sweep, "BLOCK", block)
+    monkeypatch.setattr(reach_pass, "BLOCK", block)
     engine = held([(u, "abcdefg"[(u * u + i) % 7], i % 5 > 0) for u in range(13) for i in range(9)])
     assert_as_the_query(engine)
     engine.close()

@@ -6,10 +6,10 @@ from contextlib import closing
 import numpy as np
 import pandas as pd
 
+from abeval.aggregates.kernels.blocks import Blocks
+from abeval.aggregates.kernels.reach import Keys, Reach, reach_of
 from abeval.engines.protocol import ArrayEngine, whole_number
 from abeval.engines.sql import numbered
-from abeval.kernels.blocks import Blocks
-from abeval.kernels.reach import Keys, Reach, reach_of
 from abeval.threads import in_threads
 
 BLOCK = 1_000_000

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abeval.offline.models import ReplayModel
+from abeval.results.replayed_models import ReplayModel
 
 if TYPE_CHECKING:
     import pandas as pd

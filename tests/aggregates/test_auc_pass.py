@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval import score_sweep
+from abeval.aggregates.kernels import auc_pass
+from abeval.aggregates.kernels.auc import half_away
+from abeval.aggregates.kernels.auc_pass import score_tables
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
-from abeval.kernels.scores import half_away
-from abeval.score_sweep import score_tables
 
 SCORES = st.one_of(
     st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0]),
@@ -60,7 +60,7 @@ def test_blocks_of_any_size_give_the_same(block, monkeypatch):
         )
     ]
     engine = held(rows)
-    monkeypatch.setattr(score_sweep, "BLOCK", block)
+    monkeypatch.setattr(auc_pass, "BLOCK", block)
     assert_equal_to_queries(engine)
     engine.close()
 
@@ -85,7 +85,7 @@ def test_rows_that_come_in_many_chunks_give_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr("abeval.engines.duckdb._VECTORS", 1)
     assert len(list(engine.chunks("select unit_id from scored"))) > 3
     whole = score_tables(engine, ["a", "b"])
-    monkeypatch.setattr(score_sweep, "BLOCK", 500)
+    monkeypatch.setattr(auc_pass, "BLOCK", 500)
     parts = score_tables(engine, ["a", "b"], str(tmp_path / "new"))
     for one, other in zip(whole, parts, strict=True):
         pd.testing.assert_frame_equal(one, other)

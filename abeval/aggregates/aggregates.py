@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from abeval.buckets import BucketSums
+from abeval.aggregates.buckets import BucketSums
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from abeval.records import Balance
 from abeval.replays import AAResult
-from abeval.time.records import EventRow, Look, Novelty, Ramp, Rhythm, Stability, WindowRow
+from abeval.results import Balance
+from abeval.results.windows import EventRow, Look, Novelty, Ramp, Rhythm, Stability, WindowRow
 
 TIME_SCHEMA_VERSION = "1"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from abeval.records import (
+from abeval.results import (
     AAMetric,
     Account,
     Adjustment,

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from abeval.aggregates import QUANTILE, Quantile
+from abeval.aggregates.aggregates import QUANTILE, Quantile
+from abeval.aggregates.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
-from abeval.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.metrics.definition import Metric, RowTerm
 from abeval.stats import quantiles
 from abeval.stats.records import Refusal

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates import MOMENT_COLUMNS, USED, USED_BEFORE, Aggregates
-from abeval.buckets import BucketSums
+from abeval.aggregates.aggregates import MOMENT_COLUMNS, USED, USED_BEFORE, Aggregates
+from abeval.aggregates.buckets import BucketSums
 from abeval.engines.protocol import Cell
 
 Row = tuple[Cell, ...]

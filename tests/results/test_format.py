@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from abeval import format as fmt
+from abeval.results import format as fmt
 
 NUMBERS = st.floats(-50, 50, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)
 WIDTHS = st.floats(1e-6, 20)

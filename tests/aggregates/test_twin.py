@@ -17,10 +17,10 @@ from scipy import stats
 
 import abeval
 from abeval.errors import LogError
-from abeval.records import Row as ScoreRow
-from abeval.records import SliceRow
-from abeval.result import Result
-from tests.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
+from abeval.results import Row as ScoreRow
+from abeval.results import SliceRow
+from abeval.results.analysis import Result
+from tests.aggregates.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
 
 EffectRow = ScoreRow | SliceRow
 

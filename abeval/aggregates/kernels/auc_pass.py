@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from abeval.aggregates.kernels import auc as scores
+from abeval.aggregates.kernels.auc import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
+from abeval.aggregates.kernels.blocks import Blocks
 from abeval.engines.protocol import ArrayEngine
 from abeval.engines.sql import numbered
-from abeval.kernels import scores
-from abeval.kernels.blocks import Blocks
-from abeval.kernels.scores import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
 from abeval.threads import in_threads
 
 BLOCK = 1_000_000

@@ -1,0 +1,1 @@
+"""What an experiment's logs add up to: the queries that are run, and the small exact result."""
