@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from abeval.aggregates.aggregates import Aggregates
     from abeval.engines.choice import EngineChoice
+    from abeval.inference.aa import AAResult
+    from abeval.inference.pairwise import Pairwise
+    from abeval.inference.power import Plans
     from abeval.metrics.definition import Metric
-    from abeval.pairwise import Pairwise
-    from abeval.planning import Plans
-    from abeval.replays import AAResult
     from abeval.results.analysis import Result
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.replay import ReplayResult
@@ -133,7 +133,7 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric.
         """
-        from abeval.pairwise import pairwise
+        from abeval.inference.pairwise import pairwise
         from abeval.pipeline import named_metrics
 
         metrics = named_metrics(self.experiment, [metric])
@@ -167,8 +167,8 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
+        from abeval.inference.power import plan
         from abeval.pipeline import named_metrics
-        from abeval.planning import plan
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")

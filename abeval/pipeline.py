@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
-from abeval.analysis import judge
 from abeval.engines.choice import open_engine
 from abeval.engines.protocol import Engine, ProgressEngine, Watcher
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
+from abeval.inference.judge import judge
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import Metric, chosen_metrics

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from abeval.beside import Beside, segment_tables, tables
+from abeval.inference.verdict import effect
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.verdict import effect
 
 WIDTH = 110
 NARROW = 96

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.buckets import BucketSums
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.load import parse_experiment
-from abeval.replays import replays
+from abeval.inference.aa import replays
 
 Floats = NDArray[np.float64]
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 import abeval
 from abeval.aggregates.metric_queries import DAILY
-from abeval.comparison import scales
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import scales
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import Metric, chosen_metrics
 from abeval.results.windows import WindowRow

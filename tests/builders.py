@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from abeval.inference.verdict import decide
 from abeval.results import (
     Account,
     Check,
@@ -16,7 +17,6 @@ from abeval.results import (
     VariantInfo,
 )
 from abeval.results.analysis import SCHEMA_VERSION, Result
-from abeval.verdict import decide
 
 HOSTILE = "</script><script>window.pwned=1</script>"
 HOSTILE_VARIANT = '<img src=x onerror=window.pwned=1> & "b" \'%{x}'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from abeval.replays import AAResult
+from abeval.inference.aa import AAResult
 from abeval.report import assets, templates, time_figures
 from abeval.results import format as fmt
 from abeval.results.time import TimeResult

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from abeval.replays import AAResult
+from abeval.inference.aa import AAResult
 from abeval.results import Balance
 from abeval.results.windows import EventRow, Look, Novelty, Ramp, Rhythm, Stability, WindowRow
 

@@ -8,8 +8,8 @@ from abeval.aggregates.collect import Step
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
+from abeval.inference.aa import AAResult, replays
 from abeval.metrics.definition import Metric, Source
-from abeval.replays import AAResult, replays
 from abeval.time.opened import open_metrics
 
 _NOT_SUMS: Mapping[Source, str] = {

@@ -9,13 +9,13 @@ import numpy as np
 from abeval.aggregates.aggregates import moments_by_variant
 from abeval.aggregates.collect import Step
 from abeval.aggregates.metric_queries import DAILY, Asked, Terms
-from abeval.background import partial_days
-from abeval.comparison import scales
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import scales
+from abeval.inference.context import partial_days
 from abeval.metrics.definition import Metric, Source
 from abeval.stats.moments import Moments
 from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums

@@ -13,11 +13,11 @@ from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.collect import Step
 from abeval.aggregates.metric_queries import SourceSums
 from abeval.aggregates.quantiles import QuantileSums, dated_events, quantile_groups, quantile_sums
-from abeval.compared import compare_all
-from abeval.comparison import Comparison
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
+from abeval.inference.compare import compare_all
+from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric, Source
 from abeval.time.collect import load_days
 from abeval.time.opened import Opened

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.comparison import scales
 from abeval.engines.queries import query
+from abeval.inference.comparison import scales
 from abeval.metrics.definition import Metric
 from abeval.time.sums import Activity, DaySums, Whole
 

@@ -8,9 +8,9 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
-from abeval.looks import planned_fractions
+from abeval.inference.comparison import Comparison
+from abeval.inference.looks import planned_fractions
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
 from abeval.stats import design, duration, group_sequential, sequential

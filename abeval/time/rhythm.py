@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.comparison import MIN_UNITS, Rule
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import MIN_UNITS, Rule
+from abeval.inference.scorecard import numbers_of
 from abeval.metrics.definition import Metric
 from abeval.results.windows import Rhythm, WindowRow
-from abeval.scorecard import numbers_of
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
 from abeval.stats.windows import effects

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from abeval.comparison import Comparison, Rule, compare_moments, refused
+from abeval.inference.comparison import Comparison, Rule, compare_moments, refused
+from abeval.inference.scorecard import numbers_of
 from abeval.metrics.definition import Metric
 from abeval.results.windows import WindowRow
-from abeval.scorecard import numbers_of
 from abeval.stats.records import Refusal
 from abeval.time.axes import Axis
 from abeval.time.sums import Span

@@ -14,9 +14,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from abeval.comparison import Rule
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
 from abeval.time.analysis import looks_at, metric_over_time
 from abeval.time.axes import calendar

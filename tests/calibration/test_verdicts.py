@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from abeval.comparison import Rule
 from abeval.experiment.model import Event
+from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
 from abeval.time.analysis import metric_over_time
 from abeval.time.axes import calendar

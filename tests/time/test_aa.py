@@ -11,7 +11,7 @@ import abeval
 from abeval.aggregates.buckets import BucketSums
 from abeval.cli import app
 from abeval.errors import ExperimentError
-from abeval.replays import AAResult, _row, replay
+from abeval.inference.aa import AAResult, _row, replay
 from abeval.results import AAMetric
 from tests.real_logs import kuairand
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
-from abeval.catalogue_comparison import compare_catalogue
-from abeval.comparison import (
+from abeval.experiment.model import Experiment
+from abeval.inference.catalogue_comparison import compare_catalogue
+from abeval.inference.comparison import (
     Comparison,
     Reason,
     Rule,
@@ -14,12 +15,11 @@ from abeval.comparison import (
     refused,
     scales,
 )
-from abeval.experiment.model import Experiment
-from abeval.families import Key
-from abeval.looks import looks_of
+from abeval.inference.families import Key
+from abeval.inference.looks import looks_of
+from abeval.inference.quantile_comparison import compare_quantiles
+from abeval.inference.resampled_comparison import compare_resampled
 from abeval.metrics.definition import Metric
-from abeval.quantile_comparison import compare_quantiles
-from abeval.resampled_comparison import compare_resampled
 from abeval.stats.moments import Moments
 
 

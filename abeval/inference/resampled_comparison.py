@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.comparison import Comparison, Rule, reason_of, refused, scales, with_joint
+from abeval.inference.comparison import Comparison, Rule, reason_of, refused, scales, with_joint
 from abeval.metrics.definition import Metric
 from abeval.metrics.functions import evaluate
 from abeval.stats import resampling

@@ -20,7 +20,7 @@ from abeval.stats.moments import Moments
 from tests.logs.people import experiment, log_of, users
 from tests.logs.small import analyze
 
-SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 def per_user(log: pd.DataFrame) -> pd.DataFrame:

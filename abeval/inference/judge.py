@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from abeval import background
 from abeval.aggregates.aggregates import DAY, SEGMENT, Aggregates
-from abeval.beliefs import beliefs
-from abeval.compared import compare_all
 from abeval.experiment.model import Experiment
-from abeval.families import family_intervals
+from abeval.inference import context as background
+from abeval.inference.beliefs import beliefs
+from abeval.inference.compare import compare_all
+from abeval.inference.families import family_intervals
+from abeval.inference.scorecard import adjustments, boundaries, scorecard, slice_rows
+from abeval.inference.segments import segment_contrasts, segment_tests
+from abeval.inference.trust import aa_replays, off_in_aa, trust_checks
+from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
-from abeval.scorecard import adjustments, boundaries, scorecard, slice_rows
-from abeval.segments import segment_contrasts, segment_tests
-from abeval.trust import aa_replays, off_in_aa, trust_checks
-from abeval.verdict import decide
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abeval.inference.verdict import HELD, decide
 from abeval.results import Check, Row, Status
-from abeval.verdict import HELD, decide
 from tests.builders import DWELL, LATENCY, METRICS, NO_EFFECT, SESSIONS, TRUST, effect, metric, row
 
 PASS = TRUST[:1]

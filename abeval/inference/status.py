@@ -1,6 +1,6 @@
 """From an effect to a status: good or bad is one function of direction and sign."""
 
-from abeval.comparison import MIN_UNITS, Comparison
+from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import Status
 from abeval.stats import effects

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
-from abeval.judgement import goodness_p_value
+from abeval.inference.comparison import Comparison
+from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
 from abeval.stats import dunnett, multiplicity

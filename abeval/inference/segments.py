@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import SEGMENT, Aggregates
-from abeval.comparison import Comparison, Rule, compare_moments, scales
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import Comparison, Rule, compare_moments, scales
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.stats import heterogeneity, means, multiplicity, ratios, simpson, srm_segments

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric
 from abeval.results import Belief
 from abeval.stats.bayes import Prior, normal_normal

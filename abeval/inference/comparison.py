@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from abeval.looks import Boundary, Looks, at_looks
+from abeval.inference.adjust import Adjust, by_covariates, by_strata
+from abeval.inference.looks import Boundary, Looks, at_looks
 from abeval.metrics.definition import Metric, Term, own_terms, rounding
 from abeval.stats import effects, means, ratios, relative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
-from abeval.variance_reduction import Adjust, by_covariates, by_strata
 
 Reason = Literal[
     "missing_columns",

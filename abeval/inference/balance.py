@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from abeval.aggregates.metric_queries import DAILY
-from abeval.comparison import Comparison, Rule, compare_moments
 from abeval.experiment.model import Experiment
+from abeval.inference.comparison import Comparison, Rule, compare_moments
 from abeval.metrics.definition import Metric
 from abeval.results import Balance
 from abeval.stats.moments import Moments

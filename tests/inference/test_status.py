@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abeval.comparison import MIN_UNITS, Comparison
-from abeval.judgement import goodness, goodness_p_value, status_of
+from abeval.inference.comparison import MIN_UNITS, Comparison
+from abeval.inference.status import goodness, goodness_p_value, status_of
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
 from abeval.stats import effects
 from abeval.stats.records import Lift

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from abeval.aggregates.aggregates import WHOLE, Aggregates
-from abeval.compared import compare
-from abeval.comparison import scales
 from abeval.experiment.model import Experiment
-from abeval.looks import planned_fractions
+from abeval.inference.compare import compare
+from abeval.inference.comparison import scales
+from abeval.inference.looks import planned_fractions
 from abeval.metrics.definition import Metric
 from abeval.stats import design, duration, group_sequential, means, ratios
 from abeval.stats.records import Refusal

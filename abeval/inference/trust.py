@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import WHOLE, Aggregates
-from abeval.balance import balance, known_before
-from abeval.comparison import scales
 from abeval.experiment.model import Experiment
+from abeval.inference.aa import AAResult, replays
+from abeval.inference.balance import balance, known_before
+from abeval.inference.comparison import scales
+from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
-from abeval.replays import AAResult, replays
 from abeval.results import Balance, Check, CheckStatus
-from abeval.segments import segment_srm
 from abeval.stats import srm
 from abeval.stats.records import Refusal
 

@@ -5,18 +5,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import DAY, SEGMENT, WHOLE, Aggregates
-from abeval.background import partial_days
-from abeval.compared import rule_of
-from abeval.comparison import (
+from abeval.experiment.model import Experiment
+from abeval.inference.compare import rule_of
+from abeval.inference.comparison import (
     Comparison,
     Reason,
     Rule,
     compare_moments,
     scales,
 )
-from abeval.experiment.model import Experiment
-from abeval.families import Key, adjusted
-from abeval.judgement import goodness_p_value, status_of
+from abeval.inference.context import partial_days
+from abeval.inference.families import Key, adjusted
+from abeval.inference.status import goodness_p_value, status_of
 from abeval.metrics.definition import Metric
 from abeval.results import Adjustment, Boundary, Row, SliceRow
 

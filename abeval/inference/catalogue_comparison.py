@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from abeval.comparison import Comparison, limit, reason_of, refused
+from abeval.inference.comparison import Comparison, limit, reason_of, refused
 from abeval.metrics.definition import Metric
 from abeval.stats import catalogue
 from abeval.stats.exposure import Functional

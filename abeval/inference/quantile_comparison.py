@@ -3,7 +3,14 @@
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import QUANTILE, Aggregates, Quantile
-from abeval.comparison import Comparison, Rule, reason_of, refused, scales, with_difference
+from abeval.inference.comparison import (
+    Comparison,
+    Rule,
+    reason_of,
+    refused,
+    scales,
+    with_difference,
+)
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
 from abeval.stats.moments import Moments

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from abeval.comparison import Reason, Rule, compare_moments
 from abeval.errors import ExperimentError
+from abeval.inference.comparison import Reason, Rule, compare_moments
 from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from tests.logs.small import analyze, small_log

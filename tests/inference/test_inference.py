@@ -10,7 +10,7 @@ from abeval.errors import ExperimentError
 from abeval.stats import cuped, multiplicity, outliers
 from tests.logs.people import arms, experiment, log_of, users
 
-SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 @pytest.fixture(scope="module")

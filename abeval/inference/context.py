@@ -8,7 +8,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.looks import Planned, looks_of
+from abeval.inference.looks import Planned, looks_of
 from abeval.metrics.definition import Metric
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 from abeval.results import format as fmt

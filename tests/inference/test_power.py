@@ -10,7 +10,7 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.stats import group_sequential
 
-SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from scipy import stats
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.inference.trust import trust_checks
 from abeval.results import Check
-from abeval.trust import trust_checks
 from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log
 

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.compared import compare
-from abeval.comparison import Comparison
 from abeval.experiment.model import Experiment, Family
+from abeval.inference.compare import compare
+from abeval.inference.comparison import Comparison
+from abeval.inference.trust import trust_checks
 from abeval.metrics.definition import Metric
 from abeval.results import Check
 from abeval.stats import multiplicity
-from abeval.trust import trust_checks
 
 
 @dataclass(frozen=True)
