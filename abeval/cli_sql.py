@@ -69,9 +69,9 @@ def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     """From the control's log to what another variant shows."""
-    from abeval.offline.off_policy import off_policy
-    from abeval.offline.off_policy_estimates import OffPolicyOptions
-    from abeval.offline.off_policy_log import PolicyChoice
+    from abeval.off_policy.estimates import OffPolicyOptions
+    from abeval.off_policy.log import PolicyChoice
+    from abeval.off_policy.run import off_policy
 
     other = next(name for name in experiment.variants if name != experiment.control)
     choice = PolicyChoice(to=other)

@@ -297,9 +297,9 @@ class LoadedExperiment:
             ExperimentError: A variant is unknown, or not one policy is given.
             LogError: The log has no propensity, or the table is no policy.
         """
-        from abeval.offline.off_policy import off_policy
-        from abeval.offline.off_policy_estimates import OffPolicyOptions
-        from abeval.offline.off_policy_log import PolicyChoice
+        from abeval.off_policy.estimates import OffPolicyOptions
+        from abeval.off_policy.log import PolicyChoice
+        from abeval.off_policy.run import off_policy
         from abeval.pipeline import opened
 
         choice = PolicyChoice(to, probability, policy)

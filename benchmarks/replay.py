@@ -42,7 +42,7 @@ print(found.result.rows[0].value)
 """
 
 ALL = """
-from abeval.offline.metric_ids import default_metrics
+from abeval.offline.metrics.ids import default_metrics
 families = ("list", "r_precision", "pairs")
 ranking = [m.id for m in default_metrics([1, 5, 10]) if m.definition.family in families]
 """

@@ -11,13 +11,13 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.definitions import OfflineMetric
+from abeval.offline.candidates.traffic import one_traffic, read_units
 from abeval.offline.evaluation import Evaluation, asked, judged
-from abeval.offline.presets import NoRelevant, Policy, Ties
-from abeval.offline.run import run_models
-from abeval.offline.scores import ScoreOptions
-from abeval.offline.sums import Replayed, Sums
-from abeval.offline.traffic import one_traffic, read_units
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.presets import NoRelevant, Policy, Ties
+from abeval.offline.sums.run import run_models
+from abeval.offline.sums.scores import ScoreOptions
+from abeval.offline.sums.sums import Replayed, Sums
 from abeval.steps import silent
 
 __all__ = ["Evaluation", "evaluate"]

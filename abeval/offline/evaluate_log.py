@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.offline.candidates.rows import WHOLE
+from abeval.offline.candidates.shown import candidates, finite, read_shown, write_rows
+from abeval.offline.candidates.traffic import Units, one_traffic, read_units
 from abeval.offline.evaluation import Evaluation, asked, judged
-from abeval.offline.presets import NoRelevant, Ties
-from abeval.offline.rows import WHOLE
-from abeval.offline.run import run_models
-from abeval.offline.scores import ScoreOptions
-from abeval.offline.shown import candidates, finite, read_shown, write_rows
-from abeval.offline.sums import Replayed
-from abeval.offline.traffic import Units, one_traffic, read_units
+from abeval.offline.metrics.presets import NoRelevant, Ties
+from abeval.offline.sums.run import run_models
+from abeval.offline.sums.scores import ScoreOptions
+from abeval.offline.sums.sums import Replayed
 from abeval.steps import silent
 
 

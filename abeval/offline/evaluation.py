@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from abeval.offline.definitions import OfflineMetric
-from abeval.offline.inference import columns_of
-from abeval.offline.judge import result_of
-from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
-from abeval.offline.sums import Sums
-from abeval.offline.vectors import refuse_vectors
+from abeval.offline.candidates.vectors import refuse_vectors
+from abeval.offline.estimates.inference import columns_of
+from abeval.offline.estimates.judge import result_of
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.presets import NoRelevant, Policy, Ties, chosen
+from abeval.offline.sums.sums import Sums
 from abeval.results.replay import ReplayResult
 from abeval.results.replayed_models import replayed_models
 

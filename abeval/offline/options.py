@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.errors import ExperimentError
-from abeval.offline.curves import curve_metrics
-from abeval.offline.definitions import OfflineMetric
-from abeval.offline.metric_ids import metrics_of
-from abeval.offline.presets import NoRelevant, Policy, Ties, chosen
-from abeval.offline.vectors import SIMILARITY
+from abeval.offline.candidates.vectors import SIMILARITY
+from abeval.offline.estimates.curves import curve_metrics
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.ids import metrics_of
+from abeval.offline.metrics.presets import NoRelevant, Policy, Ties, chosen
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 

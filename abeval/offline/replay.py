@@ -8,13 +8,12 @@ from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
-from abeval.offline import replay_log
-from abeval.offline.curves import curve_metrics, curves
-from abeval.offline.definitions import OfflineMetric
-from abeval.offline.judge import result_of
-from abeval.offline.options import ReplayOptions, notes_of, sliced_by, wanted
-from abeval.offline.replay_run import ReplayRun
-from abeval.offline.slices import (
+from abeval.offline.candidates import impressions as replay_log
+from abeval.offline.candidates.truth_log import TRUTH, open_truth
+from abeval.offline.candidates.vectors import vectors_asked, write_vectors
+from abeval.offline.estimates.curves import curve_metrics, curves
+from abeval.offline.estimates.judge import result_of
+from abeval.offline.estimates.slices import (
     check_days,
     cut_by_value,
     gaps,
@@ -22,8 +21,9 @@ from abeval.offline.slices import (
     parts_of_periods,
     split_of,
 )
-from abeval.offline.truth_log import TRUTH, open_truth
-from abeval.offline.vectors import vectors_asked, write_vectors
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.options import ReplayOptions, notes_of, sliced_by, wanted
+from abeval.offline.replay_run import ReplayRun
 from abeval.results.replay import CutByValue, Gap, ReplayResult, Split
 from abeval.steps import Step
 

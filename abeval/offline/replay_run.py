@@ -9,20 +9,20 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-from abeval.offline import replay_log
-from abeval.offline.definitions import OfflineMetric
-from abeval.offline.estimates import Estimates
+from abeval.offline.candidates import impressions as replay_log
+from abeval.offline.candidates.rows import Rows
+from abeval.offline.candidates.score_log import add_score_log
+from abeval.offline.candidates.shown import candidates, read_shown, write_rows
+from abeval.offline.candidates.traffic import Units, read_units
+from abeval.offline.candidates.truth_log import longest_shown, truth_accounts
+from abeval.offline.candidates.vectors import rows_without_vector, vectors_asked
+from abeval.offline.estimates.estimates import Estimates
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.presets import Policy
 from abeval.offline.options import ReplayOptions
-from abeval.offline.presets import Policy
-from abeval.offline.rows import Rows
-from abeval.offline.run import run_models
-from abeval.offline.score_log import add_score_log
-from abeval.offline.scores import ScoreOptions
-from abeval.offline.shown import candidates, read_shown, write_rows
-from abeval.offline.sums import Sums
-from abeval.offline.traffic import Units, read_units
-from abeval.offline.truth_log import longest_shown, truth_accounts
-from abeval.offline.vectors import rows_without_vector, vectors_asked
+from abeval.offline.sums.run import run_models
+from abeval.offline.sums.scores import ScoreOptions
+from abeval.offline.sums.sums import Sums
 from abeval.results.replayed_models import ReplayModel, replayed_models
 from abeval.steps import Step
 

@@ -21,9 +21,9 @@ from abeval.errors import LogError, QueryError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import Metric, chosen_metrics
-from abeval.offline.off_policy import off_policy
-from abeval.offline.off_policy_estimates import OffPolicyOptions
-from abeval.offline.off_policy_log import PolicyChoice
+from abeval.off_policy.estimates import OffPolicyOptions
+from abeval.off_policy.log import PolicyChoice
+from abeval.off_policy.run import off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.aa import aa

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from abeval.offline.inference import Columns, compare, estimate, smooth
+from abeval.offline.estimates.inference import Columns, compare, estimate, smooth
 from abeval.stats.moments import Moments
 
 EVERYONE = np.ones(400, dtype=bool)

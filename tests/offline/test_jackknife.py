@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.offline import jackknife
-from abeval.offline.beyond import Listed
-from abeval.offline.scores import Bins
+from abeval.offline.estimates import jackknife
+from abeval.offline.sums.beyond import Listed
+from abeval.offline.sums.scores import Bins
 
 GROUPS, USERS, ITEMS = jackknife.UNIT_GROUPS, 640, 60
 

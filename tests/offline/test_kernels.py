@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import ArrayEngine
+from abeval.offline.candidates.grouping import Groups
+from abeval.offline.candidates.rows import read_rows
+from abeval.offline.candidates.traffic import one_traffic, read_units
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
-from abeval.offline.grouping import Groups
-from abeval.offline.metric_ids import default_metrics, metrics_of
-from abeval.offline.presets import PRESETS, Policy
-from abeval.offline.rows import read_rows
-from abeval.offline.run import run_models
-from abeval.offline.scores import ScoreOptions
-from abeval.offline.sums import Replayed, Sums
-from abeval.offline.traffic import one_traffic, read_units
-from abeval.offline.units import cut_column
+from abeval.offline.metrics.ids import default_metrics, metrics_of
+from abeval.offline.metrics.presets import PRESETS, Policy
+from abeval.offline.metrics.units import cut_column
+from abeval.offline.sums.run import run_models
+from abeval.offline.sums.scores import ScoreOptions
+from abeval.offline.sums.sums import Replayed, Sums
 
 METRICS = tuple(
     dict.fromkeys(
@@ -101,7 +101,7 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
 )
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([1, 7, 40, 1 << 17]))
 def test_kernels_and_queries_agree(monkeypatch, seed, shuffled, part):
-    monkeypatch.setattr("abeval.offline.rows._PART", part)
+    monkeypatch.setattr("abeval.offline.candidates.rows._PART", part)
     log = random_log(seed)
     if shuffled:
         log = log.sample(frac=1, random_state=seed)

@@ -6,7 +6,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError, LogError
-from abeval.offline.curves import elbow
+from abeval.offline.estimates.curves import elbow
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 
 ENTRIES = {

@@ -29,7 +29,7 @@ from tests.real_logs import need
 
 Floats = NDArray[np.float64]
 VECTORS = json.loads(
-    (Path(__file__).parents[1] / "offline" / "vectors" / "off_policy.json").read_text()
+    (Path(__file__).parents[1] / "off_policy" / "vectors" / "off_policy.json").read_text()
 )
 ZOZO, EMPIRICAL, FROM_BTS, SANITY, TOP = VECTORS["ope"]
 PRINTED = VECTORS["onpolicy"]["random/men"]["min_propensity"]

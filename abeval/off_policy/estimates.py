@@ -1,0 +1,187 @@
+"""Every off-policy estimator on one log: its value, or why there is none."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.errors import ExperimentError
+from abeval.off_policy.log import PolicyLog
+from abeval.stats import off_policy as weighted
+from abeval.stats import off_policy_model_based as model_based
+from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
+from abeval.stats.off_policy_interval import PolicyValue
+from abeval.stats.off_policy_weights import (
+    MIN_ESS,
+    Diagnostics,
+    check_support,
+    diagnose,
+    importance_weights,
+)
+from abeval.stats.records import Refusal
+
+Answer = PolicyValue | Refusal
+Estimator = Callable[[], PolicyValue]
+
+
+@dataclass(frozen=True)
+class OffPolicyOptions:
+    """Options of the estimators.
+
+    Attributes:
+        clip: Caps of clipped IPS.
+        switch: Thresholds of SwitchDR.
+        shrink: λ of DRos.
+        prior_rows: Rows at the overall CTR that each item's predicted CTR starts with.
+        min_ess: Effective sample size below which nothing is estimated.
+
+    Example:
+        >>> OffPolicyOptions(clip=(5, 10)).switch
+        (10.0,)
+    """
+
+    clip: tuple[float, ...] = (10.0,)
+    switch: tuple[float, ...] = (10.0,)
+    shrink: tuple[float, ...] = (100.0,)
+    prior_rows: float = PRIOR_ROWS
+    min_ess: float = MIN_ESS
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if not all(x > 0 for x in (*self.clip, *self.switch, *self.shrink)):
+            raise ExperimentError("clip, switch and shrink must be positive")
+        if not (self.prior_rows >= 0 and self.min_ess >= 0):
+            raise ExperimentError("prior_rows and min_ess must not be negative")
+
+
+class Evaluation(NamedTuple):
+    """What became of one log.
+
+    Attributes:
+        answers: Estimator → its value or refusal.
+        diagnostics: None where probabilities are none.
+        refusal: Why the log supports no (weighted) estimate, else None.
+    """
+
+    answers: dict[str, Answer]
+    diagnostics: Diagnostics | None
+    refusal: Refusal | None
+
+
+class _Common(TypedDict):
+    """What every estimator takes."""
+
+    clusters: NDArray[np.int64] | None
+    alpha: float
+
+
+def evaluate_policy(
+    log: PolicyLog, clustered: bool, alpha: float, options: OffPolicyOptions
+) -> Evaluation:
+    """All estimators on a log.
+
+    Args:
+        log: Its arrays.
+        clustered: Whether rows of a unit may be alike.
+        alpha: Error rate of the intervals.
+        options: Of the estimators.
+    """
+    common = _Common(clusters=log.unit if clustered else None, alpha=alpha)
+    estimators = dict([*_weighted(log, options, common), *_model_based(log, options, common)])
+    try:
+        found = _diagnosed(log, common)
+    except Refusal as refusal:
+        return Evaluation(dict.fromkeys(estimators, refusal), None, refusal)
+    refused = _unsupported(found, options)
+    if refused is None:
+        return Evaluation({name: _tried(e) for name, e in estimators.items()}, found, None)
+    answers: dict[str, Answer] = dict.fromkeys(estimators, refused)
+    if refused.reason == "weights_not_one":
+        # The direct method asks no propensity, so that wrong ones do not spoil it.
+        answers["dm"] = _tried(estimators["dm"])
+    return Evaluation(answers, found, refused)
+
+
+def _tried(estimator: Estimator) -> Answer:
+    try:
+        return estimator()
+    except Refusal as refusal:
+        return refusal
+
+
+def _unsupported(found: Diagnostics, options: OffPolicyOptions) -> Refusal | None:
+    try:
+        check_support(found, options.min_ess)
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
+def _diagnosed(log: PolicyLog, common: _Common) -> Diagnostics:
+    if log.policy is not None:
+        check_policy(log.policy, log.context)
+    weights = importance_weights(log.logging, log.evaluation)
+    return diagnose(log.reward, weights, common["clusters"], log.unsupported)
+
+
+def _weighted(
+    log: PolicyLog, options: OffPolicyOptions, common: _Common
+) -> Iterator[tuple[str, Estimator]]:
+    rows, ess = (log.reward, log.logging, log.evaluation), options.min_ess
+    yield "replay", partial(weighted.expected_replay, *rows, min_ess=ess, **common)
+    yield "ips", partial(weighted.ips, *rows, min_ess=ess, **common)
+    for cap in options.clip:
+        name = f"clipped_ips[{cap:g}]"
+        yield name, partial(weighted.clipped_ips, *rows, cap, min_ess=ess, **common)
+    yield "snips", partial(weighted.snips, *rows, min_ess=ess, **common)
+
+
+def _model_based(
+    log: PolicyLog, options: OffPolicyOptions, common: _Common
+) -> Iterator[tuple[str, Estimator]]:
+    """With item CTRs of the other half of the units; refitted in every standard error."""
+    fit = _fitted(log, options)
+    if isinstance(fit, Refusal):
+        names = [f"switch_dr[{x:g}]" for x in options.switch]
+        names += [f"dros[{x:g}]" for x in options.shrink]
+        for name in ("dm", "dr", "sndr", *names):
+            yield name, partial(_raise, fit)
+        return
+    yield (
+        "dm",
+        partial(model_based.direct_method, log.reward, fit.expected, refit=fit.influence, **common),
+    )
+    rows = (log.reward, log.logging, log.evaluation, fit.predicted, fit.expected)
+    more = _WithModel(refit=fit.influence, min_ess=options.min_ess, **common)
+    yield "dr", partial(model_based.doubly_robust, *rows, **more)
+    yield "sndr", partial(model_based.self_normalised_dr, *rows, **more)
+    for x in options.switch:
+        yield f"switch_dr[{x:g}]", partial(model_based.switch_dr, *rows, x, **more)
+    for x in options.shrink:
+        yield f"dros[{x:g}]", partial(model_based.shrunk_dr, *rows, x, **more)
+
+
+class _WithModel(_Common):
+    """What estimators with a model take beside."""
+
+    refit: model_based.Refit
+    min_ess: float
+
+
+def _fitted(log: PolicyLog, options: OffPolicyOptions) -> CrossFit | Refusal:
+    if log.policy is None:
+        message = "needs the whole policy; a column tells only of the items that were shown"
+        return Refusal("not_applicable", message)
+    try:
+        return cross_fit(
+            log.reward, log.action, log.context, log.fold, log.policy, options.prior_rows
+        )
+    except Refusal as refusal:
+        return refusal
+
+
+def _raise(refusal: Refusal) -> PolicyValue:
+    raise refusal

@@ -1,0 +1,148 @@
+"""Off-policy evaluation of an experiment: what a policy would have had on another's traffic."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from abeval.engines.protocol import Engine
+from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.off_policy.estimates import (
+    Answer,
+    Evaluation,
+    OffPolicyOptions,
+    evaluate_policy,
+)
+from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
+from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
+from abeval.stats import effects, ratios
+from abeval.stats.moments import Moments
+from abeval.stats.off_policy_interval import MIN_REWARDS
+from abeval.stats.records import Refusal, RefusalReason
+from abeval.steps import Step
+
+_NO_INTERVAL: Mapping[RefusalReason, str] = {
+    "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
+    "zero_variance": "nothing varies (no reward?): no interval",
+}
+
+_MEND: Mapping[RefusalReason, str] = {
+    "invalid_propensity": "; log the probability with which the shown item was chosen, or leave "
+    "rows without one out of the log",
+}
+
+
+def off_policy(
+    experiment: Experiment,
+    engine: Engine,
+    frames: Mapping[str, object],
+    step: Step,
+    source: str,
+    choice: PolicyChoice,
+    options: OffPolicyOptions | None = None,
+    reward: str | None = None,
+) -> OffPolicyResult:
+    """Evaluate a policy on the log of a variant.
+
+    Args:
+        experiment: Whose logs they are.
+        engine: Where the queries run.
+        frames: Logs given from Python, by name.
+        step: Told the name of each step as it begins.
+        source: The variant whose log is used.
+        choice: The policy.
+        options: Of the estimators.
+        reward: A column of the impressions, instead of the click.
+
+    Raises:
+        ExperimentError: A variant is unknown.
+        LogError: The log lacks a column, or the table is no policy. Numbers that a log cannot
+            support raise nothing: they are rows with a reason.
+    """
+    log = read_policy_log(experiment, engine, frames, step, source, choice, reward)
+    step("estimating")
+    clustered = experiment.unit != ROW_UNIT
+    found = evaluate_policy(log, clustered, experiment.alpha, options or OffPolicyOptions())
+    realised = None if log.target is None else _realised(log.target, experiment.alpha)
+    return OffPolicyResult(
+        experiment=experiment.name,
+        source=source,
+        policy=str(choice),
+        alpha=experiment.alpha,
+        support=_support(found),
+        realised=realised,
+        rows=tuple(_row(name, answer, realised) for name, answer in found.answers.items()),
+        set_aside=log.set_aside,
+        notes=tuple(_notes(log, found, choice, clustered)),
+    )
+
+
+def _row(name: str, answer: Answer, realised: Realised | None) -> OffPolicyRow:
+    if isinstance(answer, Refusal):
+        nothing = (None, None, None, None, None, None)
+        mend = _MEND.get(answer.reason, "")
+        return OffPolicyRow(name, *nothing, answer.reason, f"{answer}{mend}")
+    message = None if answer.reason is None else _NO_INTERVAL.get(answer.reason, answer.reason)
+    numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
+    z = None
+    if realised is not None and answer.se:
+        z = (answer.value - realised.value) / math.hypot(answer.se, realised.se)
+    return OffPolicyRow(name, *numbers, z, answer.reason, message)
+
+
+def _support(found: Evaluation) -> Support | None:
+    if found.diagnostics is None:
+        return None
+    seen, refusal = found.diagnostics, found.refusal
+    return Support(
+        rows=seen.rows,
+        units=seen.units,
+        clicks=seen.rewarded,
+        mean_weight=seen.mean_weight.value,
+        mean_weight_se=seen.mean_weight.se,
+        mean_weight_p=seen.mean_weight.p_value,
+        max_weight=seen.max_weight,
+        weight_p99=seen.weight_p99,
+        ess=seen.ess,
+        ess_share=seen.ess_share,
+        ess_units=seen.ess_units,
+        accepted=seen.accepted,
+        unsupported=seen.unsupported,
+        reason=None if refusal is None else refusal.reason,
+        message=None if refusal is None else str(refusal),
+    )
+
+
+def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
+    """The target variant's own mean reward, None where it has too little to say."""
+    try:
+        found = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
+    except Refusal:
+        return None
+    se = math.sqrt(found.variance)
+    low, high = effects.interval(found.value, se, found.df, alpha)
+    return Realised(found.value, se, low, high, found.units)
+
+
+def _notes(
+    log: PolicyLog, found: Evaluation, choice: PolicyChoice, clustered: bool
+) -> Iterator[str]:
+    if choice.to is not None and log.target is not None:
+        shown = int(log.target["impressions"].sum())
+        yield (
+            f"The policy is how often {choice.to} showed each item at each position in "
+            f"{shown:,} impressions; intervals take it as given."
+        )
+    if not clustered:
+        yield "Every row is its own unit: if users return, intervals are too narrow."
+    if log.set_aside:
+        yield f"{log.set_aside:,} impressions without an item are set aside."
+    seen = found.diagnostics
+    if seen is None:
+        return
+    if found.refusal is None and seen.mean_weight.p_value < 0.01:
+        mean = f"{seen.mean_weight.value:.3f} ± {seen.mean_weight.se:.3f}"
+        yield f"The weights average {mean}, not 1: are the propensities right?"
+    if found.refusal is None and seen.unsupported:
+        share = f"{100 * seen.unsupported:.2g} %"
+        yield f"{share} of the policy is on items never shown at their position: it counts as 0."

@@ -1,0 +1,201 @@
+"""The rows of a replay as arrays, where an engine can hand them over and they need no mending."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.offline.candidates.grouping import Groups, Whole
+from abeval.offline.metrics.units import Floats
+
+_PART = 1 << 17
+"""Rows of a part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What was listed, by request; every column lies by group of `requests`.
+
+    Attributes:
+        requests: The rows of each request.
+        unit: The place of each request's unit among the units.
+        tie: What stands first of equal scores: the larger.
+        grade: Relevance.
+        scores: Model → its scores, NaN where it has none.
+        units: How many units there are.
+    """
+
+    requests: Groups
+    unit: Whole
+    tie: Whole
+    grade: Floats
+    scores: Mapping[str, Floats]
+    units: int
+
+    @cached_property
+    def relevant(self) -> Whole:
+        """Relevant items of each request."""
+        return self.requests.sums(self.grade > 0)
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether all relevant items are equally relevant."""
+        relevant = self.grade[self.grade > 0]
+        return not relevant.size or bool(relevant.min() == relevant.max())
+
+    @cached_property
+    def longest(self) -> int:
+        """Items of the longest request with a relevant one."""
+        return int(self.requests.size[self.relevant > 0].max(initial=0))
+
+    def parts(self) -> Iterator["Rows"]:
+        """The same rows, some requests at a time: few enough to stay in a processor's cache."""
+        start = self.requests.start
+        if start[-1] <= _PART:
+            yield self
+            return
+        ends = np.searchsorted(start, np.arange(_PART, start[-1] + _PART, _PART), side="right") - 1
+        edges = np.unique(np.concatenate([[0], ends, [start.size - 1]]))
+        for first, end in pairwise(edges.tolist()):
+            yield self._slice(first, end)
+
+    def _slice(self, first: int, end: int) -> "Rows":
+        start = self.requests.start[first : end + 1]
+        row = slice(int(start[0]), int(start[-1]))
+        scores = {model: score[row] for model, score in self.scores.items()}
+        groups, unit = Groups(start - start[0]), self.unit[first:end]
+        return Rows(groups, unit, self.tie[row], self.grade[row], scores, self.units)
+
+    def uncompared(self) -> NDArray[np.bool_]:
+        """Requests that some models score and others do not (`uncompared.sql`)."""
+        listed = [listed_of(self.requests, score) > 0 for score in self.scores.values()]
+        # A model without any score has no say.
+        having = [mask for mask in listed if mask.any()]
+        if len(having) < 2:
+            return np.zeros(len(self.requests), dtype=np.bool_)
+        some: NDArray[np.bool_] = np.any(having, axis=0)
+        every: NDArray[np.bool_] = np.all(having, axis=0)
+        return some & ~every
+
+    def only(self, kept: NDArray[np.bool_]) -> "Rows":
+        """The rows of some requests."""
+        row = np.repeat(kept, self.requests.size)
+        start = np.concatenate([[0], np.cumsum(self.requests.size[kept])])
+        scores = {model: score[row] for model, score in self.scores.items()}
+        groups = Groups(start.astype(np.int64))
+        return Rows(groups, self.unit[kept], self.tie[row], self.grade[row], scores, self.units)
+
+
+def listed_of(requests: Groups, score: Floats) -> Whole:
+    """Scored items of each request."""
+    missing = np.isnan(score)
+    return requests.sums(~missing) if missing.any() else requests.size
+
+
+class Fetched(NamedTuple):
+    """Rows, and the id of the unit of each request.
+
+    Attributes:
+        rows: Their `unit` is a number within `ids`.
+        ids: The ids of all their units, ascending.
+    """
+
+    rows: Rows
+    ids: Whole
+
+    def of_units(self, units: NDArray[np.generic]) -> Rows | None:
+        """The rows of some units, given by their ids, ascending; None where ids are no numbers."""
+        if not np.issubdtype(units.dtype, np.integer):
+            return None
+        place = np.searchsorted(units, self.ids)
+        known = np.zeros(self.ids.size, dtype=np.bool_)
+        inside = place < units.size
+        known[inside] = units[place[inside]] == self.ids[inside]
+        unit = place[self.rows.unit].astype(np.int64)
+        found = replace(self.rows, unit=unit, units=units.size)
+        return found if known.all() else found.only(known[self.rows.unit])
+
+
+def read_rows(
+    engine: Engine, source: str, tie: str, request: str, scores: Mapping[str, str]
+) -> Fetched | None:
+    """Fetch the rows of all models.
+
+    Args:
+        engine: Where the rows are.
+        source: A relation of `unit_id, request_id, item_id, grade`.
+        tie: Its column that says what stands first of equal scores: the larger.
+        request: Its column that says what was listed together; `unit_id` saves fetching another.
+        scores: Model → the SQL of its score over it.
+
+    Returns:
+        The rows; None where only the queries will do: the engine has no arrays, ids are no whole
+        numbers, one is missing, an item stands twice in a request, or a request has two units.
+    """
+    if not isinstance(engine, ArrayEngine) or not scores:
+        return None
+    types = engine.columns(source)
+    if tie not in types or any(types[name] not in WHOLE for name in (*_KEYS, request, tie)):
+        return None
+    keys = list(dict.fromkeys([*_KEYS, request, tie]))
+    models = [f"{sql} as m_{i}" for i, sql in enumerate(scores.values())]
+    found = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
+    if any(np.ma.is_masked(found[name]) for name in (*keys, "grade")):
+        return None
+    ids = {name: _whole(found[name]) for name in keys}
+    columns = [_floats(found[f"m_{i}"]) for i in range(len(scores))]
+    ids |= {"tie": ids[tie], "request_id": ids[request]}
+    return _grouped(ids, _floats(found["grade"]), dict(zip(scores, columns, strict=True)))
+
+
+_KEYS = ("unit_id", "item_id")
+
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+"""Types of ids that arrays can hold."""
+
+
+def _whole(column: NDArray[np.generic]) -> Whole:
+    return np.ma.getdata(column).astype(np.int64, copy=False)
+
+
+def _floats(column: NDArray[np.generic]) -> Floats:
+    values = np.ma.getdata(column).astype(np.float64, copy=False)
+    return (
+        np.where(np.ma.getmaskarray(column), np.nan, values) if np.ma.is_masked(column) else values
+    )
+
+
+def _grouped(
+    ids: Mapping[str, Whole], grade: Floats, scores: Mapping[str, Floats]
+) -> Fetched | None:
+    requests = Groups.of(ids["request_id"])
+    unit, item = requests.sorted(ids["unit_id"]), requests.sorted(ids["item_id"])
+    heads = requests.start[:-1]
+    first = np.zeros(unit.size, dtype=np.bool_)
+    first[heads] = True
+    if ((unit[1:] != unit[:-1]) & ~first[1:]).any() or _repeats(requests, item):
+        return None
+    known, number = np.unique(unit[heads], return_inverse=True)
+    rows = Rows(
+        requests=Groups(requests.start),
+        unit=number.astype(np.int64),
+        tie=requests.sorted(ids["tie"]),
+        grade=requests.sorted(grade),
+        scores={model: requests.sorted(score) for model, score in scores.items()},
+        units=known.size,
+    )
+    return Fetched(rows, known)
+
+
+def _repeats(requests: Groups, item: Whole) -> bool:
+    """Whether an item stands twice in a request."""
+    for block in requests.blocks():
+        items = np.sort(block.matrix(item), axis=1)
+        if (items[:, 1:] == items[:, :-1]).any():
+            return True
+    return False

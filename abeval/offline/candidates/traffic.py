@@ -1,0 +1,64 @@
+"""The units of a replay, and by whose traffic they are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.offline.estimates.jackknife import UNIT_GROUPS
+from abeval.results.replay import POOLED
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The units of a replay.
+
+    Attributes:
+        ids: Ascending.
+        traffic: The variant of each, or what else its traffic is called.
+        group: The group of each, for jackknives.
+    """
+
+    ids: NDArray[np.generic]
+    traffic: NDArray[np.str_]
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
+        """Units that are not told apart; groups by their order."""
+        return cls(ids, np.full(ids.size, "all"), np.arange(1, ids.size + 1) % UNIT_GROUPS)
+
+
+def read_units(engine: Engine) -> Units:
+    """The units of the relation `traffic`."""
+    sql = "select unit_id, traffic, unit_group from traffic order by unit_id"
+    found = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
+    ids, traffic, group = (np.asarray(found[c]) for c in ("unit_id", "traffic", "unit_group"))
+    return Units(ids, traffic.astype(np.str_), group.astype(np.int64))
+
+
+def one_traffic(rows: str) -> str:
+    """SQL of `traffic` where the units of a relation are not told apart."""
+    number = "row_number() over (order by unit_id)"
+    return (
+        f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
+        f"from (select distinct unit_id from {rows}) as u"
+    )
+
+
+def masks(traffic: NDArray[np.str_]) -> Mapping[str, Mask]:
+    """The units of each traffic, and of all where there are several.
+
+    Example:
+        >>> {name: mask.tolist() for name, mask in masks(np.array(["b", "a"])).items()}
+        {'a': [False, True], 'b': [True, False], 'pooled': [True, True]}
+    """
+    names = sorted(set(traffic.tolist()))
+    every = {POOLED: np.ones(len(traffic), dtype=np.bool_)} if len(names) > 1 else {}
+    return {name: traffic == name for name in names} | every

@@ -1,0 +1,123 @@
+"""A ground truth given apart: what is relevant, whether or not it was shown or clicked."""
+
+from collections.abc import Mapping, Sequence
+
+from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
+from abeval.errors import LogError
+from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.offline.candidates.shown import finite
+
+TRUTH = "truth"
+"""Relevance as the truth log says."""
+
+
+def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, object]) -> str:
+    """Make `truth_log` (`whose`, `item_id`, `grade`) of the truth log; without a grade it is 1.
+
+    Returns:
+        What a truth is about: `request_id`, or `unit_id` where it holds for all requests of a unit.
+
+    Raises:
+        LogError: There is no truth log, or it lacks a column.
+    """
+    source = experiment.logs.truth
+    if source is None:
+        what = f"relevance = {TRUTH!r} needs a ground truth, and the experiment has no logs.truth"
+        raise LogError(
+            what, '[logs.truth] path = "...", of request_id (or the unit), item_id, grade'
+        )
+    if "truth" in frames:
+        engine.add_frame("raw_truth", frames["truth"])
+    else:
+        engine.add_log("raw_truth", source)
+    types = engine.columns("raw_truth")
+    by_name = experiment.unit != ROW_UNIT and experiment.unit in types
+    unit = experiment.unit if by_name and "unit_id" not in source.columns else None
+    log = map_columns("truth", source, types, unit)
+    about = _about(log)
+    item, whose = (quoted(log.mapped[name]) for name in ("item_id", about))
+    grade = finite(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
+    rows = f"select {whose} as whose, {item} as item_id, {grade} as grade from raw_truth"
+    if about == "unit_id":
+        rows = (
+            f"select n.unit_id as whose, r.item_id, r.grade from ({rows}) as r "
+            "left join unit_names n on r.whose = n.logged_id"
+        )
+    engine.table("truth_rows_read", rows)
+    engine.view(
+        "truth_log",
+        "select whose, item_id, greatest(grade, 0.0e0) as grade from truth_rows_read "
+        "where whose is not null and item_id is not null and grade is not null",
+    )
+    return about
+
+
+def _about(log: LogColumns) -> str:
+    has = ", ".join(log.types)
+    if "item_id" not in log:
+        raise LogError("logs.truth: no column item_id", f"map it; the log has: {has}")
+    about = next((name for name in ("request_id", "unit_id") if name in log), None)
+    if about is None:
+        what = "logs.truth: no column request_id, and none of the unit"
+        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; the log has: {has}')
+    return about
+
+
+def write_judged(engine: Engine, about: str, scores: Sequence[str]) -> None:
+    """Make `candidate_rows` of `shown_rows`, and of what is relevant though it was not shown.
+
+    Args:
+        engine: Has `shown_rows` (`unit_id, request_id, item_id, position, category`, scores).
+        about: What a truth is about.
+        scores: The columns of scores, null for what was not shown.
+    """
+    engine.view("asked", f"select distinct unit_id, request_id, {about} as whose from shown_rows")
+    engine.table("true_items", query("offline/true_items"))
+    keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
+    columns = ", ".join(["position", "category", *scores])
+    nothing = ["cast(null as bigint) as position", "cast(null as varchar) as category"]
+    nothing += [f"cast(null as double) as {name}" for name in scores]
+    engine.view(
+        "candidate_rows",
+        f"select s.unit_id, s.request_id, s.item_id, {columns}, "
+        f"coalesce(t.grade, 0.0e0) as grade from shown_rows s left join true_items t on {keys} "
+        f"union all select t.unit_id, t.request_id, t.item_id, {', '.join(nothing)}, t.grade "
+        f"from true_items t anti join shown_rows s on {keys} where t.grade > 0",
+    )
+
+
+def longest_shown(engine: Engine) -> int:
+    """Items of the longest list that was shown for a request with a relevant item."""
+    return whole_number(
+        engine,
+        "select max(n) from (select count(distinct s.item_id) as n from shown_rows s "
+        "semi join (select * from true_items where grade > 0) t "
+        "on s.unit_id = t.unit_id and s.request_id = t.request_id "
+        "group by s.unit_id, s.request_id) as l",
+    )
+
+
+def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
+    """What became of the rows of the truth log."""
+    ((read, unusable, repeated, elsewhere, unseen),) = engine.rows(
+        "select (select count(*) from truth_rows_read), "
+        "(select count(*) from truth_rows_read where item_id is null or grade is null), "
+        "(select count(*) from truth_log) - (select count(*) from "
+        "(select distinct whose, item_id from truth_log) as d), "
+        "(select count(*) from truth_log t anti join asked a on t.whose = a.whose), "
+        "(select count(*) from true_items t anti join shown_rows s on "
+        "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
+        "where t.grade > 0)"
+    )
+    known = whole_number(engine, "select count(*) from truth_log")
+    strangers = int(read or 0) - int(unusable or 0) - known
+    counts = {
+        "truth_rows_without_usable_item_or_grade": int(unusable or 0),
+        "truth_rows_repeated": int(repeated or 0),
+        "truth_rows_of_unknown_requests_or_units": int(elsewhere or 0) + strangers,
+        "relevant_items_never_shown": int(unseen or 0),
+    }
+    return list(counts.items())

@@ -1,0 +1,131 @@
+"""Vectors of items: how unlike lists are by them, and relevance by likeness to what was clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.engines.sql import quoted
+from abeval.errors import ExperimentError, LogError
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.units import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from abeval.logs.mapping import LogColumns
+
+SIMILARITY = "similarity"
+"""Relevance by the largest cosine with an item that the unit clicked."""
+
+
+def vectors_asked(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
+    """What needs the vectors of items; None where nothing does."""
+    if relevance == SIMILARITY:
+        return f"relevance = {SIMILARITY!r}"
+    asks = any(m.definition.numerator == "ild_vectors" for m in metrics)
+    return "ild[vectors]" if asks else None
+
+
+def write_vectors(engine: Engine, items: LogColumns | None, asked_by: str) -> None:
+    """Make `item_dimensions` of the item log: each vector brought to length one, by dimension.
+
+    An item whose vector is null, of length zero or not finite has none.
+
+    Args:
+        engine: Has `raw_items`, where there is an item log.
+        items: Its columns.
+        asked_by: What needs the vectors.
+
+    Raises:
+        LogError: There are no vectors, or they are of unlike lengths.
+    """
+    frame = _read_vectors(engine, _with_vectors(items, asked_by), asked_by)
+    matrix = np.array([_numbers(vector) for vector in frame["vector"]], ndmin=2)
+    length = np.linalg.norm(matrix, axis=1)
+    usable = np.isfinite(length) & (length > 0)
+    if not usable.any():
+        raise LogError(f"{asked_by}: no item has a usable vector", "each needs a finite length")
+    matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
+    engine.add_frame("item_dimensions", _long(ids, matrix))
+
+
+def _with_vectors(items: LogColumns | None, asked_by: str) -> LogColumns:
+    if items is None or "embedding" not in items or "item_id" not in items:
+        lacks = "there is no item log" if items is None else "the item log has no such column"
+        what = f"{asked_by} needs the vectors of items, a column `embedding`, and {lacks}"
+        raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
+    return items
+
+
+def _read_vectors(engine: Engine, items: LogColumns, asked_by: str) -> pd.DataFrame:
+    """`item_id, vector` of every item that has a vector, all of one length."""
+    item, vector = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
+    frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
+    frame = frame.dropna().drop_duplicates("item_id")
+    if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
+        what = f"{asked_by}: the vectors of items are no lists of numbers"
+        raise LogError(what, "write them as lists")
+    lengths = frame["vector"].map(len)
+    if lengths.nunique() > 1:
+        what = f"{asked_by}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
+        raise LogError(what, "give all the same dimensions")
+    return frame
+
+
+def _long(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
+    """A row per item and dimension."""
+    import pandas as pd
+
+    columns = {
+        "item_id": np.repeat(ids, matrix.shape[1]),
+        "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
+        "value": matrix.ravel(),
+    }
+    return pd.DataFrame(columns)
+
+
+def _numbers(vector: object) -> Floats:
+    """A vector with NaN where the log has a null, which engines hand over as masked."""
+    masked = np.ma.asarray(vector, dtype=np.float64)
+    return np.asarray(np.ma.filled(masked, np.nan))
+
+
+def write_similar_items(engine: Engine, where: str) -> None:
+    """Make `similar_items`: how alike what a unit was shown is to what it clicked.
+
+    Args:
+        engine: Has `impressions` and `item_dimensions`.
+        where: SQL: the impressions that count, on both sides.
+    """
+    engine.view(
+        "shown_items",
+        "select unit_id, item_id, max(click) as click from impressions "
+        f"where {where} and item_id is not null group by unit_id, item_id",
+    )
+    engine.table("similar_items", query("offline/similar_items"))
+
+
+def rows_without_vector(engine: Engine) -> int:
+    """Rows of `analysed_rows` whose item has no vector."""
+    return whole_number(
+        engine,
+        "select count(*) from analysed_rows r "
+        "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null",
+    )
+
+
+def refuse_vectors(metrics: Sequence[OfflineMetric]) -> None:
+    """Where there is no item log there are no vectors.
+
+    Raises:
+        ExperimentError: A metric needs them.
+    """
+    if vectors_asked(metrics, "") is not None:
+        what = "ild[vectors] needs the item log of an experiment"
+        raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")

@@ -1,0 +1,1 @@
+"""Sums per unit → each metric with its interval, and models compared in pairs."""

@@ -1,0 +1,184 @@
+"""Sums per unit → estimates with unit-clustered intervals, and paired comparisons of models."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.offline.metrics.definitions import Form, OfflineMetric
+from abeval.offline.metrics.presets import Policy
+from abeval.offline.metrics.units import Floats, UnitValues, cut_column
+from abeval.stats import effects, paired
+from abeval.stats.moments import Moments
+from abeval.stats.records import Effect, Refusal
+
+MIN_UNITS = 30
+"""Fewer units than this are too little data for a large-sample interval."""
+
+_REASONS = {
+    "zero_denominator": "empty_denominator",
+    "not_applicable": "one_class",
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A metric's variables per unit.
+
+    Attributes:
+        above: What is summed.
+        below: What it is divided by.
+        clicks: Clicks, where the metric needs their entropy.
+        form: What is made of them.
+    """
+
+    above: Floats
+    below: Floats
+    clicks: Floats | None
+    form: Form
+
+    def stacked(self, of: NDArray[np.bool_]) -> list[Floats]:
+        """The variables of some units."""
+        columns = [self.above, self.below]
+        if self.clicks is not None:
+            columns.append(self.clicks)
+        return columns if of.all() else [column[of] for column in columns]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A value with its interval, or why there is none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+def columns_of(metric: OfflineMetric, values: UnitValues, policy: Policy, by: str) -> Columns:
+    """The variables of a metric.
+
+    Args:
+        metric: The metric.
+        values: The model's values per unit.
+        policy: Which requests count, for metrics of requests.
+        by: `traffic` or `pooled`: which AUC, for the one metric whose values depend on it.
+
+    Raises:
+        KeyError: The run has no such values.
+    """
+    definition = metric.definition
+    match definition.family:
+        case "list" | "r_precision" | "tied":
+            return _of_requests(metric, values, policy)
+        case "auc":
+            return Columns(values[f"auc:{by}"], values[f"units:{by}"], None, "ratio")
+        case "pairs":
+            below = "gauc_clicks" if definition.denominator == "clicks" else definition.denominator
+            return Columns(values[definition.numerator], values[below], None, "ratio")
+        case "beyond":
+            names = (definition.numerator, definition.denominator)
+            above, below_values = (values[cut_column(name, metric.cutoff)] for name in names)
+            return Columns(above, below_values, None, "ratio")
+    above = values[f"point_{definition.numerator}"]
+    below_name = definition.denominator or "rows"
+    clicks = values["point_clicks"] if definition.form in ("entropy", "information") else None
+    return Columns(above, values[f"point_{below_name}"], clicks, definition.form)
+
+
+def _of_requests(metric: OfflineMetric, values: UnitValues, policy: Policy) -> Columns:
+    definition = metric.definition
+    above = values[cut_column(definition.numerator, metric.cutoff)]
+    listed = policy.missing_for(definition.name) == "drop"
+    relevant = values["listed_relevant" if listed else "relevant"]
+    if policy.no_relevant == "drop":
+        return Columns(above, relevant, None, "ratio")
+    every = values["listed" if listed else "requests"]
+    if policy.no_relevant == "one" and definition.name in ("ndcg", "map"):
+        above = above + (every - relevant)
+    return Columns(above, every, None, "ratio")
+
+
+def estimate(columns: Columns, of: NDArray[np.bool_], alpha: float) -> Found:
+    """A metric over some units, with its interval where they are enough."""
+    try:
+        moments = Moments.of(*columns.stacked(of))
+        if moments.n == 0:
+            return Found(None, reason="no_units")
+        value, _ = smooth(columns.form, 0, 1, 2, moments.n)(moments.mean)
+    except Refusal as refusal:
+        return Found(None, reason=_REASONS.get(refusal.reason, refusal.reason))
+    if moments.n < MIN_UNITS:
+        return Found(value, reason="too_few_units")
+    found = paired.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
+    interval = effects.interval(value, math.sqrt(found.variance), found.df, alpha)
+    return Found(value, interval.low, interval.high)
+
+
+def compare(control: Columns, model: Columns, of: NDArray[np.bool_], alpha: float) -> Effect | str:
+    """Two models' metric over the same units; a reason where it cannot be compared."""
+    before, after = control.stacked(of), model.stacked(of)
+    if len(before[0]) < MIN_UNITS:
+        return "too_few_units" if len(before[0]) else "no_units"
+    try:
+        moments = Moments.of(*before, *after)
+        first = smooth(control.form, 0, 1, 2, moments.n)
+        shift = len(before)
+        second = smooth(model.form, shift, shift + 1, shift + 2, moments.n)
+        return paired.difference(moments, first, second, alpha)
+    except Refusal as refusal:
+        return _REASONS.get(refusal.reason, refusal.reason)
+
+
+def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paired.Smooth:
+    """The function of the means that a form is.
+
+    Args:
+        form: The form.
+        above: Index of the numerator.
+        below: Index of the denominator.
+        clicks: Index of the clicks, where the form has them.
+        units: How many units the means are over, for a total.
+
+    Example:
+        >>> value, _ = smooth("root", 0, 1, 2, 5)(np.array([8.0, 2.0]))
+        >>> value
+        2.0
+    """
+    plain = paired.ratio(above, below)
+    makers: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
+        "ratio": plain,
+        "root": lambda mean: _root(*plain(mean)),
+        "total": lambda mean: _total(mean, above, units),
+        "entropy": lambda mean: _entropy(mean, above, below, clicks),
+        "information": lambda mean: _one_minus(*_entropy(mean, above, below, clicks)),
+    }
+    return makers[form]
+
+
+def _root(value: float, slope: Floats) -> tuple[float, Floats]:
+    root = math.sqrt(value)
+    return root, slope / (2 * root) if root > 0 else np.zeros_like(slope)
+
+
+def _total(mean: Floats, above: int, units: int) -> tuple[float, Floats]:
+    slope = np.zeros(mean.size)
+    slope[above] = units
+    return float(mean[above]) * units, slope
+
+
+def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
+    return 1 - value, -slope
+
+
+def _entropy(mean: Floats, above: int, below: int, clicks: int) -> tuple[float, Floats]:
+    """Log loss over the entropy of the rate of clicks (He et al. 2014), and its derivative."""
+    loss, loss_slope = paired.ratio(above, below)(mean)
+    rate, rate_slope = paired.ratio(clicks, below)(mean)
+    if not 0 < rate < 1:
+        raise Refusal("not_applicable", "without both clicks and non-clicks entropy is zero")
+    entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+    slope_of_entropy = math.log((1 - rate) / rate) * rate_slope
+    return loss / entropy, loss_slope / entropy - loss / entropy**2 * slope_of_entropy

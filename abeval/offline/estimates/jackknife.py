@@ -1,0 +1,66 @@
+"""Intervals of what is no sum over units: leave out one group of units at a time."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.offline.estimates.inference import MIN_UNITS, Found
+from abeval.offline.metrics.units import Floats
+from abeval.stats import effects
+from abeval.stats.records import Effect, Refusal
+
+UNIT_GROUPS = 64
+"""Groups of units; each is left out in turn."""
+
+_FEWEST = 8
+
+
+def standard_error(without: Floats) -> float:
+    """Delete-a-group jackknife (Efron and Stein 1981), shape (groups,) → one number.
+
+    Example:
+        >>> round(standard_error(np.array([1.0, 2.0, 3.0])), 4)
+        1.1547
+    """
+    groups = without.size
+    return math.sqrt((groups - 1) / groups * float(((without - without.mean()) ** 2).sum()))
+
+
+def estimate(value: float, without: Floats, units: int, alpha: float) -> Found:
+    """A value with its interval, t with groups − 1 degrees of freedom.
+
+    Args:
+        value: Of all units.
+        without: Of all but each group in turn; groups without a unit are left out.
+        units: How many there are.
+        alpha: Level of the interval.
+    """
+    if units < MIN_UNITS or without.size < _FEWEST:
+        return Found(value, reason="too_few_units")
+    se = standard_error(without)
+    low, high = effects.interval(value, se, without.size - 1, alpha)
+    return Found(value, low, high)
+
+
+def compare(
+    values: Sequence[float], without: Sequence[Floats], units: int, alpha: float
+) -> Effect | str:
+    """Two models over the same groups of units; a reason where they cannot be compared."""
+    if units < MIN_UNITS or without[0].size < _FEWEST:
+        return "too_few_units"
+    se = standard_error(without[1] - without[0])
+    try:
+        return effects.from_difference(
+            *(values[0], values[1], values[1] - values[0], se, without[0].size - 1),
+            alpha=alpha,
+            method="paired_jackknife_t",
+        )
+    except Refusal as refusal:
+        return refusal.reason
+
+
+def used(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The groups that have units."""
+    return np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))

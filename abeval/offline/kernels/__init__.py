@@ -1,0 +1,1 @@
+"""Some queries of `queries/offline` over arrays: the same sums, sooner."""

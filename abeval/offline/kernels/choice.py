@@ -1,0 +1,68 @@
+"""What kernels over arrays do in the place of queries, for the metrics that have one."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from abeval.offline.candidates.grouping import Whole
+from abeval.offline.candidates.rows import Rows, listed_of
+from abeval.offline.kernels.lists import list_sums
+from abeval.offline.kernels.pairs import pair_sums
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.units import Floats, UnitValues
+from abeval.offline.sums.scores import GRADED
+from abeval.results.replay import ModelCoverage
+
+
+def covers(metric: OfflineMetric, rows: Rows) -> bool:
+    """Whether a metric has a kernel; FCP has one where relevance is of two levels."""
+    family, column = metric.definition.family, metric.definition.numerator
+    if family == "pairs":
+        return column not in GRADED or rows.is_binary
+    return family in ("list", "r_precision")
+
+
+def coverage(rows: Rows) -> Iterator[ModelCoverage]:
+    """How much of the rows each model scores (`coverage.sql`)."""
+    for model in sorted(rows.scores):
+        listed = listed_of(rows.requests, rows.scores[model])
+        scored = int((listed > 0).sum())
+        total = int(rows.requests.start[-1])
+        units = [_different(rows.unit[mask]) for mask in (listed >= 0, listed > 0)]
+        unscored = total - int(listed.sum())
+        yield ModelCoverage(model, len(rows.requests), scored, total, unscored, *units)
+
+
+def _different(numbers: Whole) -> int:
+    return int(np.count_nonzero(np.bincount(numbers)))
+
+
+def add(
+    rows: Rows, model: str, metrics: Sequence[OfflineMetric], values: UnitValues
+) -> tuple[float, float]:
+    """Add the sums of the metrics that have a kernel; the smallest and the largest score."""
+    covered = [m for m in metrics if covers(m, rows)]
+    values.columns.update(request_counts(rows, model))
+    if lists := [m for m in covered if m.definition.family != "pairs"]:
+        values.columns.update(list_sums(rows, model, lists))
+    if any(m.definition.family == "pairs" for m in covered):
+        values.columns.update(pair_sums(rows, model))
+    score = rows.scores[model]
+    return float(np.nanmin(score)), float(np.nanmax(score))
+
+
+def request_counts(rows: Rows, model: str) -> dict[str, Floats]:
+    """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
+    relevant = rows.relevant > 0
+    listed = listed_of(rows.requests, rows.scores[model]) > 0
+    every = np.ones(listed.size, dtype=np.bool_)
+    counts = {
+        "requests": every,
+        "relevant": relevant,
+        "listed": listed,
+        "listed_relevant": relevant & listed,
+    }
+    return {
+        name: np.bincount(rows.unit[mask], minlength=rows.units).astype(np.float64)
+        for name, mask in counts.items()
+    }

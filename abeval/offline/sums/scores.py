@@ -1,0 +1,195 @@
+"""Metrics of the scores themselves: pairs of rows, calibration, errors; sums per unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
+from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics.units import SCALE, Floats, UnitValues
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """What metrics of scores need to be told.
+
+    Attributes:
+        threshold: The score from which on a click is predicted, or None.
+        bins: Bins of the calibration curve and of the calibration error.
+    """
+
+    threshold: float | None = None
+    bins: int = 10
+
+
+_PAIRS_A_ROW = 12
+"""Above this many pairs per row, rank sums are faster than pair by pair."""
+
+_POINT = ("predicted_positive", "true_positive", "rows", "clicks")
+
+
+GRADED = frozenset({"concordant", "won_graded"})
+"""What is summed over pairs of unlike relevance, whatever its levels."""
+
+
+def add_pairs(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
+    """Add the sums of GAUC and FCP per unit, read from `scored_rows`."""
+    wanted = {m.definition.numerator for m in metrics if m.definition.family == "pairs"}
+    if not wanted:
+        return
+    engine.table("unit_pairs", query(f"offline/{_pairs(engine)}"))
+    frame = engine.frame(query("offline/pair_values"))
+    names = [str(c) for c in frame.columns if str(c) not in ("unit_id", "clicks")]
+    values.add(frame, {c: c for c in names if not c.startswith("v_")})
+    values.add(frame, {"clicks": "gauc_clicks"})
+    values.add(frame, {c: c.removeprefix("v_") for c in names if c.startswith("v_")}, SCALE)
+    values.columns["won_pairs"] = values["won_halves"] / 2
+    if wanted & GRADED:
+        _add_graded(engine, values)
+
+
+def _pairs(engine: Engine) -> str:
+    ((pairs, rows),) = engine.rows(
+        "select cast(sum(p * (n - p)) as double), cast(sum(n) as double) from "
+        "(select count(*) as n, sum(click) as p from scored_rows group by unit_id) as u"
+    )
+    few = float(pairs or 0) <= _PAIRS_A_ROW * float(rows or 0)
+    return "pairs_of_few" if few else "pairs"
+
+
+def _add_graded(engine: Engine, values: UnitValues) -> None:
+    """Concordant and discordant pairs of every two levels of relevance."""
+    levels = whole_number(
+        engine,
+        "select max(levels) from "
+        "(select count(distinct grade) as levels from scored_rows group by unit_id) as u",
+    )
+    digits = max(math.ceil(math.log2(max(levels, 2))), 1)
+    halves = ", ".join(f"({2**i})" for i in range(digits))
+    engine.view("bits", f"select * from (values {halves}) as v (half)")
+    frame = engine.frame(query("offline/graded_pairs"))
+    values.add(frame, {"pairs": "graded", "won_halves": "graded_halves", "tied": "graded_tied"})
+    won, tied, pairs = (values[c] for c in ("graded_halves", "graded_tied", "graded"))
+    values.columns.update(graded_orders(won, tied, pairs))
+
+
+def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
+    """What FCP reads, from pairs of unlike relevance: twice the won ones, the tied, and all."""
+    return {
+        "graded": pairs,
+        "won_graded": won_halves / 2,
+        "concordant": (won_halves - tied) / 2,
+        "ordered": pairs - tied,
+    }
+
+
+def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues, by: str) -> None:
+    """Add each unit's pseudo-value of the AUC over all rows.
+
+    Args:
+        engine: Where the queries run.
+        metrics: Those of the run.
+        values: Where to add them, as `auc:BY` and `units:BY`.
+        by: `traffic`, an AUC of each variant's traffic, or `pooled`, one over all.
+    """
+    if not any(m.definition.family == "auc" for m in metrics):
+        return
+    variant = "traffic" if by == "traffic" else "'pooled'"
+    engine.view("scored", f"select {variant} as variant, unit_id, score, click from traffic_rows")
+    frame = engine.frame(query("units/auc"))
+    values.add(frame, {"c_auc": f"auc:{by}"}, SCALE)
+    values.add(frame, {"c_scored_units": f"units:{by}"})
+
+
+def add_points(
+    engine: Engine,
+    metrics: Sequence[OfflineMetric],
+    values: UnitValues,
+    threshold: float | None,
+) -> None:
+    """Add the sums of log loss, calibration and errors per unit, read from `scored_rows`."""
+    if not any(m.definition.family == "point" for m in metrics):
+        return
+    cut = "cast(null as double)" if threshold is None else f"cast({threshold!r} as double)"
+    engine.view("threshold", f"select {cut} as threshold")
+    frame = engine.frame(query("offline/point_values"))
+    values.add(frame, {name: f"point_{name}" for name in _POINT})
+    sums = [str(c) for c in frame.columns if str(c).startswith("v_")]
+    values.add(frame, {c: f"point_{c.removeprefix('v_')}" for c in sums}, SCALE)
+    values.columns["point_log_likelihood"] = -values["point_log_loss"]
+    yes, hit = values["point_predicted_positive"], values["point_true_positive"]
+    values.columns["point_twice_true_positive"] = 2 * hit
+    values.columns["point_both_positive"] = yes + values["point_clicks"]
+
+
+def calibration(engine: Engine, bins: int) -> pd.DataFrame:
+    """`traffic, kind, bin, unit_group, rows, clicks, predicted`: the curve, binned both ways."""
+    engine.view("bin_count", f"select cast({bins} as bigint) as bins")
+    frame = engine.frame(query("offline/calibration"))
+    frame["predicted"] = frame["predicted"].astype(float) * SCALE
+    return frame
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A calibration curve by bin (rows) and group of units (columns).
+
+    Attributes:
+        gap: Sums of score − click, shape (bins, groups).
+        rows: Rows, shape (groups,).
+    """
+
+    gap: Floats
+    rows: Floats
+
+    @classmethod
+    def of(cls, curve: pd.DataFrame, groups: int) -> Bins:
+        """From a curve of one traffic and kind."""
+        number, group = (curve[c].to_numpy(dtype=np.int64) for c in ("bin", "unit_group"))
+        gap = (curve["predicted"] - curve["clicks"]).to_numpy(dtype=np.float64)
+        size = int(number.max()) + 1 if number.size else 0
+        cell = number * groups + group
+        flat = np.bincount(cell, weights=gap, minlength=size * groups).astype(np.float64)
+        counted = curve["rows"].to_numpy(dtype=np.float64)
+        rows = np.bincount(group, weights=counted, minlength=groups).astype(np.float64)
+        return cls(flat.reshape(size, groups), rows)
+
+    def error(self) -> float:
+        """Σ rows·|mean score − rate of clicks| / Σ rows over the bins.
+
+        Example:
+            >>> Bins(np.array([[0.5], [-0.5]]), np.array([4.0])).error()
+            0.25
+        """
+        return float(np.abs(self.gap.sum(axis=1)).sum() / self.rows.sum())
+
+    def errors_without(self, groups: NDArray[np.int64]) -> Floats:
+        """The same without each of some groups."""
+        gap = np.abs(self.gap.sum(axis=1)[:, None] - self.gap[:, groups]).sum(axis=0)
+        return np.asarray(gap / (self.rows.sum() - self.rows[groups]))
+
+    def bias(self, groups: NDArray[np.int64]) -> float:
+        """How much too large the error is because a gap of nothing but noise counts as one.
+
+        The mean of a folded normal less the gap, over bins (Leone, Nelson and Nottingham 1961).
+        """
+        # Imported here, as it takes longer to import than most metrics take to compute.
+        from scipy.special import ndtr
+
+        gap = self.gap.sum(axis=1)
+        spread = np.sqrt(self.gap[:, groups].var(axis=1, ddof=1) * groups.size)
+        z = np.divide(gap, spread, out=np.full(gap.size, np.inf), where=spread > 0)
+        noise = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
+        folded = noise + gap * (1 - 2 * ndtr(-z))
+        excess = np.where(spread > 0, folded - np.abs(gap), 0.0)
+        return float(excess.sum() / self.rows.sum())
