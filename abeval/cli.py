@@ -99,7 +99,7 @@ def analyze(
 def _show(result: "Result") -> None:
     from rich.console import Console
 
-    from abeval.terminal import print_result
+    from abeval.report.terminal import print_result
 
     # A pipe has no width of its own; the table needs about this much.
     console = Console()

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 
 from markupsafe import Markup
 
-from abeval.beside import segment_tables, tables
 from abeval.report import assets, figures, templates
 from abeval.report.effects import anchors
 from abeval.report.scorecard import role_views
 from abeval.report.slices import SliceView, daily_views, segment_views
+from abeval.report.tables import segment_tables, tables
 from abeval.results import Check, MetricInfo, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result

@@ -95,7 +95,7 @@ class Result:
         return summary_html(self)
 
     def __str__(self) -> str:
-        from abeval.terminal import as_text
+        from abeval.report.terminal import as_text
 
         return as_text(self)
 

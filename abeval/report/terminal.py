@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from abeval.beside import Beside, segment_tables, tables
 from abeval.inference.verdict import effect
+from abeval.report.tables import Beside, segment_tables, tables
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result

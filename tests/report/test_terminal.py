@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from abeval.inference.verdict import effect
+from abeval.report.terminal import as_text, print_result
 from abeval.results.analysis import Result
-from abeval.terminal import as_text, print_result
 from tests import builders
 
 RESULTS = [

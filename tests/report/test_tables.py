@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from abeval.beside import segment_tables, tables
 from abeval.report.page import page_html
+from abeval.report.tables import segment_tables, tables
+from abeval.report.terminal import as_text
 from abeval.results import (
     Adjustment,
     Belief,
@@ -18,7 +19,6 @@ from abeval.results import (
     SegmentTest,
 )
 from abeval.results.analysis import Result, result_from_dict
-from abeval.terminal import as_text
 from tests import builders
 
 ROW = ("ctr", "treatment")
