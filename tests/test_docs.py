@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_group
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.loaded import LoadedExperiment
 from abeval.offline.options import ReplayOptions
 

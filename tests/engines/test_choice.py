@@ -9,7 +9,7 @@ import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
-from abeval.cli import main
+from abeval.cli.main import main
 from abeval.engines.choice import open_engine
 from abeval.engines.spark.session import java_size
 from abeval.errors import ExperimentError, QueryError

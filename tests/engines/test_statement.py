@@ -11,8 +11,8 @@ import sqlglot
 from sqlglot import exp
 
 import abeval
-from abeval.cli import main
-from abeval.cli_sql import run_of
+from abeval.cli.main import main
+from abeval.cli.sql import run_of
 from abeval.engines.queries import query, query_names
 from abeval.engines.statement import made_of, plain_statement, written
 from abeval.engines.transpile import parsed, transpiled

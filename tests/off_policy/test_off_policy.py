@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.api import LoadedExperiment
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
 from tests.real_logs import need, open_bandit
 

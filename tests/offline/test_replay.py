@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.errors import LogError
 from tests.offline.frames import close
 from tests.offline.test_replay import random_rows, small

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.report.replay_figures import curve_figure
 from abeval.report.replay_page import replay_page_html
 from abeval.results import format as fmt

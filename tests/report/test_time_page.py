@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.report.time_page import time_page_html
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"

@@ -12,8 +12,8 @@ import pytest
 import abeval
 from abeval.errors import AbevalError
 from abeval.results.analysis import Result
+from tests.cli.test_cli import call
 from tests.logs.small import small_log
-from tests.test_cli import call
 
 EXPERIMENT = """
 name = "small"

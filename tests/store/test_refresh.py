@@ -18,8 +18,8 @@ import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError
 from abeval.results.analysis import Result
+from tests.cli.test_cli import call
 from tests.logs.small import small_log
-from tests.test_cli import call
 
 METRICS = ["ctr", "clicks_per_user", "impressions_per_user"]
 SEGMENTS = {"device": "device"}

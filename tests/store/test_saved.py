@@ -11,8 +11,8 @@ import pytest
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
+from tests.cli.test_cli import call
 from tests.logs.small import small_log
-from tests.test_cli import call
 
 SAMPLE = Path("sample_logs/experiment.toml")
 METRICS: list[dict[str, Any]] = [

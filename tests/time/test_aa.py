@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.aggregates.buckets import BucketSums
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.inference.aa import AAResult, _row, replay
 from abeval.results import AAMetric

@@ -7,7 +7,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from tests.time.test_logs import FILE, frame, small
 

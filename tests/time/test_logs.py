@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.cli import app
+from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
 from tests.real_logs import kuairand
 

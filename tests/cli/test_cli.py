@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from abeval.assignment import Assignment
-from abeval.cli import main
+from abeval.cli.main import main
 from abeval.engines.queries import query, query_names
 from abeval.experiment.load import parse_experiment
 from abeval.metrics.builtin import builtin_metrics
@@ -40,7 +40,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 def abeval(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     return subprocess.run(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "abeval.cli", *map(str, arguments)],
+        [sys.executable, "-m", "abeval.cli.main", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -333,7 +333,7 @@ HEAVY = ("pandas", "numpy", "scipy", "duckdb", "plotly", "pydantic", "sqlglot", 
 
 def test_help_is_quick_and_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from abeval.cli import app\n"
+        "import sys; from abeval.cli.main import app\n"
         "try: app(['--help'])\n"
         f"finally: print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
     )

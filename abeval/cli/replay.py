@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_options import JsonFile, ReportFile, on_engine
+from abeval.cli.options import JsonFile, ReportFile, on_engine
 from abeval.errors import ExperimentError
 from abeval.results.format import words
 

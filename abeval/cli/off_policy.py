@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_options import JsonFile, on_engine
+from abeval.cli.options import JsonFile, on_engine
 
 if TYPE_CHECKING:
     from abeval.loaded import LoadedExperiment

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli_off_policy import register as register_off_policy
-from abeval.cli_options import JsonFile, ReportFile, on_engine, writable
-from abeval.cli_replay import register as register_replay
-from abeval.cli_sql import register as register_sql
-from abeval.cli_time import register as register_time
+from abeval.cli.off_policy import register as register_off_policy
+from abeval.cli.options import JsonFile, ReportFile, on_engine, writable
+from abeval.cli.replay import register as register_replay
+from abeval.cli.sql import register as register_sql
+from abeval.cli.time import register as register_time
 from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
