@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from abeval.api import define, load
+    from abeval.api import LoadedExperiment, define, load
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-    from abeval.loaded import LoadedExperiment
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
@@ -41,7 +40,7 @@ _HOME = {
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",
-    "LoadedExperiment": "loaded",
+    "LoadedExperiment": "api",
     "LogError": "errors",
     "QueryError": "errors",
     "Result": "result",

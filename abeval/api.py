@@ -1,12 +1,361 @@
-"""The Python API: an experiment from a file, or given in Python."""
+"""The Python API: an experiment from a file or from Python, and all that can be asked of it."""
 
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
-from abeval.loaded import LoadedExperiment
+from abeval.experiment.model import Experiment
+from abeval.steps import Step, silent
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from abeval.aggregates.aggregates import Aggregates
+    from abeval.engines.choice import EngineChoice
+    from abeval.inference.aa import AAResult
+    from abeval.inference.pairwise import Pairwise
+    from abeval.inference.power import Plans
+    from abeval.metrics.definition import Metric
+    from abeval.results.analysis import Result
+    from abeval.results.off_policy import OffPolicyResult
+    from abeval.results.replay import ReplayResult
+    from abeval.results.time import TimeResult
+    from abeval.time.clock import By
+
 
 __all__ = ["LoadedExperiment", "define", "load"]
+
+
+@dataclass(frozen=True)
+class LoadedExperiment:
+    """An experiment ready to be analysed.
+
+    Attributes:
+        experiment: What its file says.
+    """
+
+    experiment: Experiment
+
+    def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
+        """The same experiment with other top-level entries, validated anew.
+
+        Raises:
+            ExperimentError: With every mistake.
+
+        Example:
+            >>> import abeval
+            >>> abeval.load("sample_logs/experiment.toml").replace(alpha=0.01).experiment.alpha
+            0.01
+        """
+        told = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
+        return LoadedExperiment(parse_experiment({**told, **entries}, self.experiment.folder))
+
+    def analyze(
+        self,
+        *,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+        store: str | Path | None = None,
+        save_aggregates: str | Path | None = None,
+    ) -> "Result":
+        """Aggregate the logs, and judge.
+
+        Args:
+            logs: Frames (pandas, Polars, Arrow, DuckDB relations) by log name: `impressions`,
+                `clicks`, `items`, `exposures`; the others are read from where the file says.
+            connection: The caller's DuckDB, whose tables `logs.*.table` names.
+            engine: `duckdb`, `spark` or the caller's `SparkSession`, whose tables `logs.*.table`
+                names and whose frames `logs` may be; without, what the experiment says.
+            step: Told the name of each step as it begins.
+            store: A folder that keeps the sums of each input file, so that the next run reads only
+                those that are new or changed.
+            save_aggregates: A folder for what the result is judged by, which `from_aggregates`
+                judges without a log.
+
+        Raises:
+            LogError: A log is missing, unreadable, or not what the file says.
+            QueryError: The engine could not run a query.
+            ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+        """
+        from abeval.pipeline import collected, judged, opened, saving, stored
+
+        keep = None if save_aggregates is None else saving(Path(save_aggregates), self.experiment)
+        way = nullcontext() if store is None else stored(Path(store), self.experiment, logs or {})
+        told = step or silent
+        with way as sums, opened(self.experiment, connection, engine, step) as on:
+            aggregates = collected(self.experiment, on, logs or {}, told, sums)
+        if keep is not None:
+            keep(aggregates)
+        # The engine has given back its memory: statistics of many items need some of their own.
+        return judged(self.experiment, aggregates, told)
+
+    def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
+        """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
+
+        Alpha, families, looks, roles, margins and directions may be other than they were.
+
+        A folder with `logged_sums.parquet` (or `.csv`) alone, as the user's warehouse computed it,
+        gives the metrics that are sums per unit and day, with DuckDB; of the experiment's logs only
+        the columns count.
+
+        Args:
+            folder: Where the aggregates are.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: They are not there, not whole, or were made by other definitions.
+        """
+        from abeval.pipeline import judged_folder
+
+        return judged_folder(self.experiment, Path(folder), step or silent)
+
+    def compare(
+        self,
+        metric: str,
+        *,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+    ) -> "Pairwise":
+        """Compare every two variants on one metric, p-values adjusted over all pairs.
+
+        Args:
+            metric: One of the experiment's metrics, or a built-in one.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            engine: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric.
+        """
+        from abeval.inference.pairwise import pairwise
+        from abeval.pipeline import named_metrics
+
+        metrics = named_metrics(self.experiment, [metric])
+        aggregates = self._aggregate(metrics, logs, connection, engine, step)
+        return pairwise(self.experiment, metrics, metrics[0], aggregates)
+
+    def power(
+        self,
+        *,
+        mde: float | None = None,
+        days: float | None = None,
+        power: float = 0.8,
+        metrics: Sequence[str] | None = None,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+    ) -> "Plans":
+        """What the experiment can see, or how long it needs, from its own logs.
+
+        Args:
+            mde: Relative effect to find, such as 0.01; days and units follow.
+            days: Length of the experiment; the smallest effect follows.
+            power: Wanted probability of finding it.
+            metrics: Some of the metrics; without, goals and guardrails.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            engine: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or a number makes no sense.
+        """
+        from abeval.inference.power import plan
+        from abeval.pipeline import named_metrics
+
+        if mde is not None and days is not None:
+            raise ExperimentError("give mde or days, not both: each follows from the other")
+        if not self.experiment.alpha < power < 1:
+            raise ExperimentError(f"power {power} must lie between alpha and 1")
+        if (mde is not None and mde <= 0) or (days is not None and days <= 0):
+            raise ExperimentError("mde and days must be positive")
+        chosen = named_metrics(self.experiment, metrics)
+        if not metrics:
+            chosen = [m for m in chosen if m.role != "diagnostic"]
+        aggregates = self._aggregate(chosen, logs, connection, engine, step)
+        return plan(self.experiment, chosen, aggregates, mde, days, power)
+
+    def aa(
+        self,
+        *,
+        runs: int = 10_000,
+        seed: int = 0,
+        metrics: Sequence[str] | None = None,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+    ) -> "AAResult":
+        """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+
+        Args:
+            runs: Replays.
+            seed: Of the re-splits.
+            metrics: Some of the metrics; without, all of the scorecard.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            engine: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or `runs` is less than 1.
+        """
+        from abeval.pipeline import named_metrics, opened
+        from abeval.time.aa import aa
+
+        if runs < 1:
+            raise ExperimentError(f"{runs} replays", "ask for at least 1, 10,000 are a good number")
+        chosen = named_metrics(self.experiment, metrics)
+        with opened(self.experiment, connection, engine, step) as on:
+            return aa(self.experiment, chosen, on, logs or {}, step or silent, runs, seed)
+
+    def over_time(
+        self,
+        *,
+        metrics: Sequence[str] | None = None,
+        widths: Sequence[int] = (3, 7),
+        looks: Sequence[int] | None = None,
+        by: Sequence["By"] = (),
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+    ) -> "TimeResult":
+        """Effects by window, whether they are stable, and what looking every day would have said.
+
+        Args:
+            metrics: Some of the metrics; without, all of the scorecard.
+            widths: Days of the rolling windows.
+            looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
+            by: `hour` and `weekday`: effects by these too.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            engine: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or a number makes no sense.
+            LogError: The log has no time.
+        """
+        from abeval.pipeline import named_metrics, opened
+        from abeval.time.analysis import over_time
+        from abeval.time.clock import CLOCKS
+
+        if any(days < 1 for days in (*widths, *(looks or ()))):
+            raise ExperimentError("widths and looks count days from 1")
+        if unknown := [name for name in by if name not in CLOCKS]:
+            raise ExperimentError(f"windows by {unknown[0]!r}", f"there are {', '.join(CLOCKS)}")
+        chosen = named_metrics(self.experiment, metrics)
+        with opened(self.experiment, connection, engine, step) as on:
+            given, told = logs or {}, step or silent
+            return over_time(self.experiment, chosen, on, given, told, widths, looks or (), by)
+
+    def off_policy(
+        self,
+        source: str,
+        *,
+        to: str | None = None,
+        probability: str | None = None,
+        policy: object | None = None,
+        reward: str | None = None,
+        clip: Sequence[float] = (10.0,),
+        switch: Sequence[float] = (10.0,),
+        shrink: Sequence[float] = (100.0,),
+        min_ess: float = 100.0,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+    ) -> "OffPolicyResult":
+        """What a policy would have had on the traffic of a variant that logs its propensities.
+
+        The policy is given as one of `to`, `probability` and `policy`.
+
+        Args:
+            source: The variant whose log is used.
+            to: A variant: how often it shows each item at each position.
+            probability: A column of the impressions: the policy's probability of the logged item.
+            policy: A frame, or a file, of `item_id`, `probability` and maybe `position`.
+            reward: A column of the impressions that is earned, instead of the click.
+            clip: Caps of clipped IPS.
+            switch: Thresholds of SwitchDR.
+            shrink: λ of DRos.
+            min_ess: Effective sample size below which nothing is estimated.
+            logs: As for `analyze`.
+            connection: As for `analyze`.
+            engine: As for `analyze`.
+            step: As for `analyze`.
+
+        Raises:
+            ExperimentError: A variant is unknown, or not one policy is given.
+            LogError: The log has no propensity, or the table is no policy.
+        """
+        from abeval.off_policy.estimates import OffPolicyOptions
+        from abeval.off_policy.log import PolicyChoice
+        from abeval.off_policy.run import off_policy
+        from abeval.pipeline import opened
+
+        choice = PolicyChoice(to, probability, policy)
+        options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
+        with opened(self.experiment, connection, engine, step) as on:
+            given, told = logs or {}, step or silent
+            return off_policy(self.experiment, on, given, told, source, choice, options, reward)
+
+    def replay(
+        self,
+        *,
+        logs: Mapping[str, object] | None = None,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        engine: "EngineChoice" = None,
+        step: Step | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> "ReplayResult":
+        """Score every model offline, on this experiment's log, and compare them in pairs.
+
+        Args:
+            logs: As for `analyze`; also `scores` and `truth`.
+            connection: As for `analyze`.
+            engine: As for `analyze`.
+            step: As for `analyze`.
+            **options: `k`, `metrics`, `compat`, `relevance`, `ties`, `no_relevant`, `threshold`,
+                `kept_negatives`, `blend`, `split`, `curve` and `k_by`, as
+                `abeval.offline.options.ReplayOptions` has them.
+
+        Raises:
+            ExperimentError: An unknown metric, preset or model.
+            LogError: The logs do not have what a replay needs.
+        """
+        from abeval.offline.options import ReplayOptions
+        from abeval.offline.replay import replay
+        from abeval.pipeline import opened
+
+        with opened(self.experiment, connection, engine, step) as on:
+            told = step or silent
+            return replay(self.experiment, on, logs or {}, told, ReplayOptions(**options))
+
+    def _aggregate(
+        self,
+        metrics: "Sequence[Metric]",
+        logs: Mapping[str, object] | None,
+        connection: "duckdb.DuckDBPyConnection | None",
+        engine: "EngineChoice",
+        step: Step | None,
+    ) -> "Aggregates":
+        from abeval.aggregates.collect import collect
+        from abeval.pipeline import opened
+
+        with opened(self.experiment, connection, engine, step) as on:
+            return collect(self.experiment, metrics, on, logs or {}, step or silent)
 
 
 def load(path: str | Path) -> LoadedExperiment:

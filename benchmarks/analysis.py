@@ -21,7 +21,7 @@ import duckdb
 from process import in_turns, medians, run
 
 HERE = Path(__file__).parent
-ABEVAL = [sys.executable, "-m", "abeval.cli.main"]
+ABEVAL = [sys.executable, "-m", "abeval"]
 FLOORS = {"additive": "floor_additive", "everything": "floor_everything"}
 OTHERS = ("polars", "tea_tasting", "pandas")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from process import in_turns, medians, run
 
-ABEVAL = [sys.executable, "-m", "abeval.cli.main"]
+ABEVAL = [sys.executable, "-m", "abeval"]
 
 HEAD = """
 name = "apart"

@@ -143,7 +143,7 @@ def _chance(logit: np.ndarray) -> np.ndarray:
 def commands() -> dict[str, list[str]]:
     """Name → the process."""
     python = [sys.executable, "-c"]
-    replay = [sys.executable, "-m", "abeval.cli.main", "replay", "experiment.toml", "--metric"]
+    replay = [sys.executable, "-m", "abeval", "replay", "experiment.toml", "--metric"]
     one = ["['score_a']", "['score_a', 'score_b']"]
     ndcg, gauc = "ndcg@10[bin]", "gauc[impressions]"
     return {

@@ -10,8 +10,8 @@ import pytest
 from typer.main import get_group
 
 import abeval
+from abeval.api import LoadedExperiment
 from abeval.cli.main import app
-from abeval.loaded import LoadedExperiment
 from abeval.offline.options import ReplayOptions
 
 ROOT = Path(__file__).parents[1]

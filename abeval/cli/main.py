@@ -22,7 +22,7 @@ from abeval.cli.time import register as register_time
 from abeval.errors import AbevalError, ExperimentError
 
 if TYPE_CHECKING:
-    from abeval.loaded import LoadedExperiment
+    from abeval.api import LoadedExperiment
     from abeval.results.analysis import Result
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ import typer
 from abeval.cli.options import JsonFile, on_engine
 
 if TYPE_CHECKING:
-    from abeval.loaded import LoadedExperiment
+    from abeval.api import LoadedExperiment
     from abeval.results.off_policy import OffPolicyResult, Support
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from abeval.loaded import LoadedExperiment
+    from abeval.api import LoadedExperiment
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
 

@@ -11,7 +11,7 @@ from abeval.errors import ExperimentError
 from abeval.results.format import words
 
 if TYPE_CHECKING:
-    from abeval.loaded import LoadedExperiment
+    from abeval.api import LoadedExperiment
     from abeval.offline.options import ReplayOptions
     from abeval.results.replay import ModelCoverage, ReplayResult
 

@@ -9,7 +9,7 @@ import typer
 from abeval.cli.options import JsonFile, ReportFile, on_engine
 
 if TYPE_CHECKING:
-    from abeval.loaded import LoadedExperiment
+    from abeval.api import LoadedExperiment
 
 
 class By(StrEnum):

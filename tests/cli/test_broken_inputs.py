@@ -627,7 +627,7 @@ def test_the_installed_command_exits_2_without_a_traceback(name: str, tmp_path: 
     broken.lay_out(tmp_path)
     options = [option.format(folder=tmp_path) for option in broken.options]
     done = subprocess.run(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "abeval.cli.main", "analyze", f"{tmp_path / 'e.toml'}", *options],
+        [sys.executable, "-m", "abeval", "analyze", f"{tmp_path / 'e.toml'}", *options],
         capture_output=True,
         text=True,
         check=False,

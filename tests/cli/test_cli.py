@@ -40,7 +40,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 def abeval(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     return subprocess.run(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "abeval.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "abeval", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

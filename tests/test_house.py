@@ -1,0 +1,166 @@
+"""The plan of the house: which package may import which, and that no import runs in a circle."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+ORDER = (
+    ("__main__",),
+    ("cli",),
+    ("api",),
+    ("pipeline",),
+    ("store", "time"),
+    ("inference", "offline", "off_policy"),
+    ("aggregates",),
+    ("logs",),
+    ("engines",),
+    ("experiment",),
+    ("metrics",),
+    ("simulate", "report"),
+    ("assignment", "results", "stats"),
+    ("files", "progress", "steps", "threads"),
+    ("errors",),
+)
+"""From the top floor to the ground: an import goes to a lower floor."""
+
+OFFLINE = (
+    ("replay", "evaluate", "evaluate_log"),
+    ("replay_run", "evaluation"),
+    ("options",),
+    ("estimates",),
+    ("sums",),
+    ("kernels",),
+    ("candidates",),
+    ("metrics",),
+)
+
+SHARED = {"errors", "files", "progress", "steps", "threads"}
+
+VIEW_HOOK = ("abeval.results.views", "abeval.report")
+"""A result displays itself: the one import that runs up."""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_of(path): path for path in (ROOT / "abeval").rglob("*.py")}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module of abeval that a file imports: at the top, in a function, for types alone."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in FILES)
+        elif isinstance(node, ast.ImportFrom) and node.module in FILES:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in FILES else node.module for name in names)
+
+
+ARROWS = {
+    (module, target)
+    for module, path in FILES.items()
+    for target in imported(path)
+    if module != target and module != "abeval"
+}
+
+
+def is_view_hook(module: str, target: str) -> bool:
+    return module == VIEW_HOOK[0] and target.startswith(VIEW_HOOK[1])
+
+
+def floors(order: tuple[tuple[str, ...], ...]) -> dict[str, int]:
+    return {name: floor for floor, names in enumerate(order) for name in names}
+
+
+def running_back(
+    order: tuple[tuple[str, ...], ...], prefix: tuple[str, ...] = ("abeval",)
+) -> list[str]:
+    """Arrows between rooms of a package that do not go to a lower floor."""
+    floor, depth = floors(order), len(prefix)
+    wrong = []
+    for module, target in sorted(ARROWS):
+        if is_view_hook(module, target):
+            continue
+        ends = [name.split(".") for name in (module, target)]
+        if any(tuple(end[:depth]) != prefix or len(end) == depth for end in ends):
+            continue
+        above, below = (end[depth] for end in ends)
+        if above != below and floor[above] >= floor[below]:
+            wrong.append(f"{module} -> {target}")
+    return wrong
+
+
+def test_every_room_has_a_floor():
+    top = {name.split(".")[1] for name in FILES if "." in name}
+    assert set(floors(ORDER)) == top
+
+
+def test_imports_run_to_lower_floors_only():
+    assert (
+        running_back(tuple((*names, "__main__") if "cli" in names else names for names in ORDER))
+        == []
+    )
+
+
+def test_offline_runs_from_replays_down_to_metrics():
+    rooms = {name.split(".")[2] for name in FILES if name.startswith("abeval.offline.")}
+    assert set(floors(OFFLINE)) == rooms
+    assert running_back(OFFLINE, ("abeval", "offline")) == []
+
+
+@pytest.mark.parametrize("room", ["stats", "results"])
+def test_leaves_import_nothing_but_the_small_shared_modules(room):
+    wrong = [
+        f"{module} -> {target}"
+        for module, target in sorted(ARROWS)
+        if module.startswith(f"abeval.{room}.")
+        and target.split(".")[1:2] != [room]
+        and target.split(".")[1] not in SHARED
+        and not is_view_hook(module, target)
+    ]
+    assert wrong == []
+
+
+def test_the_report_reads_results_alone():
+    wrong = [
+        f"{module} -> {target}"
+        for module, target in sorted(ARROWS)
+        if module.startswith("abeval.report")
+        and target.split(".")[1] not in {"report", "results", *SHARED}
+    ]
+    assert wrong == []
+
+
+def circles() -> list[list[str]]:
+    """Strongly connected modules, largest first, found by reachability both ways."""
+    below: dict[str, set[str]] = {name: set() for name in FILES}
+    for module, target in ARROWS:
+        if not is_view_hook(module, target):
+            below[module].add(target)
+
+    def reach(start: str) -> set[str]:
+        seen: set[str] = set()
+        stack = [start]
+        while stack:
+            for target in below[stack.pop()] - seen:
+                seen.add(target)
+                stack.append(target)
+        return seen
+
+    reached = {name: reach(name) for name in FILES}
+    groups = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in FILES
+        if name in reached[name]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def test_no_import_runs_in_a_circle():
+    assert circles() == []
