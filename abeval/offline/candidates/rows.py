@@ -1,4 +1,4 @@
-"""The rows of a replay as arrays, where an engine can hand them over and they need no mending."""
+"""Candidates as arrays, used when ids are integers and no item is repeated in a request."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,24 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
-from abeval.offline.candidates.grouping import Groups, Whole
-from abeval.offline.metrics.units import Floats
+from abeval.offline.candidates.grouping import Groups
+from abeval.offline.metrics.units import Floats, Mask, Whole
 
 _PART = 1 << 17
-"""Rows of a part."""
+"""Rows of a part, which fit in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What was listed, by request; every column lies by group of `requests`.
+    """Listed items; the columns are in the order of `requests`.
 
     Attributes:
         requests: The rows of each request.
-        unit: The place of each request's unit among the units.
-        tie: What stands first of equal scores: the larger.
+        unit: Index of the unit of each request.
+        tie: Of equal scores, the larger `tie` ranks higher.
         grade: Relevance.
         scores: Model → its scores, NaN where it has none.
-        units: How many units there are.
+        units: Number of units.
     """
 
     requests: Groups
@@ -44,17 +44,17 @@ class Rows:
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether all relevant items are equally relevant."""
+        """Whether all relevant items have the same grade."""
         relevant = self.grade[self.grade > 0]
         return not relevant.size or bool(relevant.min() == relevant.max())
 
     @cached_property
     def longest(self) -> int:
-        """Items of the longest request with a relevant one."""
+        """Items of the longest request with a relevant item."""
         return int(self.requests.size[self.relevant > 0].max(initial=0))
 
     def parts(self) -> Iterator["Rows"]:
-        """The same rows, some requests at a time: few enough to stay in a processor's cache."""
+        """The rows in parts of whole requests."""
         start = self.requests.start
         if start[-1] <= _PART:
             yield self
@@ -71,19 +71,19 @@ class Rows:
         groups, unit = Groups(start - start[0]), self.unit[first:end]
         return Rows(groups, unit, self.tie[row], self.grade[row], scores, self.units)
 
-    def uncompared(self) -> NDArray[np.bool_]:
+    def uncompared(self) -> Mask:
         """Requests that some models score and others do not (`uncompared.sql`)."""
         listed = [listed_of(self.requests, score) > 0 for score in self.scores.values()]
-        # A model without any score has no say.
-        having = [mask for mask in listed if mask.any()]
-        if len(having) < 2:
+        # A model without any score does not count.
+        scored = [mask for mask in listed if mask.any()]
+        if len(scored) < 2:
             return np.zeros(len(self.requests), dtype=np.bool_)
-        some: NDArray[np.bool_] = np.any(having, axis=0)
-        every: NDArray[np.bool_] = np.all(having, axis=0)
+        some: Mask = np.any(scored, axis=0)
+        every: Mask = np.all(scored, axis=0)
         return some & ~every
 
-    def only(self, kept: NDArray[np.bool_]) -> "Rows":
-        """The rows of some requests."""
+    def only(self, kept: Mask) -> "Rows":
+        """The rows of the requests where `kept` is true."""
         row = np.repeat(kept, self.requests.size)
         start = np.concatenate([[0], np.cumsum(self.requests.size[kept])])
         scores = {model: score[row] for model, score in self.scores.items()}
@@ -109,7 +109,7 @@ class Fetched(NamedTuple):
     ids: Whole
 
     def of_units(self, units: NDArray[np.generic]) -> Rows | None:
-        """The rows of some units, given by their ids, ascending; None where ids are no numbers."""
+        """The rows of the units with some ids, ascending; None where ids are no integers."""
         if not np.issubdtype(units.dtype, np.integer):
             return None
         place = np.searchsorted(units, self.ids)
@@ -117,8 +117,8 @@ class Fetched(NamedTuple):
         inside = place < units.size
         known[inside] = units[place[inside]] == self.ids[inside]
         unit = place[self.rows.unit].astype(np.int64)
-        found = replace(self.rows, unit=unit, units=units.size)
-        return found if known.all() else found.only(known[self.rows.unit])
+        rows = replace(self.rows, unit=unit, units=units.size)
+        return rows if known.all() else rows.only(known[self.rows.unit])
 
 
 def read_rows(
@@ -129,13 +129,13 @@ def read_rows(
     Args:
         engine: Where the rows are.
         source: A relation of `unit_id, request_id, item_id, grade`.
-        tie: Its column that says what stands first of equal scores: the larger.
-        request: Its column that says what was listed together; `unit_id` saves fetching another.
+        tie: Its column that orders equal scores, the larger first.
+        request: Its column of requests; `unit_id` where there are none, which is fetched anyway.
         scores: Model → the SQL of its score over it.
 
     Returns:
-        The rows; None where only the queries will do: the engine has no arrays, ids are no whole
-        numbers, one is missing, an item stands twice in a request, or a request has two units.
+        The rows; None where only queries will do: the engine has no arrays, ids are no integers,
+        an id is missing, an item is repeated in a request, or a request has two units.
     """
     if not isinstance(engine, ArrayEngine) or not scores:
         return None
@@ -144,13 +144,13 @@ def read_rows(
         return None
     keys = list(dict.fromkeys([*_KEYS, request, tie]))
     models = [f"{sql} as m_{i}" for i, sql in enumerate(scores.values())]
-    found = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
-    if any(np.ma.is_masked(found[name]) for name in (*keys, "grade")):
+    columns = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
+    if any(np.ma.is_masked(columns[name]) for name in (*keys, "grade")):
         return None
-    ids = {name: _whole(found[name]) for name in keys}
-    columns = [_floats(found[f"m_{i}"]) for i in range(len(scores))]
+    ids = {name: _whole(columns[name]) for name in keys}
     ids |= {"tie": ids[tie], "request_id": ids[request]}
-    return _grouped(ids, _floats(found["grade"]), dict(zip(scores, columns, strict=True)))
+    of_models = {model: _floats(columns[f"m_{i}"]) for i, model in enumerate(scores)}
+    return _grouped(ids, _floats(columns["grade"]), of_models)
 
 
 _KEYS = ("unit_id", "item_id")
@@ -193,7 +193,7 @@ def _grouped(
 
 
 def _repeats(requests: Groups, item: Whole) -> bool:
-    """Whether an item stands twice in a request."""
+    """Whether an item is repeated in a request."""
     for block in requests.blocks():
         items = np.sort(block.matrix(item), axis=1)
         if (items[:, 1:] == items[:, :-1]).any():
