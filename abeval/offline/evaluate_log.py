@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.rows import WHOLE
+from abeval.offline.candidates.rows import WHOLE, read_rows
 from abeval.offline.candidates.shown import (
+    TIE,
     Candidates,
     finite,
     name_rows,
-    read_shown,
     shown_candidates,
     write_rows,
 )
@@ -92,9 +92,9 @@ def evaluate_log(
     with closing(DuckDBEngine()) as engine:
         _open(engine, log)
         _name(engine, mapped, list(named.values()), policy.ties)
-        fetched = read_shown(engine, of_model, policy.ties, mapped.request is not None)
-        units = read_units(engine) if fetched is None else Units.of_one_traffic(fetched.ids)
-        rows = None if fetched is None else fetched.rows
+        request = "unit_id" if mapped.request is None else "request_id"
+        rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
+        units = read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
         queried = needs_queries(wanted, rows)
         accounts = _missing(engine, mapped)
         accounts += write_rows(engine, unique=rows is not None, queried=queried)

@@ -17,9 +17,9 @@ from abeval.offline.candidates.models import (
     replayed_models,
 )
 from abeval.offline.candidates.relevance import Relevance
-from abeval.offline.candidates.rows import Rows
+from abeval.offline.candidates.rows import Rows, read_rows
 from abeval.offline.candidates.score_log import judge_scores
-from abeval.offline.candidates.shown import read_shown, shown_candidates, write_rows
+from abeval.offline.candidates.shown import TIE, shown_candidates, write_rows
 from abeval.offline.candidates.traffic import Units, read_units
 from abeval.offline.candidates.truth_log import longest_shown, truth_accounts
 from abeval.offline.candidates.vectors import needs_vectors, rows_without_vector
@@ -115,9 +115,10 @@ class ReplayRun:
         """The impressions as arrays; None where only queries will do, as with a scores log."""
         if self.score_log is not None:
             return None
-        has_requests = "request_id" in self.shape.impressions
-        fetched = read_shown(self.engine, scores, self.scoring.policy.ties, has_requests)
-        return None if fetched is None else fetched.of_units(units.ids)
+        request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
+        tie = TIE[self.scoring.policy.ties]
+        rows = read_rows(self.engine, "candidate_rows", tie, request, scores)
+        return None if rows is None else rows.of_units(units.ids)
 
     def _accounts(self, metrics: Sequence[OfflineMetric]) -> list[tuple[str, int]]:
         accounts = [] if self.relevance.truth is None else truth_accounts(self.engine)

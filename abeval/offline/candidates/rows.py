@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ class Rows:
         tie: Of equal scores, the larger `tie` ranks higher.
         grade: Relevance.
         scores: Model → its scores, NaN where it has none.
-        units: Number of units.
+        ids: The ids of the units, ascending.
     """
 
     requests: Groups
@@ -35,7 +34,12 @@ class Rows:
     tie: Whole
     grade: Floats
     scores: Mapping[str, Floats]
-    units: int
+    ids: NDArray[np.generic]
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return self.ids.size
 
     @cached_property
     def relevant(self) -> Whole:
@@ -67,9 +71,7 @@ class Rows:
     def _slice(self, first: int, end: int) -> "Rows":
         start = self.requests.start[first : end + 1]
         row = slice(int(start[0]), int(start[-1]))
-        scores = {model: score[row] for model, score in self.scores.items()}
-        groups, unit = Groups(start - start[0]), self.unit[first:end]
-        return Rows(groups, unit, self.tie[row], self.grade[row], scores, self.units)
+        return self._part(Groups(start - start[0]), self.unit[first:end], row)
 
     def uncompared(self) -> Mask:
         """Requests that some models score and others do not (`uncompared.sql`)."""
@@ -84,11 +86,23 @@ class Rows:
 
     def only(self, kept: Mask) -> "Rows":
         """The rows of the requests where `kept` is true."""
-        row = np.repeat(kept, self.requests.size)
-        start = np.concatenate([[0], np.cumsum(self.requests.size[kept])])
+        start = np.concatenate([[0], np.cumsum(self.requests.size[kept])]).astype(np.int64)
+        return self._part(Groups(start), self.unit[kept], np.repeat(kept, self.requests.size))
+
+    def _part(self, requests: Groups, unit: Whole, row: slice | Mask) -> "Rows":
         scores = {model: score[row] for model, score in self.scores.items()}
-        groups = Groups(start.astype(np.int64))
-        return Rows(groups, self.unit[kept], self.tie[row], self.grade[row], scores, self.units)
+        return Rows(requests, unit, self.tie[row], self.grade[row], scores, self.ids)
+
+    def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
+        """The rows of the units with some ids, ascending; None where ids are no integers."""
+        if not np.issubdtype(ids.dtype, np.integer):
+            return None
+        place = np.searchsorted(ids, self.ids)
+        known = np.zeros(self.ids.size, dtype=np.bool_)
+        inside = place < ids.size
+        known[inside] = ids[place[inside]] == self.ids[inside]
+        rows = replace(self, unit=place[self.unit].astype(np.int64), ids=ids)
+        return rows if known.all() else rows.only(known[self.unit])
 
 
 def listed_of(requests: Groups, score: Floats) -> Whole:
@@ -97,33 +111,9 @@ def listed_of(requests: Groups, score: Floats) -> Whole:
     return requests.sums(~missing) if missing.any() else requests.size
 
 
-class Fetched(NamedTuple):
-    """Rows, and the id of the unit of each request.
-
-    Attributes:
-        rows: Their `unit` is a number within `ids`.
-        ids: The ids of all their units, ascending.
-    """
-
-    rows: Rows
-    ids: Whole
-
-    def of_units(self, units: NDArray[np.generic]) -> Rows | None:
-        """The rows of the units with some ids, ascending; None where ids are no integers."""
-        if not np.issubdtype(units.dtype, np.integer):
-            return None
-        place = np.searchsorted(units, self.ids)
-        known = np.zeros(self.ids.size, dtype=np.bool_)
-        inside = place < units.size
-        known[inside] = units[place[inside]] == self.ids[inside]
-        unit = place[self.rows.unit].astype(np.int64)
-        rows = replace(self.rows, unit=unit, units=units.size)
-        return rows if known.all() else rows.only(known[self.rows.unit])
-
-
 def read_rows(
     engine: Engine, source: str, tie: str, request: str, scores: Mapping[str, str]
-) -> Fetched | None:
+) -> Rows | None:
     """Fetch the rows of all models.
 
     Args:
@@ -170,9 +160,7 @@ def _floats(column: NDArray[np.generic]) -> Floats:
     )
 
 
-def _grouped(
-    ids: Mapping[str, Whole], grade: Floats, scores: Mapping[str, Floats]
-) -> Fetched | None:
+def _grouped(ids: Mapping[str, Whole], grade: Floats, scores: Mapping[str, Floats]) -> Rows | None:
     requests = Groups.of(ids["request_id"])
     unit, item = requests.sorted(ids["unit_id"]), requests.sorted(ids["item_id"])
     heads = requests.start[:-1]
@@ -181,15 +169,14 @@ def _grouped(
     if ((unit[1:] != unit[:-1]) & ~first[1:]).any() or _repeats(requests, item):
         return None
     known, number = np.unique(unit[heads], return_inverse=True)
-    rows = Rows(
+    return Rows(
         requests=Groups(requests.start),
         unit=number.astype(np.int64),
         tie=requests.sorted(ids["tie"]),
         grade=requests.sorted(grade),
         scores={model: requests.sorted(score) for model, score in scores.items()},
-        units=known.size,
+        ids=known,
     )
-    return Fetched(rows, known)
 
 
 def _repeats(requests: Groups, item: Whole) -> bool:

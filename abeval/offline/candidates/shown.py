@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.offline.candidates.rows import Fetched, Rows, read_rows
+from abeval.offline.candidates.rows import Rows
 from abeval.offline.metrics.presets import Ties
 
 TIE: Mapping[Ties, str] = {
@@ -44,21 +44,6 @@ def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
     """
     engine.view("candidate_rows", candidates)
     engine.view("analysed_rows", analysed)
-
-
-def read_shown(
-    engine: Engine, scores: Mapping[str, str], ties: Ties, has_requests: bool
-) -> Fetched | None:
-    """`candidate_rows` as arrays; None where only queries will do (see `read_rows`).
-
-    Args:
-        engine: Has `candidate_rows`.
-        scores: Model → SQL of its score.
-        ties: The order of equal scores.
-        has_requests: Whether requests differ from units.
-    """
-    request = "request_id" if has_requests else "unit_id"
-    return read_rows(engine, "candidate_rows", TIE[ties], request, scores)
 
 
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:

@@ -14,15 +14,10 @@ from abeval.offline.candidates.shown import Candidates
 from abeval.offline.candidates.traffic import Units
 from abeval.offline.kernels import choice as kernels
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Policy, Scoring
+from abeval.offline.metrics.presets import Scoring
 from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums import beyond, scores
-from abeval.offline.sums.coverage import (
-    Overview,
-    open_model,
-    overview_by_queries,
-    overview_of_rows,
-)
+from abeval.offline.sums.coverage import open_model, overview_by_queries, overview_of_rows
 from abeval.offline.sums.ranking import add_ranking
 from abeval.offline.sums.sums import ModelSums, Sums
 from abeval.steps import Step
@@ -53,12 +48,20 @@ def run_models(
         LogError: Relevance is too large to be summed.
     """
     step("requests")
-    overview = _overview(engine, candidates, scoring.policy)
+    rows, policy = candidates.rows, scoring.policy
+    if rows is None:
+        overview = overview_by_queries(engine, candidates, policy)
+    else:
+        overview = overview_of_rows(rows, policy)
     _check_grade(overview.largest_grade)
-    run = _Run.of(engine, candidates, overview, scoring)
-    if run.rows is not None and run.queried and overview.uncompared:
+    filtered = overview.uncompared > 0
+    if rows is not None and filtered:
+        rows = rows.only(~rows.uncompared())
+    queried = [m for m in scoring.metrics if rows is None or not kernels.covers(m, rows)]
+    if rows is not None and queried and filtered:
         # Kernels know which requests are compared; the queries read it from a table.
-        overview_by_queries(engine, candidates, scoring.policy)
+        overview_by_queries(engine, candidates, policy)
+    run = _Run(engine, candidates, rows, queried, scoring, filtered)
     catalogue = _write_catalogue(engine, candidates, scoring.metrics, overview.scored)
     models = {}
     for model in overview.scored:
@@ -76,12 +79,6 @@ def run_models(
         largest_grade=overview.largest_grade,
         same_lists=candidates.same_lists,
     )
-
-
-def _overview(engine: Engine, candidates: Candidates, policy: Policy) -> Overview:
-    if candidates.rows is None:
-        return overview_by_queries(engine, candidates, policy)
-    return overview_of_rows(candidates.rows, policy)
 
 
 def _check_grade(largest: float) -> None:
@@ -128,17 +125,6 @@ class _Run:
     queried: Sequence[OfflineMetric]
     scoring: Scoring
     filtered: bool
-
-    @classmethod
-    def of(
-        cls, engine: Engine, candidates: Candidates, overview: Overview, scoring: Scoring
-    ) -> _Run:
-        """Kernels for the metrics that have one, queries for the rest."""
-        rows, filtered = candidates.rows, bool(overview.uncompared)
-        if rows is not None and filtered:
-            rows = rows.only(~rows.uncompared())
-        queried = [m for m in scoring.metrics if rows is None or not kernels.covers(m, rows)]
-        return cls(engine, candidates, rows, queried, scoring, filtered)
 
     def sums(self, model: str, values: UnitValues) -> ModelSums:
         """The sums of a model; `values` has its units, and gets the columns."""
