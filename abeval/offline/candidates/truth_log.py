@@ -67,12 +67,9 @@ def _key(log: LogColumns) -> str:
 
 
 def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
-    """Make `true_items`; SQL of shown rows with their grade, and of relevant items never shown.
+    """Make `true_items`; SQL of `shown_rows` with their grade, and of relevant items never shown.
 
-    Args:
-        engine: Has `shown_rows` (`unit_id, request_id, item_id, position, category`, scores).
-        key: The key of the truth log.
-        scores: The columns of scores, null for items that were not shown.
+    The columns of `scores` are null for items that were never shown.
     """
     engine.view("asked", f"select distinct unit_id, request_id, {key} as whose from shown_rows")
     engine.table("true_items", query("offline/true_items"))

@@ -69,13 +69,7 @@ class Value:
 
 
 def columns_of(metric: OfflineMetric, values: UnitValues, policy: Policy, by: str) -> Columns:
-    """The variables of a metric.
-
-    Args:
-        metric: The metric.
-        values: The model's values per unit.
-        policy: Which requests count, for metrics of requests.
-        by: `traffic` or `pooled`, for AUC, whose values per unit depend on it.
+    """The variables of a metric; `by` is `traffic` or `pooled`, which AUC depends on.
 
     Raises:
         KeyError: The run has no such values.
@@ -144,14 +138,9 @@ def compare(control: Columns, model: Columns, of: Mask, alpha: float) -> Effect 
 
 
 def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paired.Smooth:
-    """A form as a function of means, with its derivative.
+    """A form as a function of the means over `units`, with its derivative.
 
-    Args:
-        form: The form.
-        above: Index of the numerator.
-        below: Index of the denominator.
-        clicks: Index of the clicks, for forms that need them.
-        units: Number of units that the means are over, for a total.
+    `above`, `below` and `clicks` are the indices of the numerator, the denominator and the clicks.
 
     Example:
         >>> value, _ = smooth("root", 0, 1, 2, 5)(np.array([8.0, 2.0]))

@@ -29,11 +29,7 @@ def standard_error(without: Floats) -> float:
 def estimate(value: float, without: Floats, units: int, alpha: float) -> Value:
     """A value with its interval, t with groups − 1 degrees of freedom.
 
-    Args:
-        value: With all units.
-        without: Without each group that has units, shape (groups,).
-        units: Number of units.
-        alpha: Level of the interval.
+    `without` is the value without each group that has units, shape (groups,).
     """
     if units < MIN_UNITS or without.size < _FEWEST:
         return Value(value, reason="too_few_units")

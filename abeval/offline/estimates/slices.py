@@ -31,11 +31,7 @@ def cut_by_value(
 ) -> CutByValue:
     """Metrics of requests whose cut-off depends on the value of a column.
 
-    Args:
-        column: The column.
-        ks: Value of the column → cut-off.
-        parts: Value → the estimates of its requests, of the same metrics at its cut-off.
-        control: The model that the others are compared with.
+    `parts` has the estimates of the requests with each value, at the cut-off that `ks` has for it.
     """
     some = next(iter(parts.values()))
     rows: list[ReplayRow] = []

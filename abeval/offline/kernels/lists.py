@@ -21,12 +21,8 @@ from abeval.threads import in_threads
 class Cut:
     """Sums of terms at one cut-off, per request with a relevant item (`list_values.sql`).
 
-    As in the query, terms are whole multiples of 1e-12.
-
-    Args:
-        hits: The relevant items.
-        listed: Scored items of each request.
-        k: The cut-off.
+    As in the query, terms are whole multiples of 1e-12. `listed` counts the scored items of each
+    request.
     """
 
     def __init__(self, hits: Hits, listed: Whole, k: int) -> None:

@@ -30,13 +30,7 @@ def full_ideal(k: int) -> float | None:
 
 
 def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
-    """The columns of FCP per unit.
-
-    Args:
-        won_halves: Twice the pairs in the right order, with each tied pair counted once.
-        tied: Pairs of equal scores.
-        pairs: All pairs of unequal relevance.
-    """
+    """The columns of FCP per unit; `won_halves` is twice the pairs in the right order, plus ties."""
     return {
         "graded": pairs,
         "won_graded": won_halves / 2,

@@ -67,13 +67,9 @@ def _add_graded(engine: Engine, values: UnitValues) -> None:
 
 
 def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues, by: str) -> None:
-    """Add each unit's pseudo-value of the AUC over all rows.
+    """Add each unit's pseudo-value of the AUC over all rows, as `auc:BY` and `units:BY`.
 
-    Args:
-        engine: Where the queries run.
-        metrics: The metrics of the run.
-        values: Gets the columns `auc:BY` and `units:BY`.
-        by: `traffic` for an AUC of each variant's traffic, `pooled` for one over all.
+    By `traffic`, the AUC is over the rows of each variant; by `pooled`, over all rows.
     """
     if not any(m.definition.family == "auc" for m in metrics):
         return
