@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from abeval.aggregates.aggregates import Aggregates
     from abeval.engines.choice import EngineChoice
-    from abeval.inference.aa import AAResult
-    from abeval.inference.pairwise import Pairwise
-    from abeval.inference.power import Plans
     from abeval.metrics.definition import Metric
+    from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
     from abeval.results.off_policy import OffPolicyResult
+    from abeval.results.pairwise import Pairwise
+    from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.time import TimeResult
     from abeval.time.clock import By
@@ -136,8 +136,8 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric.
         """
+        from abeval.experiment.metrics import named_metrics
         from abeval.inference.pairwise import pairwise
-        from abeval.pipeline import named_metrics
 
         metrics = named_metrics(self.experiment, [metric])
         aggregates = self._aggregate(metrics, logs, connection, engine, step)
@@ -170,8 +170,8 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
+        from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
-        from abeval.pipeline import named_metrics
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -210,7 +210,8 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric, or `runs` is less than 1.
         """
-        from abeval.pipeline import named_metrics, opened
+        from abeval.experiment.metrics import named_metrics
+        from abeval.pipeline import opened
         from abeval.time.aa import aa
 
         if runs < 1:
@@ -247,7 +248,8 @@ class LoadedExperiment:
             ExperimentError: There is no such metric, or a number makes no sense.
             LogError: The log has no time.
         """
-        from abeval.pipeline import named_metrics, opened
+        from abeval.experiment.metrics import named_metrics
+        from abeval.pipeline import opened
         from abeval.time.analysis import over_time
         from abeval.time.clock import CLOCKS
 

@@ -1,6 +1,6 @@
 """Logs → aggregates → result, on an engine, with a store, or from what was kept."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,13 +9,10 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.engines.choice import open_engine
 from abeval.engines.protocol import Engine, ProgressEngine, Watcher
-from abeval.errors import ExperimentError
+from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
 from abeval.inference.judge import judge
 from abeval.logs.sums import Sums, one_pass
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
 from abeval.results.analysis import Result
 from abeval.steps import Step
 
@@ -23,23 +20,6 @@ if TYPE_CHECKING:
     import duckdb
 
     from abeval.engines.choice import EngineChoice
-
-
-def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
-    """The named metrics, built-in ones too; without names, all of the scorecard.
-
-    Raises:
-        ExperimentError: There is no such metric.
-    """
-    builtin = builtin_metrics(experiment)
-    chosen = chosen_metrics(experiment, builtin)
-    if not names:
-        return chosen
-    known = builtin | {metric.name: metric for metric in chosen}
-    for name in names:
-        if name not in known:
-            raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
-    return [known[name] for name in names]
 
 
 @contextmanager

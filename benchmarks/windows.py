@@ -27,10 +27,10 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import scales
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.metrics.definition import Metric
 from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
@@ -117,7 +117,7 @@ def main() -> None:
         simulate(given.directory, impressions=given.impressions)
     print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {given.directory}")
     experiment = abeval.load(given.directory / "experiment.toml").experiment
-    chosen = chosen_metrics(experiment, builtin_metrics(experiment))
+    chosen = chosen_metrics(experiment)
     additive(experiment, [m for m in chosen if m.source in DAILY])
     gauc(experiment, [m for m in chosen if m.source == "gauc"])
 

@@ -43,9 +43,6 @@ BUCKET = "bucket"
 BUCKETS = 256
 """Sub-buckets are grouped into this many for resampling."""
 
-USED = "used"
-USED_BEFORE = "used_before_the_period"
-
 
 class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.

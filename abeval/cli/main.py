@@ -267,13 +267,12 @@ def metrics() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from abeval.experiment.load import parse_experiment
+    from abeval.experiment.model import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
 
-    entry = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
-    defaults = parse_experiment({**entry, "logs": {"impressions": {"path": "x.parquet"}}})
+    known = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)
     table = Table("metric", "kind", "formula", "unit", "direction", "role", "needs")
-    for metric in builtin_metrics(defaults).values():
+    for metric in known.values():
         words = (metric.kind, metric.formula, metric.unit, metric.direction.label, metric.role)
         table.add_row(metric.name, *words, ", ".join(sorted(metric.needs)))
     Console().print(table)

@@ -79,13 +79,12 @@ def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
 
 def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
-    from abeval.metrics.builtin import builtin_metrics
-    from abeval.metrics.definition import chosen_metrics
+    from abeval.experiment.metrics import chosen_metrics
     from abeval.time.aa import aa
     from abeval.time.analysis import over_time
     from abeval.time.clock import CLOCKS
 
-    metrics = chosen_metrics(experiment, builtin_metrics(experiment))
+    metrics = chosen_metrics(experiment)
     if name in ("time/bucket_sums", "time/unit_values"):
         aa(experiment, metrics, engine, {}, silent, 1, 0)
     else:

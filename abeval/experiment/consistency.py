@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.experiment.inference_rules import inference_problems
+from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
 from abeval.experiment.problems import Problem, suggestion
-from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
 
@@ -47,7 +47,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
-        *inference_problems(experiment, builtin_metrics(experiment)),
+        *inference_problems(experiment, known_metrics(experiment)),
     ]
 
 
@@ -133,7 +133,7 @@ def _cleaning(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _metrics(experiment: Experiment) -> Iterator[Problem]:
-    builtin = builtin_metrics(experiment)
+    builtin = known_metrics(experiment)
     seen: set[str] = set()
     for i, choice in enumerate(experiment.metrics):
         if choice.name in seen:

@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-Role = Literal["goal", "guardrail", "diagnostic"]
+from abeval.metrics.definition import Role
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _SALT = r"^[A-Za-z0-9_.-]+$"
 _WORD = r"^[A-Za-z][A-Za-z0-9_]*$"

@@ -6,9 +6,10 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
+from abeval.aggregates.aggregates import LEFT_OUT, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.inference.looks import Planned, looks_of
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.metrics.definition import Metric
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 from abeval.results import format as fmt

@@ -1,13 +1,8 @@
 """Any two variants against each other, with p-values adjusted over all pairs."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Literal
-
-import numpy as np
-import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment, Family
@@ -15,78 +10,8 @@ from abeval.inference.compare import compare
 from abeval.inference.comparison import Comparison
 from abeval.inference.trust import trust_checks
 from abeval.metrics.definition import Metric
-from abeval.results import Check
+from abeval.results.pairwise import Pair, Pairwise
 from abeval.stats import multiplicity
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One variant against another, on one metric; raw sign, `variant - base`.
-
-    Attributes:
-        base: The variant compared with.
-        variant: The variant compared.
-        units_base: Units behind the base's value.
-        units: Units behind the variant's.
-        difference: In the metric's unit.
-        difference_low: Lower end of its unadjusted interval.
-        difference_high: Upper end.
-        lift: `difference / abs(base)`.
-        p_value: Two-sided.
-        p_adjusted: Over all pairs.
-        reason: Why a number is missing, else None.
-    """
-
-    base: str
-    variant: str
-    units_base: int
-    units: int
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    p_value: float | None
-    p_adjusted: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class Pairwise:
-    """All pairs of variants on one metric.
-
-    Attributes:
-        metric: Its id.
-        values: Variant → its value, None where it has none.
-        family: How p-values are adjusted.
-        alpha: The level.
-        pairs: Every pair once, in the order of the file.
-        trust: The checks of whether the numbers can be read.
-    """
-
-    metric: str
-    values: tuple[tuple[str, float | None], ...]
-    family: str
-    alpha: float
-    pairs: tuple[Pair, ...]
-    trust: tuple[Check, ...]
-
-    def matrix(self) -> pd.DataFrame:
-        """Adjusted p-values, variants × variants, empty on the diagonal."""
-        names = [name for name, _ in self.values]
-        table = pd.DataFrame(np.nan, index=names, columns=names)
-        for pair in self.pairs:
-            if pair.p_adjusted is not None:
-                table.loc[pair.base, pair.variant] = pair.p_adjusted
-                table.loc[pair.variant, pair.base] = pair.p_adjusted
-        return table
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per pair."""
-        return pd.DataFrame([asdict(pair) for pair in self.pairs])
-
-    def to_json(self) -> str:
-        """The same as JSON text."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def pairwise(

@@ -5,12 +5,13 @@ from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import WHOLE, Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.aa import AAResult, replays
+from abeval.inference.aa import replays
 from abeval.inference.balance import balance, known_before
 from abeval.inference.comparison import scales
 from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus
+from abeval.results.aa import AAResult
 from abeval.stats import srm
 from abeval.stats.records import Refusal
 

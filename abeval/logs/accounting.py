@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import USED, USED_BEFORE
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.prepare import Prepared
 
 

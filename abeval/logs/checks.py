@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from abeval.aggregates.aggregates import USED
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
@@ -12,6 +11,10 @@ from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
+
+USED = "used"
+USED_BEFORE = "used_before_the_period"
+"""What an account calls rows that were not set aside, within the period and before it."""
 
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:

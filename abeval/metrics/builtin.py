@@ -1,6 +1,5 @@
 """The built-in metrics, each with its formula beside its terms."""
 
-from abeval.experiment.model import Experiment
 from abeval.metrics.definition import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
 
 PER_UNIT_RESOLUTION = 1e-9
@@ -26,19 +25,20 @@ def _value(column: str) -> ColumnTerm:
     return ColumnTerm(column, PER_UNIT_RESOLUTION, rounded=True)
 
 
-def builtin_metrics(experiment: Experiment) -> dict[str, Metric]:
-    """Every built-in metric by name; thresholds and gaps are the experiment's.
+def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
+    """Every built-in metric by name.
+
+    Args:
+        long_seconds: Dwell from which on a click is long.
+        gap_minutes: Time without an impression after which a session has ended.
 
     Example:
-        >>> from abeval.experiment.load import parse_experiment
-        >>> file = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}},
-        ...         "logs": {"impressions": {"path": "x.parquet"}}}
-        >>> builtin_metrics(parse_experiment(file))["ctr"].formula
+        >>> builtin_metrics(30, 30)["ctr"].formula
         'Σ clicks / Σ impressions'
     """
     metrics = (
-        *(*_clicks_and_visits(), *_dwell(experiment), *_dwell_quantiles()),
-        *(*_sessions(experiment), *_models(), *_lists(), *_catalogue()),
+        *(*_clicks_and_visits(), *_dwell(long_seconds), *_dwell_quantiles()),
+        *(*_sessions(gap_minutes), *_models(), *_lists(), *_catalogue()),
     )
     return {metric.name: metric for metric in metrics}
 
@@ -88,8 +88,7 @@ def _clicks_and_visits() -> tuple[Metric, ...]:
     )
 
 
-def _dwell(experiment: Experiment) -> tuple[Metric, ...]:
-    seconds = experiment.clicks.long_seconds
+def _dwell(seconds: float) -> tuple[Metric, ...]:
     long_click = f"case when click = 1 and dwell_ms >= {round(seconds * 1000)} then 1 else 0 end"
     return (
         Metric(
@@ -149,8 +148,8 @@ def _dwell_quantiles() -> tuple[Metric, ...]:
     )
 
 
-def _sessions(experiment: Experiment) -> tuple[Metric, ...]:
-    gap = f"a session ends after {experiment.sessions.gap_minutes:g} minutes without an impression"
+def _sessions(gap_minutes: float) -> tuple[Metric, ...]:
+    gap = f"a session ends after {gap_minutes:g} minutes without an impression"
     return (
         Metric(
             "sessions_per_user",

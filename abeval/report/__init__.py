@@ -1,20 +1,28 @@
-"""The report: one self-contained HTML file, and a summary for notebooks."""
+"""The report: one self-contained HTML file a result, and a summary for notebooks."""
 
 from pathlib import Path
 
 from abeval.files import write_text
 from abeval.report.page import page_html, summary
+from abeval.report.replay_page import replay_page_html
+from abeval.report.time_page import time_page_html
+from abeval.results.aa import AAResult
 from abeval.results.analysis import Result
+from abeval.results.replay import ReplayResult
+from abeval.results.time import TimeResult
 
-__all__ = ["summary_html", "write_report"]
+__all__ = ["Reported", "Result", "summary_html", "write_report"]
+
+Reported = Result | ReplayResult | TimeResult
 
 
-def write_report(result: Result, path: Path) -> Path:
+def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Path:
     """Write the report as one HTML file that works offline.
 
     Args:
         result: What to report.
         path: The file; its folder must exist.
+        aa: A/A replays that stand beside a result over time.
 
     Returns:
         The path.
@@ -22,7 +30,17 @@ def write_report(result: Result, path: Path) -> Path:
     Raises:
         abeval.errors.AbevalError: The file cannot be written there.
     """
-    return write_text(path, page_html(result))
+    return write_text(path, _page(result, aa))
+
+
+def _page(result: Reported, aa: AAResult | None) -> str:
+    match result:
+        case Result():
+            return page_html(result)
+        case ReplayResult():
+            return replay_page_html(result)
+        case TimeResult():
+            return time_page_html(result, aa)
 
 
 def summary_html(result: Result) -> str:

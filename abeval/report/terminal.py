@@ -9,7 +9,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from abeval.inference.verdict import effect
 from abeval.report.tables import Beside, segment_tables, tables
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
@@ -167,7 +166,7 @@ def _add_role(table: Table, title: str, rows: Sequence[Sequence[Text]]) -> None:
 
 def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
     """Every cell a row may have, under its header."""
-    shown = effect(row, unit)
+    shown = fmt.effect(row, unit)
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
     p = row.p_adjusted if row.role == "goal" else row.p_value
     control, treatment = fmt.pair(row.control, row.treatment, unit)

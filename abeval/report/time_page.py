@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from abeval.inference.aa import AAResult
 from abeval.report import assets, templates, time_figures
 from abeval.results import format as fmt
+from abeval.results.aa import AAResult
 from abeval.results.time import TimeResult
 from abeval.results.windows import Look, Rhythm, Stability, WindowRow
 

@@ -24,6 +24,7 @@ from abeval.results import (
     SliceRow,
     VariantInfo,
     Verdict,
+    views,
 )
 
 SCHEMA_VERSION = "1"
@@ -85,19 +86,13 @@ class Result:
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""
-        from abeval.report import write_report
-
-        return write_report(self, Path(path))
+        return views.write_report(self, path)
 
     def _repr_html_(self) -> str:
-        from abeval.report import summary_html
-
-        return summary_html(self)
+        return views.summary_html(self)
 
     def __str__(self) -> str:
-        from abeval.report.terminal import as_text
-
-        return as_text(self)
+        return views.as_text(self)
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:

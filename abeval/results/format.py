@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from abeval.results.effects import Row
+
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
 RATE_UNITS = frozenset({"share", "rate"})
@@ -280,3 +282,12 @@ def _significant(value: float, digits: int) -> str:
 
 def _after(unit: str) -> str:
     return f" {unit}" if unit else ""
+
+
+def effect(row: Row, unit: str) -> Shown | None:
+    """The effect of a row: its lift, or its difference where the lift is missing or unbounded."""
+    relative = lift(row.lift, row.lift_low, row.lift_high)
+    if relative is not None and None not in (row.lift_low, row.lift_high):
+        return relative
+    absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
+    return absolute or relative

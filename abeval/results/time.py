@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from abeval.inference.aa import AAResult
-from abeval.results import Balance
+from abeval.results import Balance, views
+from abeval.results.aa import AAResult
 from abeval.results.windows import EventRow, Look, Novelty, Ramp, Rhythm, Stability, WindowRow
 
 TIME_SCHEMA_VERSION = "1"
@@ -75,10 +75,7 @@ class TimeResult:
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
         """Write everything as one self-contained HTML file, with A/A replays where given."""
-        from abeval.files import write_text
-        from abeval.report.time_page import time_page_html
-
-        return write_text(Path(path), time_page_html(self, aa))
+        return views.write_report(self, path, aa)
 
     def to_json(self) -> str:
         """The result as JSON text."""

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from abeval.time.axes import AxisName
-
+AxisName = Literal["calendar", "exposure", "hour", "weekday"]
 Verdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 

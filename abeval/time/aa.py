@@ -8,8 +8,9 @@ from abeval.aggregates.collect import Step
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
-from abeval.inference.aa import AAResult, replays
+from abeval.inference.aa import replays
 from abeval.metrics.definition import Metric, Source
+from abeval.results.aa import AAResult
 from abeval.time.opened import open_metrics
 
 _NOT_SUMS: Mapping[Source, str] = {

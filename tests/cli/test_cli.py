@@ -21,7 +21,7 @@ from abeval.assignment import Assignment
 from abeval.cli.main import main
 from abeval.engines.queries import query, query_names
 from abeval.experiment.load import parse_experiment
-from abeval.metrics.builtin import builtin_metrics
+from abeval.experiment.metrics import known_metrics
 from abeval.results.analysis import Result, Row
 from abeval.simulate import simulate
 
@@ -286,7 +286,7 @@ def test_metrics_lists_every_builtin_one(monkeypatch: pytest.MonkeyPatch, capsys
     assert call(monkeypatch, "metrics") == 0
     out = capsys.readouterr().out
     raw = {"name": "x", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
-    known = builtin_metrics(parse_experiment({**raw, "logs": {"impressions": {"path": "x"}}}))
+    known = known_metrics(parse_experiment({**raw, "logs": {"impressions": {"path": "x"}}}))
     for name in ("ctr", "gauc", "map"):
         assert name in known
     shown = "".join(out.split())

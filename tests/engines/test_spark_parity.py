@@ -18,9 +18,9 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query_names
 from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment, LogSource
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.metrics.definition import Metric
 from abeval.off_policy.estimates import OffPolicyOptions
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
@@ -42,7 +42,7 @@ BUSY = nasty.busy_experiment().experiment
 
 
 def metrics(experiment: Experiment, names: Sequence[str] = ()) -> list[Metric]:
-    chosen = chosen_metrics(experiment, builtin_metrics(experiment))
+    chosen = chosen_metrics(experiment)
     return [metric for metric in chosen if not names or metric.name in names]
 
 

@@ -11,8 +11,9 @@ import abeval
 from abeval.aggregates.buckets import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import AAResult, _row, replay
+from abeval.inference.aa import _row, replay
 from abeval.results import AAMetric
+from abeval.results.aa import AAResult
 from tests.real_logs import kuairand
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
