@@ -22,7 +22,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import abeval
-from abeval.aggregates.metric_queries import DAILY
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import query
@@ -31,6 +30,7 @@ from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import scales
 from abeval.metrics.definition import Metric
+from abeval.metrics.sources import GAUC, UNIT_DAY
 from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
@@ -118,22 +118,22 @@ def main() -> None:
     print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {given.directory}")
     experiment = abeval.load(given.directory / "experiment.toml").experiment
     chosen = chosen_metrics(experiment)
-    additive(experiment, [m for m in chosen if m.source in DAILY])
-    gauc(experiment, [m for m in chosen if m.source == "gauc"])
+    additive(experiment, [m for m in chosen if m.source.daily])
+    gauc(experiment, [m for m in chosen if m.source is GAUC])
 
 
 def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """Cost and agreement of the windows of metrics that add up over days."""
     engine = Timed(experiment)
     # Sums over impressions come last, so that their unit-days are there to be summed again.
-    ordered = sorted(metrics, key=lambda metric: metric.source == "unit_day")
+    ordered = sorted(metrics, key=lambda metric: metric.source is UNIT_DAY)
     opened = open_metrics(experiment, ordered, engine, {}, print_nothing)
     sums = sums_of(opened, print_nothing)
     began = time.perf_counter()
     result = judge_time(experiment, ordered, sums, WIDTHS, ())
     judged = time.perf_counter() - began
     cost(engine, judged, len(ordered), len(result.windows))
-    plain = [m for m in ordered if m.source == "unit_day"]
+    plain = [m for m in ordered if m.source is UNIT_DAY]
     rows = [row for row in result.windows if row.axis == "calendar" and row.p_value is not None]
     agree([one for m in plain for one in agreements(opened, sums.days, m, rows)])
     engine.close()

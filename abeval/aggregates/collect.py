@@ -19,22 +19,12 @@ from abeval.logs.accounting import accounts, check_some_left, check_total_left, 
 from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals, Sums, one_pass
-from abeval.metrics.definition import READS, Metric, Need, Source
+from abeval.metrics.definition import Metric, Need
+from abeval.metrics.sources import CATALOGUE, QUANTILE
 
 Step = Callable[[str], None]
 
 _ROWS = "the rows of the impressions, of which only sums per unit and day are given"
-_TITLES: Mapping[Source, str] = {
-    "unit_day": "sums per unit",
-    "page_views": "page views",
-    "served_ranking": "served lists",
-    "category_diversity": "category diversity",
-    "sessions": "sessions",
-    "gauc": "GAUC",
-    "auc": "AUC",
-    "quantile": "quantiles",
-    "catalogue": "catalogue",
-}
 
 
 def collect(
@@ -89,7 +79,7 @@ def _gathered(
     wanted = [metric for metric in metrics if metric.name not in refused]
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
-    if any(source in ("gauc", "auc") for source in sources):
+    if any(source.scored for source in sources):
         engine.view("scored", scored_view(shape))
     run = MetricQueries(experiment, shape, engine)
     units = engine.frame(query("units/unit_counts"))
@@ -97,17 +87,17 @@ def _gathered(
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     for source in sources:
-        if source not in ("catalogue", "quantile", "function"):
-            step(_TITLES[source])
+        if source.per_unit:
+            step(source.title)
             chosen = [m for m in wanted if m.source == source]
             parts.append(
                 run.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
             if experiment.trust.aa_runs:
                 buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
-    quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
-    step("catalogue" if "catalogue" in sources else "accounting")
-    reach, group_units, size = _catalogue(experiment, engine, shape, "catalogue" in sources)
+    quantiles = _quantiles(run, [m for m in wanted if m.source is QUANTILE], step)
+    step("catalogue" if CATALOGUE in sources else "accounting")
+    reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
     daily = DayTotals([row for row in rows if row[1] == DAY], engine.frame(query("units/days")))
     if prepared.summed.settle is not None:
@@ -135,7 +125,7 @@ def _gathered(
 def _quantiles(run: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
     if not metrics:
         return QuantileSums([], {})
-    step(_TITLES["quantile"])
+    step(QUANTILE.title)
     return collect_quantiles(run, metrics)
 
 
@@ -149,7 +139,7 @@ def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tupl
 
 def reads_rows(metric: Metric) -> bool:
     """Whether a metric needs impressions beyond their sums per unit and day."""
-    return metric.source in READS or any(reads_rows(part) for part in metric.parts)
+    return bool(metric.source.reads) or any(reads_rows(part) for part in metric.parts)
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:

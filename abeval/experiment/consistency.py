@@ -34,9 +34,6 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 """The names that abeval gives the columns of each log."""
 
 
-_UNCAPPED = ("auc", "coverage", "gini", "entropy", "dwell_p50", "dwell_p90")
-
-
 def inconsistencies(experiment: Experiment) -> list[Problem]:
     """Every contradiction between entries, each with its path."""
     return [
@@ -140,7 +137,8 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(("metrics", i, "name"), f"{choice.name!r} is listed twice")
         seen.add(choice.name)
         yield from _definition(i, choice, list(builtin))
-        if choice.cap is not None and (choice.name in _UNCAPPED or choice.quantile is not None):
+        can_be_capped = choice.name not in builtin or builtin[choice.name].source.capped
+        if choice.cap is not None and (not can_be_capped or choice.quantile is not None):
             yield Problem(("metrics", i, "cap"), f"{choice.name} has no totals per unit to cap")
         role = choice.role or (builtin[choice.name].role if choice.name in builtin else "goal")
         if role == "guardrail" and choice.margin is None:

@@ -21,6 +21,7 @@ from abeval.metrics.definition import (
 )
 from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.functions import names_of
+from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY
 
 
 def known_metrics(experiment: Experiment) -> dict[str, Metric]:
@@ -70,7 +71,7 @@ def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
         "function",
         text,
         role="goal",
-        source="function",
+        source=FUNCTION,
         function=text,
         parts=parts,
         needs=needs,
@@ -116,7 +117,7 @@ def _own(choice: MetricChoice) -> Metric:
         kind,
         formula,
         role="goal",
-        source="quantile" if kind == "quantile" else "unit_day",
+        source=QUANTILE if kind == "quantile" else UNIT_DAY,
         value=term,
         per=under,
         level=choice.quantile,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.aggregates.metric_queries import DAILY
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Comparison, Rule, compare_moments
 from abeval.metrics.definition import Metric
@@ -13,7 +12,7 @@ from abeval.stats.multiplicity import adjust
 
 def known_before(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics whose values before the period are summed along."""
-    return [m for m in metrics if m.source in DAILY and m.kind in ("mean", "ratio")]
+    return [m for m in metrics if m.source.daily and m.kind in ("mean", "ratio")]
 
 
 def balance(

@@ -14,7 +14,7 @@ from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.sums import Step, Summed, Sums, one_pass
-from abeval.metrics.definition import READS, Metric
+from abeval.metrics.definition import Metric
 
 ITEM_GROUPS = 64
 """Sub-buckets are grouped into this many for catalogue metrics, which need items × groups."""
@@ -208,8 +208,8 @@ def columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[
     """The columns of the impressions that metrics read beyond the sums per unit and day."""
     has = shape.needs_met(unit)
     sources = dict.fromkeys(m.source for m in metrics if m.needs <= has)
-    read = [column for source in sources for column in READS.get(source, ())]
-    scores = views.score_columns(shape) if {"gauc", "auc"} & set(sources) else []
+    read = [column for source in sources for column in source.reads]
+    scores = views.score_columns(shape) if any(source.scored for source in sources) else []
     return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
 
 

@@ -1,6 +1,16 @@
 """The built-in metrics, each with its formula beside its terms."""
 
 from abeval.metrics.definition import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
+from abeval.metrics.sources import (
+    AUC,
+    CATALOGUE,
+    CATEGORY_DIVERSITY,
+    GAUC,
+    PAGE_VIEWS,
+    QUANTILE,
+    SERVED_RANKING,
+    SESSIONS,
+)
 
 PER_UNIT_RESOLUTION = 1e-9
 """Per-unit and per-request values that are not integers are summed in multiples of this."""
@@ -73,7 +83,7 @@ def _clicks_and_visits() -> tuple[Metric, ...]:
             "page_views_per_user",
             "mean",
             "distinct requests / units",
-            source="page_views",
+            source=PAGE_VIEWS,
             value=ColumnTerm("c_page_views"),
             needs=frozenset({"unit", "request_id"}),
         ),
@@ -138,7 +148,7 @@ def _dwell_quantiles() -> tuple[Metric, ...]:
             "quantile",
             f"{level:g} quantile of dwell over clicks whose dwell is known",
             unit="s",
-            source="quantile",
+            source=QUANTILE,
             value=RowTerm("case when click = 1 then dwell_ms end", 1e-3),
             level=level,
             needs=frozenset({"click", "dwell"}),
@@ -155,7 +165,7 @@ def _sessions(gap_minutes: float) -> tuple[Metric, ...]:
             "sessions_per_user",
             "mean",
             f"sessions / units; {gap}",
-            source="sessions",
+            source=SESSIONS,
             value=ColumnTerm("c_sessions"),
             needs=frozenset({"unit", "ts"}),
         ),
@@ -164,7 +174,7 @@ def _sessions(gap_minutes: float) -> tuple[Metric, ...]:
             "ratio",
             f"Σ (last − first impression of a session) / sessions; {gap}",
             unit="s",
-            source="sessions",
+            source=SESSIONS,
             value=ColumnTerm("c_session_ms", 1e-3),
             per=ColumnTerm("c_sessions"),
             needs=frozenset({"unit", "ts"}),
@@ -179,7 +189,7 @@ def _models() -> tuple[Metric, ...]:
             "gauc",
             "ratio",
             "Σ impressions × AUC of the unit / Σ impressions, over units with both classes",
-            source="gauc",
+            source=GAUC,
             value=_value("c_weighted_auc"),
             per=ColumnTerm("c_impressions"),
             needs=frozenset({"unit", "score", "click"}),
@@ -193,7 +203,7 @@ def _models() -> tuple[Metric, ...]:
             "auc",
             "auc",
             "P(score of a clicked impression > score of another), ties half, over all impressions",
-            source="auc",
+            source=AUC,
             value=_value("c_auc"),
             per=ColumnTerm("c_scored_units"),
             needs=frozenset({"score", "click"}),
@@ -222,7 +232,7 @@ def _lists() -> tuple[Metric, ...]:
             name,
             "ratio",
             f"{formula}, over lists with a click",
-            source="served_ranking",
+            source=SERVED_RANKING,
             value=_value(column),
             per=ColumnTerm("c_clicked_lists"),
             needs=frozenset({"request_id", "position", "click"}),
@@ -233,7 +243,7 @@ def _lists() -> tuple[Metric, ...]:
         "category_diversity",
         "ratio",
         "mean over lists of the share of item pairs from different categories",
-        source="category_diversity",
+        source=CATEGORY_DIVERSITY,
         value=_value("c_diversity"),
         per=ColumnTerm("c_lists"),
         needs=frozenset({"request_id", "category"}),
@@ -253,7 +263,7 @@ def _catalogue() -> tuple[Metric, ...]:
             "catalogue",
             "share of the catalogue shown to equal numbers of units (incidence rarefaction)",
             unit="share",
-            source="catalogue",
+            source=CATALOGUE,
             needs=needs,
         ),
         Metric(
@@ -261,7 +271,7 @@ def _catalogue() -> tuple[Metric, ...]:
             "catalogue",
             "Gini index of impressions over the catalogue, at equal numbers of units",
             direction=DECREASE,
-            source="catalogue",
+            source=CATALOGUE,
             needs=needs,
         ),
         Metric(
@@ -269,7 +279,7 @@ def _catalogue() -> tuple[Metric, ...]:
             "catalogue",
             "Shannon entropy of impressions over items, at equal numbers of units",
             unit="nats",
-            source="catalogue",
+            source=CATALOGUE,
             needs=needs,
         ),
     )

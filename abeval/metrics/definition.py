@@ -3,35 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from abeval.metrics.sources import UNIT_DAY, Source
+
 Role = Literal["goal", "guardrail", "diagnostic"]
 Kind = Literal["mean", "ratio", "quantile", "function", "auc", "catalogue"]
-Source = Literal[
-    "unit_day",
-    "page_views",
-    "served_ranking",
-    "category_diversity",
-    "sessions",
-    "gauc",
-    "auc",
-    "quantile",
-    "function",
-    "catalogue",
-]
 Need = Literal[
     "unit", "ts", "click", "dwell", "request_id", "item_id", "position", "score", "category"
 ]
-
-READS: dict[Source, tuple[str, ...]] = {
-    "page_views": ("in_period", "day", "request_id"),
-    "served_ranking": ("in_period", "day", "request_id", "position", "item_id", "click"),
-    "category_diversity": ("in_period", "day", "request_id", "category"),
-    "sessions": ("in_period", "day", "time_ms"),
-    "gauc": ("in_period", "day", "click"),
-    "auc": ("in_period", "click"),
-    "quantile": ("in_period", "day"),
-    "catalogue": ("in_period", "item_id"),
-}
-"""Columns of the impressions that the query of a source reads, beside scores."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +114,7 @@ class Metric:
     unit: str = ""
     direction: Direction = INCREASE
     role: Role = "diagnostic"
-    source: Source = "unit_day"
+    source: Source = UNIT_DAY
     value: Term | None = None
     per: Term | None = None
     level: float | None = None

@@ -9,15 +9,9 @@ from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.inference.aa import replays
-from abeval.metrics.definition import Metric, Source
+from abeval.metrics.definition import Metric
 from abeval.results.aa import AAResult
 from abeval.time.opened import open_metrics
-
-_NOT_SUMS: Mapping[Source, str] = {
-    "catalogue": "not a sum over units: items overlap",
-    "function": "not a sum over units: a function of other metrics",
-    "quantile": "not a sum over units: a quantile is over all impressions",
-}
 
 
 def aa(
@@ -51,8 +45,8 @@ def collect_buckets(
     by_units = deals_units(sum(counts.values()))
     found: dict[str, BucketSums] = {}
     for source, chosen in opened.by_source().items():
-        if source in _NOT_SUMS:
-            refused |= {m.name: _NOT_SUMS[source] for m in chosen}
+        if source.no_replays is not None:
+            refused |= dict.fromkeys((m.name for m in chosen), source.no_replays)
             continue
         step(f"sums per sub-bucket of {source}")
         opened.run.load(source)

@@ -17,7 +17,7 @@ from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
 from abeval.time.clock import By
-from abeval.time.collect import NOT_DAILY, TimeSums, sums_of
+from abeval.time.collect import TimeSums, sums_of
 from abeval.time.cut import CutWindow, Key, cut_metrics, cut_windows
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
@@ -95,7 +95,7 @@ def judge_time(
         looks=tuple(chain(*seen)),
         events=tuple(row for one in found for row in one.events),
         ramps=_ramps(sums, strata),
-        refused=_refused(sums, strata, own),
+        refused=_refused(metrics, sums, strata, own),
         notes=_notes(metrics, sums, strata, own),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, sums.before),
@@ -227,7 +227,9 @@ def _ramps(sums: TimeSums, strata: Strata) -> tuple[Ramp, ...]:
     )
 
 
-def _refused(sums: TimeSums, strata: Strata, cut: Collection[str]) -> dict[str, str]:
+def _refused(
+    metrics: Sequence[Metric], sums: TimeSums, strata: Strata, cut: Collection[str]
+) -> dict[str, str]:
     """Why metrics have no windows."""
     left = {name: why for name, why in sums.refused.items() if name not in cut}
     if len(strata) == 1:
@@ -235,7 +237,8 @@ def _refused(sums: TimeSums, strata: Strata, cut: Collection[str]) -> dict[str, 
     why = (
         "traffic shares changed, and only sums over days are compared within stretches of one share"
     )
-    return {name: why if text in NOT_DAILY.values() else text for name, text in left.items()}
+    no_days = {metric.name: metric.source.no_days for metric in metrics}
+    return {name: why if text == no_days[name] else text for name, text in left.items()}
 
 
 def _notes(

@@ -10,7 +10,8 @@ from abeval.experiment.model import Experiment
 from abeval.logs.accounting import check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, Source
+from abeval.metrics.definition import Metric
+from abeval.metrics.sources import Source
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,6 @@ def open_metrics(
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
     wanted = tuple(metric for metric in metrics if metric.name not in refused)
-    if any(metric.source in ("gauc", "auc") for metric in wanted):
+    if any(metric.source.scored for metric in wanted):
         engine.view("scored", scored_view(shape))
     return Opened(MetricQueries(experiment, shape, engine), shape, wanted, refused)
