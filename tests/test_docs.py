@@ -12,7 +12,7 @@ from typer.main import get_group
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import app
-from abeval.offline.options import ReplayOptions
+from abeval.logs.run import Inputs
 
 ROOT = Path(__file__).parents[1]
 DOCS = {
@@ -87,8 +87,7 @@ def test_methods_of_an_experiment_take_what_the_page_gives_them(page: str) -> No
         name = ast.unparse(call.func).split(".")[-1]
         method = getattr(LoadedExperiment, name, None)
         if method is not None:
-            own = {*method.__annotations__}
-            own |= {*ReplayOptions.__annotations__} if name == "replay" else set()
+            own = {*method.__annotations__, *Inputs.__annotations__}
             assert {str(keyword.arg) for keyword in call.keywords} <= own, ast.unparse(call)
         if re.match(r"abeval\.load\([^()]*\)\.\w+$", ast.unparse(call.func)):
             assert method is not None, ast.unparse(call)

@@ -67,7 +67,7 @@ def windows(
     from abeval.progress import steps
 
     with steps() as step:
-        found = loaded.over_time(
+        found = loaded.windows(
             metrics=metric,
             widths=width or (3, 7),
             looks=look,

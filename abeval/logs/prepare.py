@@ -12,6 +12,7 @@ from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.sums import Step, Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
@@ -37,12 +38,10 @@ class Prepared:
     summed: Summed
 
 
-def open_logs(
-    experiment: Experiment, engine: Engine, frames: Mapping[str, object]
-) -> dict[str, LogColumns]:
+def open_logs(run: Run) -> dict[str, LogColumns]:
     """Make every log readable as `raw_NAME`, and find its columns."""
-    checks.check_frames(experiment, frames)
-    logs = experiment.logs
+    engine, frames, logs = run.engine, run.frames, run.experiment.logs
+    checks.check_frames(run.experiment, frames)
     sources: dict[str, LogSource | None] = {
         "impressions": logs.impressions,
         "clicks": logs.clicks,
@@ -58,7 +57,7 @@ def open_logs(
         else:
             engine.add_log(f"raw_{name}", source)
         opened[name] = map_columns(
-            name, source, engine.columns(f"raw_{name}"), _unit(experiment, name)
+            name, source, engine.columns(f"raw_{name}"), _unit(run.experiment, name)
         )
     return opened
 
@@ -69,11 +68,8 @@ def _unit(experiment: Experiment, log: str) -> str | None:
 
 
 def prepare(
-    experiment: Experiment,
+    run: Run,
     metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
     extra: Sequence[str] = (),
     sums: Sums = one_pass,
 ) -> Prepared:
@@ -84,8 +80,9 @@ def prepare(
     Where metrics read impressions beyond the sums per unit and day, the columns that they read are
     kept as the table `impressions`; else it is a view, which reads the log again.
     """
+    experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    logs = open_logs(experiment, engine, frames)
+    logs = open_logs(run)
     _check_variant_known(experiment, logs)
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
@@ -96,7 +93,7 @@ def prepare(
     checks.check_positions(metrics, shape, engine)
     try:
         summed = sums(experiment, metrics, shape, engine, step)
-        place_units(experiment, shape, engine, step, summed.closed)
+        place_units(run, shape, summed.closed)
         _write_impressions(experiment, metrics if summed.has_rows else [], shape, engine, step)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -108,14 +105,13 @@ def prepare(
     )
 
 
-def place_units(
-    experiment: Experiment, shape: LogShape, engine: Engine, step: Step, closed: str | None = None
-) -> None:
+def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
     """From `logged_sums` to `unit_day` and `units`; `closed` as `views.cells_view` has it."""
-    engine.view("logged_cells", views.cells_view(experiment, shape, closed=closed))
-    _write_unit_days(shape, engine)
-    step("assignment")
-    _write_units(experiment, shape, engine)
+    cells = views.cells_view(run.experiment, shape, closed=closed)
+    run.engine.view("logged_cells", cells)
+    _write_unit_days(shape, run.engine)
+    run.step("assignment")
+    _write_units(run.experiment, shape, run.engine)
 
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:

@@ -17,7 +17,7 @@ FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 @pytest.fixture(scope="module")
 def result():
     loaded = abeval.load(FILE)
-    return loaded.over_time(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
+    return loaded.windows(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_replays_are_drawn_where_they_were_run(result, page):
 def test_no_name_from_the_file_becomes_markup():
     evil = "<img src=x onerror=alert(1)></script>"
     loaded = abeval.load(FILE).replace(name=evil)
-    page = time_page_html(loaded.over_time(metrics=["ctr"]))
+    page = time_page_html(loaded.windows(metrics=["ctr"]))
     assert evil not in page
     assert "&lt;img src=x" in page
     assert "script-src 'sha256-" in page.replace("&#39;", "'")
