@@ -11,7 +11,7 @@ from abeval.engines.protocol import ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
-from abeval.logs.run import Inputs, Run
+from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
 from abeval.results.analysis import Result
 from abeval.steps import Step, silent
@@ -20,6 +20,7 @@ from abeval.steps import Step, silent
 @contextmanager
 def opened(experiment: Experiment, inputs: Inputs) -> Iterator[Run]:
     """A run on the engine that the caller, else the experiment, asks for; closed at the end."""
+    check_inputs(inputs)
     connection, choice = inputs.get("connection"), inputs.get("engine")
     step = inputs.get("step")
     with closing(open_engine(experiment.engine, experiment.folder, connection, choice)) as engine:
@@ -39,6 +40,7 @@ def analyze(
     Raises:
         ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
     """
+    check_inputs(inputs)
     save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
     logs = inputs.get("logs") or {}
     stored = nullcontext(one_pass) if store is None else _stored(Path(store), experiment, logs)

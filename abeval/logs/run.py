@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import suggestion
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
@@ -31,6 +32,18 @@ class Inputs(TypedDict, total=False):
     connection: "duckdb.DuckDBPyConnection | None"
     engine: "EngineChoice"
     step: Step | None
+
+
+def check_inputs(inputs: Inputs) -> None:
+    """Refuse a keyword that there is not, as a signature that lists them would.
+
+    Raises:
+        TypeError: With the keyword that was probably meant.
+    """
+    for name in inputs:
+        if name not in Inputs.__annotations__:
+            hint = suggestion(name, Inputs.__annotations__)
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
 
 
 @dataclass(frozen=True)
