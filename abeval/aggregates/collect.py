@@ -1,4 +1,4 @@
-"""Runs the queries of an experiment in order, and brings back its aggregates."""
+"""Runs the queries of an experiment in order, and returns its aggregates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,7 +57,7 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
 
 
 def _gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
-    """What the units at hand add up to."""
+    """Aggregates of the units in the table `units`."""
     experiment, engine = run.experiment, run.engine
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
@@ -117,7 +117,7 @@ def _quantiles(queries: MetricQueries, metrics: Sequence[Metric], step: Step) ->
 
 
 def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """What is wanted by sub-bucket: the parts of functions, and with `resample` every sum."""
+    """Metrics that are summed by sub-bucket: parts of functions; with `resample`, all sums."""
     parts = {part.name: part for metric in metrics for part in metric.parts}
     if experiment.inference.resample is not None:
         parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}
@@ -130,7 +130,7 @@ def reads_rows(metric: Metric) -> bool:
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
-    """The metrics that these logs cannot give, each with what they lack."""
+    """Metrics that these logs cannot give → what the logs lack."""
     return {
         metric.name: tuple(sorted(metric.needs - has))
         for metric in metrics
@@ -168,9 +168,9 @@ def _catalogue(
 
 
 def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """The rows of `catalogue/reach`, over arrays where that is sooner."""
-    found = None
+    """The rows of `catalogue/reach`, by the kernel where the engine has arrays."""
+    reach = None
     if isinstance(engine, ArrayEngine):
         folder = experiment.engine.temp_directory
-        found = reach_table(engine, list(experiment.variants), folder)
-    return engine.frame(query("catalogue/reach")) if found is None else found
+        reach = reach_table(engine, list(experiment.variants), folder)
+    return engine.frame(query("catalogue/reach")) if reach is None else reach
