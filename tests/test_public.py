@@ -43,7 +43,7 @@ def test_the_old_name_of_windows_still_works(monkeypatch):
 @pytest.mark.parametrize("method", ["analyze", "windows", "aa", "power", "replay"])
 def test_a_keyword_that_there_is_not_is_refused(method):
     loaded = abeval.load("sample_logs/experiment.toml")
-    with pytest.raises(TypeError, match="'log'; did you mean .logs."):
+    with pytest.raises(TypeError, match=r"'log'; did you mean .logs."):
         getattr(loaded, method)(log={})
 
 

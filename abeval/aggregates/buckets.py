@@ -1,4 +1,4 @@
-"""Sums of sub-buckets, or of units, over all variants: what an A/A replay splits again at random."""
+"""Sums of sub-buckets, or of units, over all variants: what an A/A replay splits at random."""
 
 from dataclasses import dataclass
 
