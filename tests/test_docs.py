@@ -114,7 +114,7 @@ def test_every_file_and_link_is_there(page: str) -> None:
 
 
 def test_the_table_of_modules_has_each_module_once() -> None:
-    cells = [row[0] for row in table("docs/design.md", "| module | owns |")]
+    cells = [row[0] for row in table("docs/design.md", "| room | owns |")]
     named = [name.removeprefix("abeval/") for name in re.findall(r"`([^`]+)`", " ".join(cells))]
     house = {path.name for path in (ROOT / "abeval").glob("*.py")} - {"__init__.py"}
     house |= {f"{path.parent.name}/" for path in (ROOT / "abeval").glob("*/__init__.py")}
