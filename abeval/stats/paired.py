@@ -25,6 +25,7 @@ def ratio(numerator: int, denominator: int) -> Smooth:
         denominator: Index of the variable in the denominator.
 
     Example:
+        >>> import numpy as np
         >>> value, slope = ratio(0, 1)(np.array([1.0, 4.0]))
         >>> value, slope.tolist()
         (0.25, [0.25, -0.0625])
