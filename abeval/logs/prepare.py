@@ -10,15 +10,14 @@ from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
+from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
-from abeval.logs.sums import Step, Summed, Sums, one_pass
+from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
-
-ITEM_GROUPS = 64
-"""Sub-buckets are grouped into this many for catalogue metrics, which need items × groups."""
+from abeval.steps import Step
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns])
 
 def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: Step) -> None:
     logs, join = experiment.logs, _click_join(experiment, shape)
-    engine.view("experiment", views.experiment_view(experiment, ITEM_GROUPS))
+    engine.view("experiment", views.experiment_view(experiment))
     engine.view("seen", views.seen_view(experiment, shape, engine, join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
@@ -154,7 +153,7 @@ def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
             f"logs.clicks.join names {missing[0]!r}, which not both logs have",
             f"both have: {', '.join(both) or 'none of ' + ', '.join(_JOIN_COLUMNS)}",
         )
-    join = chosen[: len(views.CLICK_KEYS)] or _natural_join(both)
+    join = chosen[: len(CLICK_KEYS)] or _natural_join(both)
     checks.check_joinable(shape.impressions, shape.clicks, join)
     return join
 
@@ -192,15 +191,15 @@ def _write_impressions(
 ) -> None:
     engine.view("analysed_names", query("units/analysed_names"))
     engine.view("logged_impressions", views.impressions_view(experiment, shape))
-    read = columns_read(metrics, shape, experiment.unit)
+    read = _columns_read(metrics, shape, experiment.unit)
     if read:
         step("impressions")
-        engine.table("impressions", f"select unit_id, {', '.join(read)} from logged_impressions")
-    else:
-        engine.view("impressions", "select * from logged_impressions")
+    create = engine.table if read else engine.view
+    columns = ", ".join(["unit_id", *read]) if read else "*"
+    create("impressions", f"select {columns} from logged_impressions")
 
 
-def columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
+def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
     """The columns of the impressions that metrics read beyond the sums per unit and day."""
     has = shape.needs_met(unit)
     sources = dict.fromkeys(m.source for m in metrics if m.needs <= has)
@@ -212,35 +211,26 @@ def columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[
 def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
     engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
-    allocation = allocation_of(experiment)
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    slots = Assignment(experiment.salt, weights).ranges
     excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
     engine.view("crossover_policy", f"select {excludes} as excludes")
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",
-        _values(
-            "variant, first_slot, end_slot",
-            [(r.variant, r.start, r.stop) for r in allocation.ranges],
-        ),
+        _values("variant, first_slot, end_slot", [(r.variant, r.start, r.stop) for r in slots]),
     )
     engine.view("present_units", query(f"units/{_population(shape)}"))
-    engine.table("hashed_units", hashed_units(experiment, engine))
+    engine.table("hashed_units", _hashed_units(experiment, engine))
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
-    segmented = bool(shape.segments)
-    if segmented:
+    if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
-    engine.table("units", query("units/segmented_units" if segmented else "units/units"))
+    engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
 
 
-def allocation_of(experiment: Experiment) -> Assignment:
-    """The slots of each variant."""
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    return Assignment(experiment.salt, weights)
-
-
-def hashed_units(experiment: Experiment, engine: Engine) -> str:
-    """Each unit's slot and sub-bucket: hashed once a unit, never once an impression."""
+def _hashed_units(experiment: Experiment, engine: Engine) -> str:
+    """Each unit's slot and sub-bucket: hashed once per unit, not once per impression."""
     h60 = engine.hash60(experiment.salt, "cast(n.logged_id as varchar)")
     return f"""
     with hashed as (
