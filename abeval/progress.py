@@ -1,4 +1,4 @@
-"""Tells the person at the terminal what is being done, on stderr."""
+"""Progress on the terminal (stderr)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ def _unknown() -> None:
 
 @dataclass
 class _Clock:
-    """Seconds spent in each step; the only place that looks at a clock, and only to tell."""
+    """Seconds spent in each step; the only use of a clock, and only for display."""
 
     spent: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
@@ -32,10 +32,10 @@ class _Clock:
 
 @dataclass
 class Steps:
-    """Told the name of each step as it begins; a line that says how far it is.
+    """Receives the name of each step as it begins, and shows it with its progress.
 
     Attributes:
-        fraction: How much of what runs now is done, None where that is not known.
+        fraction: Returns how much of the running statement is done, None if unknown.
     """
 
     clock: _Clock = field(default_factory=_Clock)
@@ -46,7 +46,7 @@ class Steps:
         self.clock.next(name)
 
     def watch(self, fraction: Fraction) -> None:
-        """Ask this from now on how far the running statement is."""
+        """Show the progress that this function returns."""
         self.fraction = fraction
 
     def __rich__(self) -> str:
@@ -58,19 +58,19 @@ class Steps:
 
 @contextmanager
 def steps(*, profile: bool = False) -> Iterator[Steps]:
-    """What to tell the name of each step as it begins.
+    """A progress display, to be called with the name of each step as it begins.
 
-    Shows a spinner where stderr is a terminal; with `profile`, a table of what each step cost.
+    It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
     """
-    console, told = Console(stderr=True), Steps()
-    with console.status(told, spinner="dots"):
+    console, display = Console(stderr=True), Steps()
+    with console.status(display, spinner="dots"):
         try:
-            yield told
+            yield display
         finally:
-            told.clock.next(None)
-            told.watch(_unknown)
+            display.clock.next(None)
+            display.watch(_unknown)
     if profile:
-        console.print(_table(told.clock.spent))
+        console.print(_table(display.clock.spent))
 
 
 def _table(spent: list[tuple[str, float]]) -> Table:

@@ -1,6 +1,6 @@
-"""Logs → views and the table of units, in order; from here on everything is a query."""
+"""Logs → canonical views, `unit_day` and `units`; later steps are queries over these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
@@ -22,13 +22,13 @@ from abeval.steps import Step
 
 @dataclass(frozen=True)
 class Prepared:
-    """What opening the logs has shown.
+    """What is known after the logs were prepared.
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Impression rows that repeat another.
-        dropped: Those of them that are set aside: all, unless the file says to keep them.
-        summed: How the sums per unit and day were made.
+        duplicates: Number of impression rows that repeat another.
+        dropped: Number of those that are set aside: all, unless the file says to keep them.
+        summed: How the sums per unit and day were computed.
     """
 
     shape: LogShape
@@ -38,7 +38,7 @@ class Prepared:
 
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
-    """Make every log readable as `raw_NAME`, and find its columns."""
+    """Make every log readable as `raw_NAME`, and map its columns."""
     engine, frames, logs = run.engine, run.frames, run.experiment.logs
     checks.check_frames(run.experiment, frames)
     sources: dict[str, LogSource | None] = {
@@ -72,17 +72,24 @@ def prepare(
     extra: Sequence[str] = (),
     sums: Sums = one_pass,
 ) -> Prepared:
-    """Open the logs and write the canonical views, up to the tables `unit_day` and `units`.
+    """Open the logs and create the canonical views and the tables `unit_day` and `units`.
 
-    `extra` are columns of the impressions that the views keep, as `own_name` calls them. `sums`
-    makes the sums per unit and day.
-    Where metrics read impressions beyond the sums per unit and day, the columns that they read are
-    kept as the table `impressions`; else it is a view, which reads the log again.
+    `impressions` is a table of the columns that metrics read besides the sums per unit and day. If
+    they read none, it is a view, which reads the log again.
+
+    Args:
+        run: The experiment, its logs and an engine.
+        metrics: What to compute.
+        extra: Columns of the impressions that the views keep, under `own_name`.
+        sums: Computes the sums per unit and day.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the file says.
+        QueryError: The engine could not run a query.
     """
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
     logs = open_logs(run)
-    _check_variant_known(experiment, logs)
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
     step("duplicates")
@@ -105,22 +112,12 @@ def prepare(
 
 
 def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
-    """From `logged_sums` to `unit_day` and `units`; `closed` as `views.cells_view` has it."""
+    """Create `unit_day` and `units` from `logged_sums`; `closed` is as for `views.cells_view`."""
     cells = views.cells_view(run.experiment, shape, closed=closed)
     run.engine.view("logged_cells", cells)
     _write_unit_days(shape, run.engine)
     run.step("assignment")
     _write_units(run.experiment, shape, run.engine)
-
-
-def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
-    if not named and experiment.assignment is None:
-        raise LogError(
-            "nothing says which variant a unit was in: the log has no column `variant`",
-            'map it (columns = { variant = "..." }), or give [assignment] salt and abeval '
-            "computes it",
-        )
 
 
 def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: Step) -> None:
@@ -159,7 +156,7 @@ def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
 
 
 def _natural_join(both: Sequence[str]) -> list[str]:
-    """The columns that tell impressions apart, of those that both logs have."""
+    """The columns that identify an impression, of those that both logs have."""
     if "impression_id" in both:
         return ["impression_id"]
     if {"request_id", "item_id"} <= set(both):
@@ -200,7 +197,7 @@ def _write_impressions(
 
 
 def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
-    """The columns of the impressions that metrics read beyond the sums per unit and day."""
+    """The columns of the impressions that metrics read besides the sums per unit and day."""
     has = shape.needs_met(unit)
     sources = dict.fromkeys(m.source for m in metrics if m.needs <= has)
     read = [column for source in sources for column in source.reads]
@@ -220,7 +217,8 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
         "allocation",
         _values("variant, first_slot, end_slot", [(r.variant, r.start, r.stop) for r in slots]),
     )
-    engine.view("present_units", query(f"units/{_population(shape)}"))
+    population = "exposed_units" if shape.exposures is not None else "active_units"
+    engine.view("present_units", query(f"units/{population}"))
     engine.table("hashed_units", _hashed_units(experiment, engine))
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
@@ -243,19 +241,13 @@ def _hashed_units(experiment: Experiment, engine: Engine) -> str:
     """
 
 
-def _population(shape: LogShape) -> str:
-    return "exposed_units" if shape.exposures is not None else "active_units"
-
-
 def _placement(experiment: Experiment, shape: LogShape) -> str:
-    """Which query says a unit's variant."""
+    """The query for a unit's variant."""
     by_exposure = shape.exposures is not None and "variant" in shape.exposures
     logged = shape.names_variant or by_exposure
-    if experiment.assignment is not None and (
-        not logged or experiment.cleaning.crossover == "as_assigned"
-    ):
-        return "placed_by_hash"
-    return "placed_by_log"
+    as_assigned = experiment.cleaning.crossover == "as_assigned"
+    by_hash = experiment.assignment is not None and (as_assigned or not logged)
+    return "placed_by_hash" if by_hash else "placed_by_log"
 
 
 def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:

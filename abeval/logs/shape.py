@@ -1,4 +1,4 @@
-"""What an experiment's logs have, and how each metric's terms become columns to sum."""
+"""The columns of an experiment's logs, and the columns to sum for each metric's terms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ EXPRESSION_COLUMNS = (
     "dwell",
     "dwell_ms",
 )
-"""Canonical columns that row-level expressions may read, beside the log's own."""
+"""Canonical columns that row-level expressions may read, besides the log's own."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class LogShape:
         clicks: Columns of the click log, if there is one.
         items: Columns of the item log, if there is one.
         exposures: Columns of the exposures log, if there is one.
-        scores: Impression columns that hold a model's score, each once.
+        scores: Impression columns with a model's score, each once.
         score_of: Variant → the canonical `score_N` of the model that it serves.
-        components: SQL of each summed column, `c_1` first, which counts impressions.
+        components: SQL of each summed column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
         own_columns: The log's columns that expressions read under their own names.
-        events: SQL of each value that is wanted impression by impression, null where it has none.
+        events: SQL of each value per impression that quantiles rank, null for no value.
     """
 
     impressions: LogColumns
@@ -66,7 +66,7 @@ class LogShape:
 
     @property
     def names_variant(self) -> bool:
-        """Whether impressions say which variant they belong to."""
+        """Whether impressions have a variant."""
         return "variant" in self.impressions
 
     @property
@@ -75,7 +75,7 @@ class LogShape:
         return "ts" in self.impressions
 
     def needs_met(self, unit: str) -> frozenset[Need]:
-        """What metrics may need and the logs have."""
+        """What the logs have of all that metrics may need."""
         log = self.impressions
         has: set[Need] = {n for n in _DIRECT if n in log}
         if unit != ROW_UNIT:
@@ -104,19 +104,19 @@ class LogShape:
     def scored_components(self) -> list[str]:
         """The summed columns that count impressions with a served model's score.
 
-        None where no metric reads a score: the columns of scores are not read for a count alone.
+        Empty if no metric reads a score: the columns of scores are not read just to count them.
         """
         served = [component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values())]
         return [self._named(sql) for sql in served if sql in self.components]
 
     def component(self, term: Term, variant: str) -> str:
-        """The summed column behind a term in one variant."""
+        """The summed column of a term in one variant."""
         if isinstance(term, ColumnTerm):
             return term.column
         return self._named(component_sql(term, self.score_of.get(variant)))
 
     def event(self, term: RowTerm, variant: str) -> str:
-        """The column of the impressions with the value of each, in one variant."""
+        """The column of the impressions with a term's values, in one variant."""
         return event_name(self.events.index(event_sql(term, self.score_of.get(variant))))
 
     def _named(self, sql: str) -> str:
@@ -143,13 +143,13 @@ def shape_of(
     logs: Mapping[str, LogColumns],
     extra: Sequence[str] = (),
 ) -> LogShape:
-    """Work out what the views hold for these logs and metrics.
+    """The shape of the views for these logs and metrics.
 
     Args:
-        experiment: Its segments and models read columns.
-        metrics: What their terms read.
+        experiment: Its segments and models name columns.
+        metrics: Their terms read columns.
         logs: The columns of each log.
-        extra: Columns of the impressions that are wanted beside, under `own_name`.
+        extra: More columns of the impressions to keep, under `own_name`.
 
     Raises:
         LogError: A model's score column, or an extra one, is missing.
@@ -191,7 +191,7 @@ def shape_of(
 def _with_extra(
     own: tuple[str, ...], extra: Sequence[str], impressions: LogColumns
 ) -> tuple[str, ...]:
-    """Own columns and wanted ones, each once, whatever the case of their letters."""
+    """The log's own columns and extra ones, each once, ignoring case."""
     by_lower = {column.lower(): column for column in impressions.types}
     for column in extra:
         if column.lower() not in by_lower:
@@ -239,26 +239,28 @@ def event_name(index: int) -> str:
 
 
 def event_sql(term: RowTerm, score: str | None) -> str:
-    """A term as a whole number of each impression, null where it has none or it is not finite."""
+    """A term as a whole number per impression, null if it has no finite value."""
     text = _in_view_names(term.expression, score)
     if term.resolution is None:
         return f"cast({text} as bigint)"
-    value = f"cast({text} as double)"
-    whole = f"cast(round({value} / {term.resolution!r}) as bigint)"
-    return f"case when abs({value}) < 1e300 then {whole} end"
+    return _rounded(text, term.resolution)
 
 
 @cache
 def component_sql(term: RowTerm, score: str | None) -> str:
-    """A term as an integer row-level expression; null adds nothing to a sum."""
+    """A term as a whole number per impression, 0 if it has no finite value."""
     text = _in_view_names(term.expression, score)
     if term.resolution is None:
         return text if text.isdigit() else f"coalesce({text}, 0)"
-    # A number that is not whole becomes one before it is summed, so that the sum does not depend
-    # on threads, engine or order; NaN and infinity compare false, and add nothing.
+    return _rounded(text, term.resolution, " else 0")
+
+
+def _rounded(text: str, resolution: float, otherwise: str = "") -> str:
+    """A finite number as a multiple of a resolution; sums of those depend on no order of rows."""
     value = f"cast({text} as double)"
-    whole = f"cast(round({value} / {term.resolution!r}) as bigint)"
-    return f"case when abs({value}) < 1e300 then {whole} else 0 end"
+    whole = f"cast(round({value} / {resolution!r}) as bigint)"
+    # NaN and infinity compare false.
+    return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"
 
 
 def _segment_sql(text: str) -> str:
@@ -266,16 +268,16 @@ def _segment_sql(text: str) -> str:
 
 
 def own_name(column: str) -> str:
-    """The name of a log's own column in the views, apart from every canonical one."""
+    """The name of a log's own column in the views, which no canonical column has."""
     return f"raw_{column}"
 
 
 def _in_view_names(text: str, score: str | None) -> str:
-    """An expression over the views' columns: canonical names stay, the log's own are prefixed."""
+    """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
 
     def renamed(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
-            # Engines disagree about how many digits a decimal keeps; a double is the same in all.
+            # Engines keep different numbers of digits of a decimal; a double is the same on all.
             number = repr(float(node.this))
             return exp.Literal.number(number if "e" in number else f"{number}e0")
         if not isinstance(node, exp.Column) or node.name.lower() in EXPRESSION_COLUMNS:
@@ -288,7 +290,7 @@ def _in_view_names(text: str, score: str | None) -> str:
 
 
 def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ...]:
-    """The log's columns that expressions read, beside the canonical ones."""
+    """The log's columns that expressions read, besides the canonical ones."""
     canonical = (*EXPRESSION_COLUMNS, "score")
     own: dict[str, None] = {}
     for text in texts:
