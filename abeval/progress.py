@@ -16,34 +16,34 @@ def _unknown() -> None:
 
 
 @dataclass
-class _Clock:
-    """Seconds spent in each step; the only use of a clock, and only for display."""
-
-    spent: list[tuple[str, float]] = field(default_factory=list)
-    name: str | None = None
-    _began: float = 0.0
-
-    def next(self, name: str | None) -> None:
-        now = time.perf_counter()
-        if self.name is not None:
-            self.spent.append((self.name, now - self._began))
-        self.name, self._began = name, now
-
-
-@dataclass
 class Steps:
     """Receives the name of each step as it begins, and shows it with its progress.
 
     Attributes:
         fraction: Returns how much of the running statement is done, None if unknown.
+        seconds: Name and duration of every step that has ended.
+        name: The running step.
     """
 
-    clock: _Clock = field(default_factory=_Clock)
     fraction: Fraction = _unknown
+    seconds: list[tuple[str, float]] = field(default_factory=list)
+    name: str | None = None
+    _began: float = 0.0
 
     def __call__(self, name: str) -> None:
         """Begin a step."""
-        self.clock.next(name)
+        self._next(name)
+
+    def end(self) -> None:
+        """End the last step."""
+        self._next(None)
+        self.fraction = _unknown
+
+    def _next(self, name: str | None) -> None:
+        now = time.perf_counter()
+        if self.name is not None:
+            self.seconds.append((self.name, now - self._began))
+        self.name, self._began = name, now
 
     def watch(self, fraction: Fraction) -> None:
         """Show the progress that this function returns."""
@@ -52,7 +52,7 @@ class Steps:
     def __rich__(self) -> str:
         """The running step, and how much of its running statement is done."""
         done = self.fraction()
-        name = self.clock.name or "starting"
+        name = self.name or "starting"
         return name if done is None else f"{name} [dim]{done:.0%}[/dim]"
 
 
@@ -67,15 +67,9 @@ def steps(*, profile: bool = False) -> Iterator[Steps]:
         try:
             yield display
         finally:
-            display.clock.next(None)
-            display.watch(_unknown)
+            display.end()
     if profile:
-        console.print(_table(display.clock.spent))
-
-
-def _table(spent: list[tuple[str, float]]) -> Table:
-    table = Table("step", "seconds")
-    for name, seconds in spent:
-        table.add_row(name, f"{seconds:.2f}")
-    table.add_row("all", f"{sum(seconds for _, seconds in spent):.2f}")
-    return table
+        table = Table("step", "seconds")
+        for name, seconds in [*display.seconds, ("all", sum(s for _, s in display.seconds))]:
+            table.add_row(name, f"{seconds:.2f}")
+        console.print(table)

@@ -247,16 +247,9 @@ def _connect(
     options: "EngineOptions | None", scratch: "TemporaryDirectory[str] | None"
 ) -> duckdb.DuckDBPyConnection:
     database = ":memory:" if scratch is None else str(Path(scratch.name) / "abeval_run.duckdb")
-    named: dict[str, str | int | None] = {}
-    if options is not None:
-        named = {
-            "memory_limit": options.memory_limit,
-            "threads": options.threads,
-            "temp_directory": options.temp_directory,
-        }
-    config: dict[str, str | bool | int | float | list[str]] = {
-        key: value for key, value in named.items() if value is not None
-    }
+    names = ("memory_limit", "threads", "temp_directory")
+    settings = {name: getattr(options, name, None) for name in names}
+    config = {name: value for name, value in settings.items() if value is not None}
     try:
         return duckdb.connect(database, config=config)
     except duckdb.Error as error:

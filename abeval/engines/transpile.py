@@ -162,7 +162,9 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
         return _outputs(scope.set_operation_scopes[0], columns_of)
     sources = _sources(scope, columns_of)
     names: list[str] = []
-    for item in _select(scope).selects:
+    if not isinstance(scope.expression, exp.Query):
+        raise QueryError(f"`{scope.expression.sql('duckdb')}` is no query")
+    for item in scope.expression.selects:
         if isinstance(item, exp.Star):
             names += [name for columns in sources.values() for name in columns]
         elif item.is_star:
@@ -170,12 +172,6 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
         else:
             names.append(item.alias_or_name)
     return names
-
-
-def _select(scope: Scope) -> exp.Query:
-    if not isinstance(scope.expression, exp.Query):
-        raise QueryError(f"`{scope.expression.sql('duckdb')}` is no query")
-    return scope.expression
 
 
 def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:

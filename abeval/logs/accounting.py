@@ -31,8 +31,7 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
     """
     used = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
     if prepared.summed.earlier is None and not engine.rows(f"{used} limit 1"):
-        counts = _impressions(prepared, engine)
-        checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
+        check_total_left(experiment, prepared, engine, accounts(prepared, engine))
 
 
 def check_total_left(

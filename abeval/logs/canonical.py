@@ -21,10 +21,10 @@ def column(log: LogColumns, name: str) -> str:
     return quoted(log.mapped[name]) if name in log else "cast(null as bigint)"
 
 
-def text(log: LogColumns, name: str) -> str:
-    """A canonical column as text, null where the log has none."""
+def cast(log: LogColumns, name: str, kind: str) -> str:
+    """A canonical column cast to a type, null where the log has none."""
     value = quoted(log.mapped[name]) if name in log else "null"
-    return f"cast({value} as varchar)"
+    return f"cast({value} as {kind})"
 
 
 def unit(experiment: Experiment, log: LogColumns) -> str:
@@ -101,12 +101,6 @@ def dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
         )
     value = f"cast({dwell} as double) * {factor}"
     return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
-
-
-def propensity(log: LogColumns) -> str:
-    """The propensity as logged; whoever reads it refuses what is no probability."""
-    value = quoted(log.mapped["propensity"]) if "propensity" in log else "null"
-    return f"cast({value} as double)"
 
 
 def score(name: str) -> str:

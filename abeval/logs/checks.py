@@ -7,8 +7,8 @@ from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.consistency import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import near_miss, suggestion
-from abeval.logs.mapping import LogColumns
+from abeval.experiment.problems import suggestion
+from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
 
@@ -40,9 +40,7 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
         )
     for column in experiment.cleaning.duplicate_key or ():
         if column not in impressions.types:
-            hint = near_miss(column, impressions.types)
-            what = f"cleaning.duplicate_key: the impressions have no column {column!r}{hint}"
-            raise LogError(what, f"the log has: {', '.join(impressions.types)}")
+            raise no_column(impressions, column, "cleaning.duplicate_key: ")
     check_joinable(impressions, logs.get("items"), ["item_id"])
     check_joinable(impressions, logs.get("exposures"), ["unit_id"])
 

@@ -50,6 +50,12 @@ class LogColumns:
         return _TEXT.match(self.type_of(canonical)) is not None
 
 
+def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
+    """The error of a column that the impressions do not have."""
+    what = f"{where}the impressions have no column {column!r}{near_miss(column, log.types)}"
+    return LogError(what, f"the log has: {', '.join(log.types)}")
+
+
 def map_columns(
     log: str, source: LogSource, types: Mapping[str, str], unit: str | None
 ) -> LogColumns:

@@ -39,31 +39,21 @@ class Prepared:
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
     """Make every log readable as `raw_NAME`, and map its columns."""
-    engine, frames, logs = run.engine, run.frames, run.experiment.logs
+    engine, frames = run.engine, run.frames
     checks.check_frames(run.experiment, frames)
-    sources: dict[str, LogSource | None] = {
-        "impressions": logs.impressions,
-        "clicks": logs.clicks,
-        "items": logs.items,
-        "exposures": logs.exposures,
-    }
     opened: dict[str, LogColumns] = {}
-    for name, source in sources.items():
+    for log in ("impressions", "clicks", "items", "exposures"):
+        source: LogSource | None = getattr(run.experiment.logs, log)
         if source is None:
             continue
-        if name in frames:
-            engine.add_frame(f"raw_{name}", frames[name])
+        if log in frames:
+            engine.add_frame(f"raw_{log}", frames[log])
         else:
-            engine.add_log(f"raw_{name}", source)
-        opened[name] = map_columns(
-            name, source, engine.columns(f"raw_{name}"), _unit(run.experiment, name)
-        )
+            engine.add_log(f"raw_{log}", source)
+        unit = run.experiment.unit if log in ("impressions", "exposures") else ROW_UNIT
+        types = engine.columns(f"raw_{log}")
+        opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
     return opened
-
-
-def _unit(experiment: Experiment, log: str) -> str | None:
-    has_unit = log in ("impressions", "exposures") and experiment.unit != ROW_UNIT
-    return experiment.unit if has_unit else None
 
 
 def prepare(

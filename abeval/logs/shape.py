@@ -1,7 +1,7 @@
 """The columns of an experiment's logs, and the columns to sum for each metric's terms."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from sqlglot import exp
@@ -9,7 +9,7 @@ from sqlglot import exp
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.experiment.problems import near_miss
-from abeval.logs.mapping import LogColumns, is_number
+from abeval.logs.mapping import LogColumns, is_number, no_column
 from abeval.metrics.definition import (
     ColumnTerm,
     Metric,
@@ -59,9 +59,9 @@ class LogShape:
     exposures: LogColumns | None
     scores: tuple[str, ...]
     score_of: Mapping[str, str]
-    components: tuple[str, ...]
-    segments: Mapping[str, str]
-    own_columns: tuple[str, ...]
+    components: tuple[str, ...] = ()
+    segments: Mapping[str, str] = field(default_factory=dict)
+    own_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
 
     @property
@@ -156,7 +156,7 @@ def shape_of(
         ExperimentError: An expression reads a column that the log does not have.
     """
     impressions = logs["impressions"]
-    scores, score_of = served_scores(experiment, impressions)
+    scores, score_of = _served_scores(experiment, impressions)
     shape = LogShape(
         impressions=impressions,
         clicks=logs.get("clicks"),
@@ -164,9 +164,6 @@ def shape_of(
         exposures=logs.get("exposures"),
         scores=scores,
         score_of=score_of,
-        components=(),
-        segments={},
-        own_columns=(),
     )
     has = shape.needs_met(experiment.unit)
     met = [metric for metric in metrics if metric.needs <= has]
@@ -182,7 +179,10 @@ def shape_of(
     return replace(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),
-        segments={name: _segment_sql(text) for name, text in experiment.segments.items()},
+        segments={
+            name: f"cast({_in_view_names(text, None)} as varchar)"
+            for name, text in experiment.segments.items()
+        },
         own_columns=own,
         events=tuple(dict.fromkeys(event_sql(t, score) for t in ranked for score in served)),
     )
@@ -195,14 +195,12 @@ def _with_extra(
     by_lower = {column.lower(): column for column in impressions.types}
     for column in extra:
         if column.lower() not in by_lower:
-            hint = near_miss(column, impressions.types)
-            what = f"the impressions have no column {column!r}{hint}"
-            raise LogError(what, f"the log has: {', '.join(impressions.types)}")
+            raise no_column(impressions, column)
     wanted = {column.lower(): by_lower[column.lower()] for column in extra}
     return (*own, *(c for lower, c in wanted.items() if lower not in {o.lower() for o in own}))
 
 
-def served_scores(
+def _served_scores(
     experiment: Experiment, impressions: LogColumns
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The score columns of the log, and the `score_N` that each variant serves."""
@@ -261,10 +259,6 @@ def _rounded(text: str, resolution: float, otherwise: str = "") -> str:
     whole = f"cast(round({value} / {resolution!r}) as bigint)"
     # NaN and infinity compare false.
     return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"
-
-
-def _segment_sql(text: str) -> str:
-    return f"cast({_in_view_names(text, None)} as varchar)"
 
 
 def own_name(column: str) -> str:

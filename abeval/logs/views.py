@@ -39,12 +39,12 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         f"{canonical.column(log, 'impression_id')} as impression_id",
         f"{canonical.column(log, 'request_id')} as request_id",
         f"{canonical.column(log, 'item_id')} as item_id",
-        f"{canonical.text(log, 'variant')} as variant",
+        f"{canonical.cast(log, 'variant', 'varchar')} as variant",
         f"{canonical.position(log, source)} as position",
-        f"{canonical.text(log, 'category')} as own_category",
+        f"{canonical.cast(log, 'category', 'varchar')} as own_category",
         f"{canonical.click(log)} as own_click",
         f"{canonical.dwell_ms(log, source)} as own_dwell_ms",
-        f"{canonical.propensity(log)} as propensity",
+        f"{canonical.cast(log, 'propensity', 'double')} as propensity",
         *(f"{canonical.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.own_columns),
         *canonical.click_keys(log, join),
@@ -159,7 +159,7 @@ def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequenc
 
 def items_view(log: LogColumns) -> str:
     """One row per item of the catalogue; the first category of an item that is listed twice."""
-    item, category = canonical.column(log, "item_id"), canonical.text(log, "category")
+    item, category = canonical.column(log, "item_id"), canonical.cast(log, "category", "varchar")
     return f"""
     select {item} as item_id, min({category}) as category
     from raw_items where {item} is not null group by 1
@@ -168,7 +168,7 @@ def items_view(log: LogColumns) -> str:
 
 def exposures_view(source: LogSource, log: LogColumns, engine: Engine) -> str:
     """Exposures under canonical names."""
-    unit, variant = canonical.column(log, "unit_id"), canonical.text(log, "variant")
+    unit, variant = canonical.column(log, "unit_id"), canonical.cast(log, "variant", "varchar")
     return f"""
     select {unit} as unit_id,
       {canonical.time_ms(log, source, engine)} as time_ms, {variant} as variant

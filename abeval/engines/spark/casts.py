@@ -70,12 +70,7 @@ def is_plain_cast(node: exp.Expr) -> bool:
 
 
 class _Reading(NamedTuple):
-    """Patterns of texts, by type.
-
-    Attributes:
-        good: Texts that all engines read alike.
-        odd: Texts that only DuckDB reads, or reads differently.
-    """
+    """Patterns of texts that all engines read alike, and of those that DuckDB reads differently."""
 
     good: str
     odd: str

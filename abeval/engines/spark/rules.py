@@ -52,8 +52,10 @@ def _rule(node: exp.Expr) -> Rule | None:
         return rule
     if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED:
         return None
-    raise refused(node, "is not known to mean the same on Spark")
+    raise refused(node, _UNKNOWN)
 
+
+_UNKNOWN = "is not known to mean the same on Spark"
 
 _NAMED = (EPOCH_MS, LOCAL_TIME, HASH60, "bit_count")
 """Functions that SQLGlot knows only by name, and that mean the same."""
@@ -79,7 +81,7 @@ def _div(node: exp.Div) -> exp.Expr:
 
 
 def _int_div(node: exp.IntDiv) -> exp.Expr:
-    """Of whole numbers alone: of others DuckDB does not round."""
+    """Division of whole numbers; decimals are refused when the query runs."""
     return filled(
         "case when typeof(x) like 'decimal%' or typeof(y) like 'decimal%' "
         "then raise_error('// of decimals: divide with / and take the floor') else x div y end",
@@ -102,7 +104,7 @@ def _round(node: exp.Round) -> exp.Expr:
 def _floor(node: exp.Floor) -> exp.Expr:
     """Spark's own `floor` converts to a 64-bit integer, which turns NaN into 0."""
     if node.args.get("decimals") is not None:
-        raise refused(node, "is not known to mean the same on Spark")
+        raise refused(node, _UNKNOWN)
     return filled(_FLOOR, x=as_double(node.this))
 
 
@@ -111,7 +113,7 @@ _FLOOR = "case when rint(x) > x then rint(x) - 1 else rint(x) end"
 
 def _ceil(node: exp.Ceil) -> exp.Expr:
     if node.args.get("decimals") is not None:
-        raise refused(node, "is not known to mean the same on Spark")
+        raise refused(node, _UNKNOWN)
     return exp.Neg(this=filled(_FLOOR, x=exp.Neg(this=exp.Paren(this=as_double(node.this)))))
 
 
@@ -127,7 +129,7 @@ def _log(node: exp.Log) -> exp.Expr:
     if node.this.sql() == "10":
         return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.expression))
     if node.this.sql() != "2":
-        raise refused(node, "is not known to mean the same on Spark: write ln(x) / ln(base)")
+        raise refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
     return filled(_OF_POSITIVE.format(_LOG2), x=as_double(node.expression))
 
 
@@ -224,28 +226,23 @@ def _is_plain_pattern(pattern: str) -> bool:
     return pattern.isascii()
 
 
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
+
+
 def _extract(node: exp.Extract) -> exp.Expr:
     part = node.name.upper()
     if part in ("DOW", "DAYOFWEEK"):
         return filled("dayofweek(x) - 1", x=node.expression)
     if part == "ISODOW":
         return filled("weekday(x) + 1", x=node.expression)
-    if part not in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"):
-        raise refused(node, "is not known to mean the same on Spark")
+    if part not in (*_UNITS, "DOY"):
+        raise refused(node, _UNKNOWN)
     return node
 
 
 def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
-    if node.text("unit").upper() not in (
-        "YEAR",
-        "QUARTER",
-        "MONTH",
-        "WEEK",
-        "DAY",
-        "HOUR",
-        "MINUTE",
-    ):
-        raise refused(node, "is not known to mean the same on Spark")
+    if node.text("unit").upper() not in _UNITS:
+        raise refused(node, _UNKNOWN)
     return exp.cast(node, exp.DataType.Type.TIMESTAMPNTZ)
 
 

@@ -51,10 +51,8 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         what = f"the Spark engine needs pyspark and pyarrow: {error}"
         raise QueryError(what, 'pip install "abeval[spark]", and Java 17 or newer') from error
     running = SparkSession.getActiveSession()
-    if running is not None and options.address is None:
-        return running, False
     if running is not None:
-        _check_same(running, str(options.address))
+        _check_same(running, options.address)
         return running, False
     try:
         with warnings.catch_warnings():
@@ -72,9 +70,9 @@ def _missing(address: str) -> str:
     return "is Java 17 or newer installed, and [engine] address right?"
 
 
-def _check_same(running: "SparkSession", address: str) -> None:
+def _check_same(running: "SparkSession", address: str | None) -> None:
     there = running.conf.get("spark.master", "")
-    if address not in (there, running.conf.get("spark.remote", "")):
+    if address not in (None, there, running.conf.get("spark.remote", "")):
         raise QueryError(
             f"[engine] address is {address!r}, but a Spark session of {there!r} is running here",
             "stop it first, or leave the address out",
@@ -84,7 +82,8 @@ def _check_same(running: "SparkSession", address: str) -> None:
 def _started(options: EngineOptions) -> "SparkSession":
     from pyspark.sql import SparkSession
 
-    address = options.address or f"local[{options.threads or os.cpu_count() or 1}]"
+    threads = options.threads or os.cpu_count() or 1
+    address = options.address or f"local[{threads}]"
     builder = SparkSession.builder.appName("abeval")
     if address.startswith(_CONNECT):
         _check_answers(address)
@@ -94,8 +93,7 @@ def _started(options: EngineOptions) -> "SparkSession":
     builder = builder.config("spark.log.level", "ERROR")
     if address.startswith("local"):
         # Two per core: the default of 200 is meant for a cluster.
-        reducers = 2 * (options.threads or os.cpu_count() or 1)
-        builder = builder.config("spark.sql.shuffle.partitions", reducers)
+        builder = builder.config("spark.sql.shuffle.partitions", 2 * threads)
     if options.memory_limit is not None:
         builder = builder.config("spark.driver.memory", java_size(options.memory_limit))
     if options.temp_directory is not None:
