@@ -10,7 +10,7 @@ from abeval.steps import silent
 
 if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
-    from abeval.engines.statement import Run as Analysis
+    from abeval.engines.statement import Analysis
     from abeval.experiment.model import Experiment
 
 
