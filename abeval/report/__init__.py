@@ -9,7 +9,7 @@ from abeval.report.time_page import time_page_html
 from abeval.results.aa import AAResult
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
-from abeval.results.time import TimeResult
+from abeval.results.windows import TimeResult
 
 __all__ = ["Reported", "Result", "summary_html", "write_report"]
 

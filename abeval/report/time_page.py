@@ -9,8 +9,7 @@ from markupsafe import Markup
 from abeval.report import assets, templates, time_figures
 from abeval.results import format as fmt
 from abeval.results.aa import AAResult
-from abeval.results.time import TimeResult
-from abeval.results.windows import Look, Rhythm, Stability, WindowRow
+from abeval.results.windows import Look, Rhythm, Stability, TimeResult, WindowRow
 
 _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
 _AXES = {"hour": "By hour of the day", "weekday": "By weekday"}
