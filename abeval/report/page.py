@@ -6,8 +6,10 @@ from dataclasses import dataclass, fields
 
 from markupsafe import Markup
 
-from abeval.report import assets, figures, templates
+from abeval.report import assets, templates
+from abeval.report.daily_figures import daily_effect
 from abeval.report.effects import anchors
+from abeval.report.figures import island
 from abeval.report.scorecard import role_views
 from abeval.report.slices import SliceView, daily_views, segment_views
 from abeval.report.tables import segment_tables, tables
@@ -76,8 +78,7 @@ def _day(result: Result, view: SliceView) -> DayView:
     rows = [row for row in result.daily if row.metric == view.metric]
     overall = [row for row in result.scorecard if row.metric == view.metric]
     blank = MetricInfo(view.metric, "mean", "", "", "increase", "diagnostic", None, None)
-    figure = figures.daily_effect(metric or blank, rows, overall)
-    return DayView(view, assets.island(str(figure.to_json(engine="json"))))
+    return DayView(view, island(daily_effect(metric or blank, rows, overall)))
 
 
 def _sections(daily: bool, segments: bool) -> tuple[tuple[str, str], ...]:
