@@ -230,8 +230,8 @@ class MetricChoice(Section):
     @property
     def is_own(self) -> bool:
         """Whether the file defines the metric, instead of naming a built-in one."""
-        told = (self.value, self.numerator, self.denominator, self.function)
-        return any(text is not None for text in told)
+        texts = (self.value, self.numerator, self.denominator, self.function)
+        return any(text is not None for text in texts)
 
 
 class Prior(Section):
@@ -242,6 +242,9 @@ class Prior(Section):
 
 
 Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
+Relative = Literal["fieller", "delta", "log_delta"]
+Adjust = Literal["none", "cuped", "regression", "stratify"]
+Resample = Literal["jackknife", "bootstrap", "permutation"]
 Family = Literal[
     "none", "bonferroni", "weighted", "holm", "hochberg", "hommel", "bh", "by", "dunnett"
 ]
@@ -250,15 +253,15 @@ Family = Literal[
 class Inference(Section):
     """How effects are judged."""
 
-    relative: Literal["fieller", "delta", "log_delta"] = "fieller"
-    adjust: Literal["none", "cuped", "regression", "stratify"] = "none"
+    relative: Relative = "fieller"
+    adjust: Adjust = "none"
     stratify_by: str | None = None
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
     planned_units: Annotated[int, Field(gt=0)] | None = None
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     prior: Prior | None = None
-    resample: Literal["jackknife", "bootstrap", "permutation"] | None = None
+    resample: Resample | None = None
     family: Family = "holm"
 
 

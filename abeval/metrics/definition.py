@@ -126,6 +126,11 @@ class Metric:
     margin: Margin | None = None
     cap: float | None = None
 
+    @property
+    def is_mean_or_ratio(self) -> bool:
+        """Whether its value is a sum over units, divided by the units or by another sum."""
+        return self.kind in ("mean", "ratio")
+
 
 def rounding(metric: Metric) -> float:
     """The step to which values of the numerator are rounded; 0 where they are exact."""

@@ -8,7 +8,7 @@ from abeval.aggregates.collect import Step
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
-from abeval.inference.aa import replays
+from abeval.inference.aa import aa_replays
 from abeval.metrics.definition import Metric
 from abeval.results.aa import AAResult
 from abeval.time.opened import open_metrics
@@ -27,7 +27,7 @@ def aa(
     sums, refused, counts = collect_buckets(experiment, metrics, engine, frames, step)
     step("replays")
     ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
-    found = replays(experiment, ordered, counts, runs, seed)
+    found = aa_replays(experiment, ordered, counts, runs, seed)
     return replace(found, refused={**refused, **found.refused})
 
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from abeval.aggregates.collect import Step
 from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
-from abeval.inference.balance import balance
 from abeval.inference.comparison import Rule
+from abeval.inference.trust import balance
 from abeval.metrics.definition import Metric
 from abeval.results.time import TIME_SCHEMA_VERSION, TimeResult
 from abeval.results.windows import EventRow, Look, Novelty, Ramp, Stability, WindowRow
