@@ -6,8 +6,8 @@ from itertools import chain
 from types import MappingProxyType
 
 from abeval.experiment.model import Experiment
-from abeval.inference.balance import balance
 from abeval.inference.comparison import Rule
+from abeval.inference.trust import balance
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.results.windows import (

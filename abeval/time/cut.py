@@ -15,7 +15,7 @@ from abeval.aggregates.quantiles import QuantileSums, dated_events, quantile_gro
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import compare_all
+from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
@@ -76,7 +76,8 @@ def cut_windows(
         step(f"windows of {source}, one by one")
         for kind, span, part in _cuts(opened, source, chosen, days, widths):
             # Of the catalogue, tested by the jackknife instead of re-deals.
-            for key, one in compare_all(experiment, chosen, part, permutations=0).items():
+            comparisons = Analysis(experiment, chosen, part, permutations=0).comparisons
+            for key, one in comparisons.items():
                 found.setdefault(key, []).append(CutWindow(kind, span, one))
     engine.table("units", "select * from all_units")
     return {key: tuple(several) for key, several in found.items()}
