@@ -22,18 +22,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import abeval
-from abeval.aggregates.metric_queries import DAILY
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import scales
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.logs.run import Run
+from abeval.metrics.definition import Metric
+from abeval.metrics.sources import GAUC, UNIT_DAY
 from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
+from abeval.steps import silent
 from abeval.time.analysis import judge_time
 from abeval.time.collect import sums_of
 from abeval.time.opened import Opened, open_metrics
@@ -117,30 +119,26 @@ def main() -> None:
         simulate(given.directory, impressions=given.impressions)
     print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {given.directory}")
     experiment = abeval.load(given.directory / "experiment.toml").experiment
-    chosen = chosen_metrics(experiment, builtin_metrics(experiment))
-    additive(experiment, [m for m in chosen if m.source in DAILY])
-    gauc(experiment, [m for m in chosen if m.source == "gauc"])
+    chosen = chosen_metrics(experiment)
+    additive(experiment, [m for m in chosen if m.source.daily])
+    gauc(experiment, [m for m in chosen if m.source is GAUC])
 
 
 def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """Cost and agreement of the windows of metrics that add up over days."""
     engine = Timed(experiment)
     # Sums over impressions come last, so that their unit-days are there to be summed again.
-    ordered = sorted(metrics, key=lambda metric: metric.source == "unit_day")
-    opened = open_metrics(experiment, ordered, engine, {}, print_nothing)
-    sums = sums_of(opened, print_nothing)
+    ordered = sorted(metrics, key=lambda metric: metric.source is UNIT_DAY)
+    opened = open_metrics(Run(experiment, engine), ordered)
+    sums = sums_of(opened, silent)
     began = time.perf_counter()
     result = judge_time(experiment, ordered, sums, WIDTHS, ())
     judged = time.perf_counter() - began
     cost(engine, judged, len(ordered), len(result.windows))
-    plain = [m for m in ordered if m.source == "unit_day"]
+    plain = [m for m in ordered if m.source is UNIT_DAY]
     rows = [row for row in result.windows if row.axis == "calendar" and row.p_value is not None]
     agree([one for m in plain for one in agreements(opened, sums.days, m, rows)])
     engine.close()
-
-
-def print_nothing(_: str) -> None:
-    """Steps are not shown."""
 
 
 def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
@@ -157,11 +155,11 @@ def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
 def gauc(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """GAUC by day against GAUC over the whole, each with what makes its input."""
     engine = Timed(experiment)
-    opened = open_metrics(experiment, metrics, engine, {}, print_nothing)
+    opened = open_metrics(Run(experiment, engine), metrics)
     began = time.perf_counter()
-    opened.run.load("gauc")
+    opened.run.load(GAUC)
     whole = time.perf_counter() - began
-    sums_of(opened, print_nothing)
+    sums_of(opened, silent)
     daily = engine.seconds["scored_day"] + engine.seconds["gauc_day"]
     print(f"GAUC over the whole                             {whole:7.2f} s")
     print(f"GAUC by day                                     {daily:7.2f} s")

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, USED, USED_BEFORE, Aggregates
+from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums
 from abeval.engines.protocol import Cell
+from abeval.logs.checks import USED, USED_BEFORE
 
 Row = tuple[Cell, ...]
 

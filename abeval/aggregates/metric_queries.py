@@ -27,7 +27,8 @@ from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, Source, Term
+from abeval.metrics.definition import Metric, Term
+from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
 Row = tuple[Cell, ...]
 
@@ -35,15 +36,6 @@ _TOO_LARGE = (
     "sums of squares must stay below 1e38 steps of `resolution` (1e-6 unless told): divide, or "
     "give a coarser resolution"
 )
-
-DAILY: tuple[Source, ...] = (
-    "unit_day",
-    "page_views",
-    "served_ranking",
-    "category_diversity",
-    "sessions",
-)
-"""Sources whose values belong to a day, and add up over days."""
 
 
 class Terms(NamedTuple):
@@ -117,7 +109,7 @@ class MetricQueries:
         self.engine.table("source_unit", query("units/unit_total"))
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         found = self.of_totals(metrics, by_bucket)
-        if source not in DAILY or self.experiment.period is None or not self.shape.has_time:
+        if not source.daily or self.experiment.period is None or not self.shape.has_time:
             return found
         self.engine.table("placed_day", query("units/placed_day"))
         return SourceSums([*found.rows, *self.of_days(metrics)], found.caps)
@@ -145,16 +137,16 @@ class MetricQueries:
         """Run the query of a source, and show it as `source_day`."""
         kernel = self._kernel(source)
         if kernel is not None:
-            self.engine.add_frame(source, kernel)
-        elif source != "unit_day":
-            self.engine.table(source, query(f"units/{source}"))
+            self.engine.add_frame(source.name, kernel)
+        elif source is not UNIT_DAY:
+            self.engine.table(source.name, query(source.query))
         self.engine.view("source_day", f"select * from {source}")
 
     def _kernel(self, source: Source) -> pd.DataFrame | None:
         """What a source's query would return, where arrays give it sooner."""
-        if source == "gauc":
+        if source is GAUC:
             return None if self._scores is None else self._scores.gauc
-        if source == "auc":
+        if source is AUC:
             return None if self._scores is None else self._scores.auc
         return None
 

@@ -9,6 +9,7 @@ from abeval.aggregates.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
+from abeval.metrics.sources import UNIT_DAY
 from abeval.stats import quantiles
 from abeval.stats.records import Refusal
 
@@ -163,6 +164,6 @@ def _left_out(run: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
     """What definitions leave out, which is a sum over impressions as everywhere else."""
     if not any(metric.left_out for metric in metrics):
         return []
-    run.load("unit_day")
+    run.load(UNIT_DAY)
     run.engine.table("source_unit", query("units/unit_total"))
     return run.sums([asked for metric in metrics for asked in run.left_out(metric)])

@@ -30,7 +30,7 @@ class _Case:
 
     def effect(self, row: Row) -> fmt.Shown | None:
         metric = self.metric(row)
-        return effect(row, metric.unit if metric else "")
+        return fmt.effect(row, metric.unit if metric else "")
 
 
 def decide(
@@ -51,15 +51,6 @@ def decide(
     """
     variants = dict.fromkeys(row.variant for row in rows)
     return tuple(_verdict(variant, _case(trust, rows, metrics, variant)) for variant in variants)
-
-
-def effect(row: Row, unit: str) -> fmt.Shown | None:
-    """The effect of a row: its lift, or its difference where the lift is missing or unbounded."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    if lift is not None and None not in (row.lift_low, row.lift_high):
-        return lift
-    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
-    return absolute or lift
 
 
 def _case(
@@ -93,9 +84,9 @@ def _decision(case: _Case) -> Decision:
 def _do_not_trust(case: _Case) -> str:
     first, *rest = case.failed
     # The verdict is one sentence; the trust section has the whole message.
-    found = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
+    sentence = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
     also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
-    return f"{first.name}: {found}{also}"
+    return f"{first.name}: {sentence}{also}"
 
 
 def _ship(case: _Case) -> str:

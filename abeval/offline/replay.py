@@ -7,6 +7,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
 from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.parts import Periods, parts_of, parts_of_column
 from abeval.offline.candidates.relevance import Relevance, relevance_metric
@@ -80,7 +81,7 @@ def _prepared(
     metric = relevance_metric(experiment, options.relevance)
     terms = [] if metric is None else [metric]
     extra = [*score_columns(experiment), *slice_columns(options)]
-    shape = prepare(experiment, terms, engine, frames, step, extra).shape
+    shape = prepare(Run(experiment, engine, frames, step), terms, extra).shape
     step("candidates")
     reader = needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abeval.results import views
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -296,10 +298,7 @@ class ReplayResult:
 
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
-        from abeval.files import write_text
-        from abeval.report.replay_page import replay_page_html
-
-        return write_text(Path(path), replay_page_html(self))
+        return views.write_report(self, path)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, as in the JSON file."""

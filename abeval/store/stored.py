@@ -14,7 +14,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Step, Summed, Sums
-from abeval.metrics.definition import READS, Metric
+from abeval.metrics.definition import Metric
 from abeval.store.closing import CLOSED_CELLS, Closing, load_open
 from abeval.store.definition import definition_of
 from abeval.store.lock import held
@@ -176,7 +176,7 @@ def _read_again(
 ) -> tuple[str, ...]:
     """What still reads every file, and how much that is."""
     has = shape.needs_met(experiment.unit)
-    names = [m.name for m in metrics if m.needs <= has and m.source in READS]
+    names = [m.name for m in metrics if m.needs <= has and m.source.reads]
     if any("position" in m.needs and m.needs <= has for m in metrics):
         names.append("the check that positions count from 1")
     if experiment.cleaning.duplicates != "unchecked":

@@ -5,19 +5,26 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 
-from abeval.aggregates.collect import Step
-from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
-from abeval.inference.balance import balance
 from abeval.inference.comparison import Rule
+from abeval.inference.trust import balance
+from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
-from abeval.results.time import TIME_SCHEMA_VERSION, TimeResult
-from abeval.results.windows import EventRow, Look, Novelty, Ramp, Stability, WindowRow
+from abeval.results.windows import (
+    TIME_SCHEMA_VERSION,
+    EventRow,
+    Look,
+    Novelty,
+    Ramp,
+    Stability,
+    TimeResult,
+    WindowRow,
+)
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
 from abeval.time.clock import By
-from abeval.time.collect import NOT_DAILY, TimeSums, sums_of
+from abeval.time.collect import TimeSums, sums_of
 from abeval.time.cut import CutWindow, Key, cut_metrics, cut_windows
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
@@ -39,18 +46,16 @@ class MetricOverTime:
     events: tuple[EventRow, ...]
 
 
-def over_time(
-    experiment: Experiment,
+def windows(
+    run: Run,
     metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
     widths: Sequence[int],
     looks: Sequence[int],
     by: Sequence[By] = (),
 ) -> TimeResult:
     """Analyse an experiment over time."""
-    opened = open_metrics(experiment, metrics, engine, frames, step)
+    experiment, step = run.experiment, run.step
+    opened = open_metrics(run, metrics)
     sums = sums_of(opened, step, by)
     cuts: Mapping[Key, Sequence[CutWindow]] = {}
     if len(strata_of(sums.activity)) == 1:
@@ -95,7 +100,7 @@ def judge_time(
         looks=tuple(chain(*seen)),
         events=tuple(row for one in found for row in one.events),
         ramps=_ramps(sums, strata),
-        refused=_refused(sums, strata, own),
+        refused=_refused(metrics, sums, strata, own),
         notes=_notes(metrics, sums, strata, own),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, sums.before),
@@ -227,7 +232,9 @@ def _ramps(sums: TimeSums, strata: Strata) -> tuple[Ramp, ...]:
     )
 
 
-def _refused(sums: TimeSums, strata: Strata, cut: Collection[str]) -> dict[str, str]:
+def _refused(
+    metrics: Sequence[Metric], sums: TimeSums, strata: Strata, cut: Collection[str]
+) -> dict[str, str]:
     """Why metrics have no windows."""
     left = {name: why for name, why in sums.refused.items() if name not in cut}
     if len(strata) == 1:
@@ -235,7 +242,8 @@ def _refused(sums: TimeSums, strata: Strata, cut: Collection[str]) -> dict[str, 
     why = (
         "traffic shares changed, and only sums over days are compared within stretches of one share"
     )
-    return {name: why if text in NOT_DAILY.values() else text for name, text in left.items()}
+    no_days = {metric.name: metric.source.no_days for metric in metrics}
+    return {name: why if text == no_days[name] else text for name, text in left.items()}
 
 
 def _notes(

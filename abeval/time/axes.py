@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.windows import stratified
 from abeval.time.ramps import Strata
 from abeval.time.sums import DaySums, Span
 
-AxisName = Literal["calendar", "exposure", "hour", "weekday"]
 Arms = tuple[Moments, Moments]
 
 

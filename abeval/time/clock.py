@@ -15,6 +15,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.metrics.definition import Metric, RowTerm
+from abeval.metrics.sources import UNIT_DAY
 from abeval.time.opened import Opened
 from abeval.time.pairs import cohort_of, pair_sums
 from abeval.time.sums import Activity, DaySums
@@ -64,7 +65,7 @@ def weekday_sums(
 
 def hour_sums(opened: Opened, days: Sequence[str], partial: frozenset[str]) -> ClockSums:
     """The metrics that are sums over impressions, by local hour of the day."""
-    metrics = [m for m in opened.metrics if m.source == "unit_day" and _of_rows(m)]
+    metrics = [m for m in opened.metrics if m.source is UNIT_DAY and _of_rows(m)]
     refused = {
         m.name: "by hour there are only sums over impressions"
         for m in opened.metrics

@@ -7,8 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from abeval.aggregates.aggregates import moments_by_variant
-from abeval.aggregates.collect import Step
-from abeval.aggregates.metric_queries import DAILY, Asked, Terms
+from abeval.aggregates.metric_queries import Asked, Terms
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value
@@ -16,10 +15,12 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import scales
 from abeval.inference.context import partial_days
-from abeval.metrics.definition import Metric, Source
+from abeval.metrics.definition import Metric
+from abeval.metrics.sources import Source
 from abeval.stats.moments import Moments
+from abeval.steps import Step
 from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
-from abeval.time.opened import Opened, open_metrics
+from abeval.time.opened import Opened
 from abeval.time.pairs import cohort_of, pair_sums
 from abeval.time.sums import Activity, DaySums
 
@@ -47,29 +48,12 @@ class TimeSums:
     before: Mapping[str, Mapping[str, Moments]] = field(default_factory=dict)
 
 
-def collect_time(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    by: Sequence[By] = (),
-) -> TimeSums:
-    """Aggregate the logs of an experiment by day.
-
-    Raises:
-        LogError: The log has no time, or as for `collect`.
-        QueryError: The engine could not run a query.
-    """
-    return sums_of(open_metrics(experiment, metrics, engine, frames, step), step, by)
-
-
 def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
     """The sums of opened logs.
 
     Raises:
-        LogError: As for `collect_time`.
-        QueryError: As for `collect_time`.
+        LogError: The log has no time.
+        QueryError: The engine could not run a query.
     """
     experiment, engine = opened.run.experiment, opened.run.engine
     if not opened.shape.has_time:
@@ -85,13 +69,13 @@ def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
     weekdays: dict[str, Mapping[str, DaySums]] = {}
     before: dict[str, Mapping[str, Moments]] = {}
     for source, chosen in opened.by_source().items():
-        if source not in (*DAILY, "gauc"):
-            refused |= {m.name: NOT_DAILY[source] for m in chosen}
+        if source.no_days is not None:
+            refused |= dict.fromkeys((m.name for m in chosen), source.no_days)
             continue
         step(f"pairs of days of {source}")
         load_days(opened, source, engine)
         found |= pair_sums(opened.run, chosen, "placed_unit_day", days, days, activity)
-        if experiment.pre_period is not None and source in DAILY:
+        if experiment.pre_period is not None and source.daily:
             before |= _before(opened, chosen)
         if "weekday" in by:
             weekdays |= weekday_sums(opened, chosen, days)
@@ -113,14 +97,6 @@ def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], froz
         raise LogError("no analysed unit has an impression with a time in the period")
     days = _calendar(seen["day"].tolist())
     return days, frozenset(partial_days(experiment, seen) | (set(days) - set(seen["day"])))
-
-
-NOT_DAILY: Mapping[Source, str] = {
-    "auc": "AUC over all impressions does not add up over days",
-    "function": "a function of other metrics is resampled over the whole period",
-    "quantile": "a quantile over impressions does not add up over days",
-    "catalogue": "items shown do not add up over days",
-}
 
 
 def _entry(experiment: Experiment, engine: Engine) -> str:
@@ -159,9 +135,9 @@ def _activity(experiment: Experiment, engine: Engine, days: Sequence[str]) -> di
 
 def load_days(opened: Opened, source: Source, engine: Engine) -> None:
     """Show the source's values by unit and day as `placed_unit_day`."""
-    if source == "gauc":
+    if source.day_query is not None:
         engine.table("scored_day", scored_day_view(opened.shape.score_of))
-        engine.table("gauc_day", query("time/gauc_day"))
+        engine.table("gauc_day", query(source.day_query))
         engine.view("source_day", "select * from gauc_day")
     else:
         opened.run.load(source)

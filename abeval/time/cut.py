@@ -10,15 +10,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
-from abeval.aggregates.collect import Step
 from abeval.aggregates.metric_queries import SourceSums
 from abeval.aggregates.quantiles import QuantileSums, dated_events, quantile_groups, quantile_sums
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import compare_all
+from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparison
-from abeval.metrics.definition import Metric, Source
+from abeval.metrics.definition import Metric
+from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
+from abeval.steps import Step
 from abeval.time.collect import load_days
 from abeval.time.opened import Opened
 from abeval.time.sums import Span
@@ -44,7 +45,7 @@ def cut_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> list[Metri
         for m in metrics
         if m.kind in ("quantile", "catalogue")
         or m.cap is not None
-        or (adjusts and m.kind in ("mean", "ratio") and m.source != "gauc")
+        or (adjusts and m.kind in ("mean", "ratio") and m.source.daily)
     ]
 
 
@@ -75,7 +76,8 @@ def cut_windows(
         step(f"windows of {source}, one by one")
         for kind, span, part in _cuts(opened, source, chosen, days, widths):
             # Of the catalogue, tested by the jackknife instead of re-deals.
-            for key, one in compare_all(experiment, chosen, part, permutations=0).items():
+            comparisons = Analysis(experiment, chosen, part, permutations=0).comparisons
+            for key, one in comparisons.items():
                 found.setdefault(key, []).append(CutWindow(kind, span, one))
     engine.table("units", "select * from all_units")
     return {key: tuple(several) for key, several in found.items()}
@@ -98,7 +100,7 @@ def _cuts(
     engine.table("units", "select * from all_units")
     _prepare(opened, source, metrics)
     # Items × groups in every window are many: the catalogue has no rolling ones.
-    for kind, span in spans(len(days), () if source == "catalogue" else widths):
+    for kind, span in spans(len(days), () if source is CATALOGUE else widths):
         first, last = (f"date {literal(days[day])}" for day in span)
         by_entry = int(kind == "cumulative")
         engine.view(
@@ -106,11 +108,11 @@ def _cuts(
         )
         engine.table("units", query("time/cut_units"))
         units = engine.frame(query("units/unit_counts"))
-        if source == "catalogue":
+        if source is CATALOGUE:
             reach = engine.frame(query("time/cut_reach"))
             groups = engine.frame(query("catalogue/group_units"))
             yield kind, span, _aggregates(units, reach=reach, groups=groups, size=_size(opened))
-        elif source == "quantile":
+        elif source is QUANTILE:
             yield kind, span, _aggregates(units, quantiles=_quantiles(opened, metrics))
         else:
             engine.view("source_day", _OF_CUT)
@@ -127,9 +129,9 @@ where not d.in_period or d.day between c.first_day and c.last_day
 def _prepare(opened: Opened, source: Source, metrics: Sequence[Metric]) -> None:
     """What every window of the source reads."""
     run, engine = opened.run, opened.run.engine
-    if source == "catalogue":
+    if source is CATALOGUE:
         engine.table("shown_day", query("time/shown_day"))
-    elif source == "quantile":
+    elif source is QUANTILE:
         for i, group in enumerate(quantile_groups(metrics)):
             engine.table(f"dated_event_{i}", dated_events(run, group[0]))
     else:

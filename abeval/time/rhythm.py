@@ -8,7 +8,6 @@ import numpy as np
 
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import MIN_UNITS, Rule
-from abeval.inference.scorecard import numbers_of
 from abeval.metrics.definition import Metric
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
@@ -58,7 +57,7 @@ def _row(metric: Metric, axis: Axis, variant: str, place: int, days: int, rule: 
         start=axis.labels[place],
         end=axis.labels[place],
         partial=axis.partial[place],
-        **numbers_of(found)._asdict(),
+        **found.numbers._asdict(),
         reason=found.reason,
     )
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from abeval.inference.comparison import Comparison, Rule, compare_moments, refused
-from abeval.inference.scorecard import numbers_of
 from abeval.metrics.definition import Metric
 from abeval.results.windows import WindowRow
 from abeval.stats.records import Refusal
@@ -72,6 +71,6 @@ def row_of(
         start=axis.labels[first],
         end=axis.labels[last],
         partial=any(axis.partial[first : last + 1]),
-        **numbers_of(found)._asdict(),
+        **found.numbers._asdict(),
         reason=found.reason,
     )
