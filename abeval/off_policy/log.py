@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
@@ -18,12 +17,10 @@ from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import own_name
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
 from abeval.steps import Step
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,10 @@ class PolicyLog:
         reward: Click, 0 or 1, or the value of a column.
         logging: Propensity as logged, NaN where there is none.
         evaluation: The policy's probability of the logged item.
-        unit: Codes of units.
+        unit: Integers of units.
         fold: 0 or 1, by the hash of the unit.
-        context: Codes of positions.
-        action: Codes of items.
+        context: Integers of positions.
+        action: Integers of items.
         policy: The whole policy; None if it is only a column.
         unsupported: Share of the policy on items never shown at their position.
         set_aside: Impressions without an item.
@@ -76,10 +73,10 @@ class PolicyLog:
     reward: Floats
     logging: Floats
     evaluation: Floats
-    unit: Codes
-    fold: Codes
-    context: Codes
-    action: Codes
+    unit: Integers
+    fold: Integers
+    context: Integers
+    action: Integers
     policy: Policy | None
     unsupported: float | None
     set_aside: int
@@ -250,8 +247,8 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
 
 def _contexts(
     used: pd.DataFrame, cells: pd.DataFrame | None
-) -> tuple[Codes, Policy | None, float | None]:
-    """Codes of positions, the policy in these codes, and the share of it without support."""
+) -> tuple[Integers, Policy | None, float | None]:
+    """Integers of positions, the policy in these codes, and the share of it without support."""
     positions, codes = np.unique(used["position"].to_numpy(dtype=np.int64), return_inverse=True)
     context = codes.astype(np.int64)
     if cells is None:

@@ -13,7 +13,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats
+from abeval.stats.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

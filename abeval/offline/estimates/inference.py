@@ -8,9 +8,10 @@ import numpy as np
 
 from abeval.offline.metrics.definitions import Form, OfflineMetric
 from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import Floats, Mask, UnitValues, cut_column
+from abeval.offline.metrics.units import UnitValues, cut_column
 from abeval.results.replay import ReplayRow
 from abeval.stats import effects, paired
+from abeval.stats.arrays import Bools, Floats
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
 
@@ -39,7 +40,7 @@ class Columns:
     clicks: Floats | None
     form: Form
 
-    def stacked(self, of: Mask) -> list[Floats]:
+    def stacked(self, of: Bools) -> list[Floats]:
         """The variables of some units."""
         columns = [self.above, self.below]
         if self.clicks is not None:
@@ -106,7 +107,7 @@ def _of_requests(metric: OfflineMetric, values: UnitValues, policy: Policy) -> C
     return Columns(above, every, None, "ratio")
 
 
-def estimate(columns: Columns, of: Mask, alpha: float) -> Value:
+def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     """A metric over some units, with its interval if they are enough."""
     try:
         moments = Moments.of(*columns.stacked(of))
@@ -122,7 +123,7 @@ def estimate(columns: Columns, of: Mask, alpha: float) -> Value:
     return Value(value, interval.low, interval.high)
 
 
-def compare(control: Columns, model: Columns, of: Mask, alpha: float) -> Effect | str:
+def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:
     """Effect of a model against another over the same units; a reason where there is none."""
     before, after = control.stacked(of), model.stacked(of)
     if len(before[0]) < MIN_UNITS:

@@ -7,8 +7,8 @@ import numpy as np
 
 from abeval.offline.candidates.traffic import UNIT_GROUPS
 from abeval.offline.estimates.inference import MIN_UNITS, Value
-from abeval.offline.metrics.units import Floats, Whole
 from abeval.stats import effects
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.records import Effect, Refusal
 
 _FEWEST = 8
@@ -55,6 +55,6 @@ def compare(
         return refusal.reason
 
 
-def used(group: Whole) -> Whole:
+def used(group: Integers) -> Integers:
     """The groups that have units."""
     return np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))

@@ -6,8 +6,8 @@ from abeval.offline.estimates.estimates import Estimates
 from abeval.offline.estimates.inference import Columns, compare, estimate
 from abeval.offline.estimates.pairs import Difference, Side, compare_sides
 from abeval.offline.metrics.definitions import Definition, OfflineMetric
-from abeval.offline.metrics.units import Mask
 from abeval.results.replay import CutByValue, Gap, PairRow, ReplayRow
+from abeval.stats.arrays import Bools
 
 
 def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
@@ -70,7 +70,7 @@ def _sum(parts: Sequence[Columns]) -> Columns:
 
 
 def _rows(
-    head: tuple[str, str], models: Mapping[str, Columns], mask: Mask, alpha: float
+    head: tuple[str, str], models: Mapping[str, Columns], mask: Bools, alpha: float
 ) -> Iterator[ReplayRow]:
     for model, columns in models.items():
         value, counted = estimate(columns, mask, alpha), float(columns.below[mask].sum())
@@ -81,7 +81,7 @@ def _pairs(
     head: tuple[str, str],
     models: Mapping[str, Columns],
     control: str | None,
-    mask: Mask,
+    mask: Bools,
     alpha: float,
 ) -> Iterator[PairRow]:
     first = control if control in models else next(iter(models), None)

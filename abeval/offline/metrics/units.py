@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.stats.arrays import Floats
+
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 SCALE = 1e-9
 """Resolution of most sums: they are whole multiples of it."""

@@ -11,8 +11,9 @@ import numpy as np
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats, UnitValues, Whole
+from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Listed:
         """All groups as one set."""
         return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True))
 
-    def without(self, groups: Whole) -> Listed:
+    def without(self, groups: Integers) -> Listed:
         """For each of some groups, the set of all other groups."""
         return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True) - matrix[..., groups])
 
