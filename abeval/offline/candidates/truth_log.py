@@ -71,7 +71,7 @@ def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
 
     The columns of `scores` are null for items that were never shown.
     """
-    engine.view("asked", f"select distinct unit_id, request_id, {key} as whose from shown_rows")
+    engine.view("truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows")
     engine.table("true_items", query("offline/true_items"))
     keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
     columns = ", ".join(["position", "category", *scores])
@@ -104,7 +104,7 @@ def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
         "(select count(*) from truth_log), "
         "(select count(*) from truth_log) - (select count(*) from "
         "(select distinct whose, item_id from truth_log) as d), "
-        "(select count(*) from truth_log t anti join asked a on t.whose = a.whose), "
+        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose), "
         "(select count(*) from true_items t anti join shown_rows s on "
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
         "where t.grade > 0)"
