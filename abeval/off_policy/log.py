@@ -1,6 +1,5 @@
 """From an experiment's logs to the arrays that off-policy estimators read."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from abeval.logs.shape import own_name
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
-from abeval.steps import Step
 
 
 @dataclass(frozen=True)
@@ -84,28 +82,23 @@ class PolicyLog:
 
 
 def read_policy_log(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    source: str,
-    choice: PolicyChoice,
-    reward: str | None = None,
+    run: Run, source: str, choice: PolicyChoice, reward: str | None = None
 ) -> PolicyLog:
     """Prepare the logs and the policy, and fetch the rows of the source variant.
 
     Arguments and errors are those of `abeval.off_policy.run.off_policy`.
     """
+    experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):
         if name is not None and name not in experiment.variants:
             raise ExperimentError(
                 f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
             )
     extra = [column for column in (choice.probability, reward) if column is not None]
-    prepared = prepare(Run(experiment, engine, frames, step), [], extra)
+    prepared = prepare(run, [], extra)
     _check_columns(prepared.shape.impressions, choice)
     _check_number(prepared.shape.impressions, reward, "reward")
-    step("policy")
+    run.step("policy")
     engine.view("policy_rows", _rows_sql(prepared.shape.impressions, choice, reward))
     engine.view("comparison", _comparison_sql(source, choice))
     engine.table("served", query("offline_policy/served"))

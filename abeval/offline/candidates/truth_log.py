@@ -71,7 +71,9 @@ def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
 
     The columns of `scores` are null for items that were never shown.
     """
-    engine.view("truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows")
+    engine.view(
+        "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
+    )
     engine.table("true_items", query("offline/true_items"))
     keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
     columns = ", ".join(["position", "category", *scores])
