@@ -58,10 +58,10 @@ class PolicyLog:
         reward: Click, 0 or 1, or the value of a column.
         logging: Propensity as logged, NaN where there is none.
         evaluation: The policy's probability of the logged item.
-        unit: Integers of units.
+        unit: Codes of units.
         fold: 0 or 1, by the hash of the unit.
-        context: Integers of positions.
-        action: Integers of items.
+        context: Codes of positions.
+        action: Codes of items.
         policy: The whole policy; None if it is only a column.
         unsupported: Share of the policy on items never shown at their position.
         set_aside: Impressions without an item.
@@ -241,7 +241,7 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
 def _contexts(
     used: pd.DataFrame, cells: pd.DataFrame | None
 ) -> tuple[Integers, Policy | None, float | None]:
-    """Integers of positions, the policy in these codes, and the share of it without support."""
+    """Codes of positions, the policy in these codes, and the share of it without support."""
     positions, codes = np.unique(used["position"].to_numpy(dtype=np.int64), return_inverse=True)
     context = codes.astype(np.int64)
     if cells is None:
