@@ -1,4 +1,4 @@
-"""The same examples on every run, without deadlines; `--hypothesis-profile=explore` tries new ones."""
+"""The same examples on every run, without deadlines; `explore` is the profile for new ones."""
 
 from hypothesis import HealthCheck, settings
 
