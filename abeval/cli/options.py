@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.api import LoadedExperiment
+    from abeval.results.record import Record
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
 
@@ -94,11 +95,7 @@ def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
     return loaded.replace(engine={**engine, **entries})
 
 
-class _Result(Protocol):
-    def to_json(self) -> str: ...
-
-
-def write_json(file: Path | None, result: _Result) -> None:
+def write_json(file: Path | None, result: "Record") -> None:
     """Write a result as JSON, if a file is named."""
     if file is not None:
         write_text(file, result.to_json())
