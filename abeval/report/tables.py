@@ -25,6 +25,11 @@ class TextTable(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
+def decisive_p(row: Row) -> float | None:
+    """The p-value that the status of a row follows: adjusted for goals."""
+    return row.p_adjusted if row.role == "goal" else row.p_value
+
+
 def tables(result: Result) -> tuple[TextTable, ...]:
     """The tables that have rows."""
     return _filled(result, _adjustments, _boundaries, _beliefs, _family_intervals)
