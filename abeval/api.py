@@ -272,8 +272,7 @@ class LoadedExperiment:
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
         with opened(self.experiment, inputs) as run:
-            train = (run.experiment, run.engine, run.frames, run.step)
-            return off_policy(*train, source, choice, options, reward)
+            return off_policy(run, source, choice, options, reward)
 
     def replay(
         self,
@@ -337,8 +336,7 @@ class LoadedExperiment:
             k_by=k_by,
         )
         with opened(self.experiment, inputs) as run:
-            train = (run.experiment, run.engine, run.frames, run.step)
-            return replay(*train, options)
+            return replay(run, options)
 
     def _aggregate(self, metrics: "Sequence[Metric]", inputs: "Inputs") -> "Aggregates":
         from abeval.aggregates.collect import collect

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.steps import silent
-
 if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
     from abeval.engines.statement import Analysis
@@ -63,20 +61,22 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
 
 def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+    from abeval.logs.run import Run
     from abeval.offline.replay import ReplayOptions, replay
 
-    replay(experiment, engine, {}, silent, ReplayOptions())
+    replay(Run(experiment, engine), ReplayOptions())
 
 
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     """The policy of another variant, from the log of control."""
+    from abeval.logs.run import Run
     from abeval.off_policy.estimates import OffPolicyOptions
     from abeval.off_policy.log import PolicyChoice
     from abeval.off_policy.run import off_policy
 
     other = next(name for name in experiment.variants if name != experiment.control)
     choice = PolicyChoice(to=other)
-    off_policy(experiment, engine, {}, silent, experiment.control, choice, OffPolicyOptions())
+    off_policy(Run(experiment, engine), experiment.control, choice, OffPolicyOptions())
 
 
 def _windows(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:

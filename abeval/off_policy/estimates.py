@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypedDict
 
-import numpy as np
-from numpy.typing import NDArray
-
 from abeval.errors import ExperimentError
 from abeval.off_policy.log import PolicyLog
 from abeval.stats import off_policy as weighted
 from abeval.stats import off_policy_model_based as model_based
+from abeval.stats.arrays import Integers
 from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
 from abeval.stats.off_policy_interval import PolicyValue
 from abeval.stats.off_policy_weights import (
@@ -74,7 +72,7 @@ class Evaluation(NamedTuple):
 class _Common(TypedDict):
     """The arguments of every estimator."""
 
-    clusters: NDArray[np.int64] | None
+    clusters: Integers | None
     alpha: float
 
 

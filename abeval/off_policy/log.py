@@ -1,12 +1,10 @@
 """From an experiment's logs to the arrays that off-policy estimators read."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
@@ -18,12 +16,9 @@ from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import own_name
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
-from abeval.steps import Step
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -76,10 +71,10 @@ class PolicyLog:
     reward: Floats
     logging: Floats
     evaluation: Floats
-    unit: Codes
-    fold: Codes
-    context: Codes
-    action: Codes
+    unit: Integers
+    fold: Integers
+    context: Integers
+    action: Integers
     policy: Policy | None
     unsupported: float | None
     set_aside: int
@@ -87,28 +82,23 @@ class PolicyLog:
 
 
 def read_policy_log(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    source: str,
-    choice: PolicyChoice,
-    reward: str | None = None,
+    run: Run, source: str, choice: PolicyChoice, reward: str | None = None
 ) -> PolicyLog:
     """Prepare the logs and the policy, and fetch the rows of the source variant.
 
     Arguments and errors are those of `abeval.off_policy.run.off_policy`.
     """
+    experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):
         if name is not None and name not in experiment.variants:
             raise ExperimentError(
                 f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
             )
     extra = [column for column in (choice.probability, reward) if column is not None]
-    prepared = prepare(Run(experiment, engine, frames, step), [], extra)
+    prepared = prepare(run, [], extra)
     _check_columns(prepared.shape.impressions, choice)
     _check_number(prepared.shape.impressions, reward, "reward")
-    step("policy")
+    run.step("policy")
     engine.view("policy_rows", _rows_sql(prepared.shape.impressions, choice, reward))
     engine.view("comparison", _comparison_sql(source, choice))
     engine.table("served", query("offline_policy/served"))
@@ -250,7 +240,7 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
 
 def _contexts(
     used: pd.DataFrame, cells: pd.DataFrame | None
-) -> tuple[Codes, Policy | None, float | None]:
+) -> tuple[Integers, Policy | None, float | None]:
     """Codes of positions, the policy in these codes, and the share of it without support."""
     positions, codes = np.unique(used["position"].to_numpy(dtype=np.int64), return_inverse=True)
     context = codes.astype(np.int64)

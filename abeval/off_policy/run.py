@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from abeval.engines.protocol import Engine
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import ROW_UNIT
+from abeval.logs.run import Run
 from abeval.off_policy.estimates import Answer, Evaluation, OffPolicyOptions, evaluate_policy
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
@@ -14,7 +14,6 @@ from abeval.stats import effects, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy_interval import MIN_REWARDS
 from abeval.stats.records import Refusal, RefusalReason
-from abeval.steps import Step
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
@@ -28,10 +27,7 @@ _HINTS: Mapping[RefusalReason, str] = {
 
 
 def off_policy(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
+    run: Run,
     source: str,
     choice: PolicyChoice,
     options: OffPolicyOptions | None = None,
@@ -40,10 +36,7 @@ def off_policy(
     """Evaluate a policy on the log of a variant.
 
     Args:
-        experiment: Whose logs they are.
-        engine: Where the queries run.
-        frames: Logs passed from Python, by name.
-        step: Told the name of each step as it begins.
+        run: The experiment, its logs and an engine.
         source: The variant whose log is used.
         choice: The policy.
         options: Of the estimators.
@@ -54,8 +47,9 @@ def off_policy(
         LogError: The log lacks a column, or the table is not a policy. Estimates that the log
             cannot support raise no error: their rows have a reason.
     """
-    log = read_policy_log(experiment, engine, frames, step, source, choice, reward)
-    step("estimating")
+    experiment = run.experiment
+    log = read_policy_log(run, source, choice, reward)
+    run.step("estimating")
     clustered = experiment.unit != ROW_UNIT
     result = evaluate_policy(log, clustered, experiment.alpha, options or OffPolicyOptions())
     realised = None if log.target is None else _realised(log.target, experiment.alpha)

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
-from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.offline.candidates.models import score_columns
@@ -21,97 +19,81 @@ from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
 from abeval.offline.replay_run import ReplayRun
 from abeval.results.replay import CutByValue, ReplayResult, Split
-from abeval.steps import Step
 
 __all__ = ["ReplayOptions", "replay"]
 
 
-def replay(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    options: ReplayOptions,
-) -> ReplayResult:
+def replay(run: Run, options: ReplayOptions) -> ReplayResult:
     """Score every model of an experiment on its own log.
 
     Args:
-        experiment: Whose models and logs they are.
-        engine: Where the queries run.
-        frames: Logs passed from Python, by name.
-        step: Told the name of each step as it begins.
+        run: The experiment, its logs and an engine.
         options: What to compute, and how.
 
     Raises:
         ExperimentError: An unknown metric, preset or model.
         LogError: The logs lack something that a replay needs.
     """
-    run = _prepared(experiment, engine, frames, step, options)
-    summed = run.sums(run.scoring)
-    control = experiment.variants[experiment.control].model
-    step("inference")
+    prepared = _prepared(run, options)
+    summed = prepared.sums(prepared.scoring)
+    control = run.experiment.variants[run.experiment.control].model
+    run.step("inference")
     result = result_of(
         summed.sums,
-        run.scoring,
-        name=experiment.name,
+        prepared.scoring,
+        name=run.experiment.name,
         models=summed.models,
         control=control,
         accounting=summed.accounts,
-        notes=notes_of(options, "request_id" in run.shape.impressions),
+        notes=notes_of(options, "request_id" in prepared.shape.impressions),
     )
     if options.split is not None:
-        result = _with_splits(result, run, options.split)
+        result = _with_splits(result, prepared, options.split)
     if options.curve is not None:
-        step("curves")
+        run.step("curves")
         by_k = curve_metrics(options.metrics, options.curve)
-        result = replace(result, curves=tuple(curves(run.estimates(by_k))))
+        result = replace(result, curves=tuple(curves(prepared.estimates(by_k))))
     if options.k_by is not None:
-        result = replace(result, by_value=_by_value(run, control, *options.k_by))
+        result = replace(result, by_value=_by_value(prepared, control, *options.k_by))
     return result
 
 
-def _prepared(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    options: ReplayOptions,
-) -> ReplayRun:
+def _prepared(run: Run, options: ReplayOptions) -> ReplayRun:
+    experiment, engine, frames = run.experiment, run.engine, run.frames
     scoring = scoring_of(options, experiment.alpha)
     metric = relevance_metric(experiment, options.relevance)
-    terms = [] if metric is None else [metric]
     extra = [*score_columns(experiment), *slice_columns(options)]
-    shape = prepare(Run(experiment, engine, frames, step), terms, extra).shape
-    step("candidates")
+    shape = prepare(run, [] if metric is None else [metric], extra).shape
+    run.step("candidates")
     reader = needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:
         write_vectors(engine, shape.items, reader)
     truth = open_truth(experiment, engine, frames) if options.relevance == TRUTH else None
     relevance = Relevance(options.relevance, metric, truth)
     log = open_scores(engine, experiment.logs.scores, frames)
-    return ReplayRun(experiment, engine, shape, log, relevance, options, scoring, step)
+    return ReplayRun(run, shape, log, relevance, options, scoring)
 
 
-def _with_splits(result: ReplayResult, run: ReplayRun, split: str | Periods) -> ReplayResult:
+def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods) -> ReplayResult:
     parts = {
-        part.name: run.estimates(run.scoring.metrics, part.where)
-        for part in parts_of(run.engine, run.shape, split)
+        part.name: prepared.estimates(prepared.scoring.metrics, part.where)
+        for part in parts_of(prepared.run.engine, prepared.shape, split)
     }
     splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
     return replace(result, splits=splits, gaps=tuple(gaps(parts)) if parts else ())
 
 
 def _by_value(
-    run: ReplayRun, control: str | None, column: str, ks: Mapping[str, int]
+    prepared: ReplayRun, control: str | None, column: str, ks: Mapping[str, int]
 ) -> CutByValue:
-    values = parts_of_column(run.engine, run.shape.impressions, column)
+    values = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
     parts = [part for part in values if part.name in ks]
     missing = sorted(set(ks) - {part.name for part in parts})
     if missing:
         raise ExperimentError(f"k by {column!r}: the log has no {missing[0]!r} there")
-    cut = dict.fromkeys(m.definition for m in run.scoring.metrics if m.k is not None)
+    cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
     estimates = {
-        part.name: run.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
+        part.name: prepared.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
         for part in parts
     }
     return cut_by_value(column, ks, estimates, control)

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from abeval.engines.protocol import Engine
 from abeval.errors import LogError
-from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.offline.candidates.impressions import name_impressions
 from abeval.offline.candidates.models import (
@@ -31,7 +30,6 @@ from abeval.offline.options import ReplayOptions
 from abeval.offline.sums.run import run_models
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import ReplayModel
-from abeval.steps import Step
 
 
 class Summed(NamedTuple):
@@ -53,33 +51,24 @@ class ReplayRun:
     """Replays a prepared log, or a part of it.
 
     Attributes:
-        experiment: Whose models and logs they are.
-        engine: Has the views of `prepare`.
+        run: The experiment and an engine with the views of `prepare`.
         shape: The columns of the logs.
         score_log: The columns of the scores log; None without one.
         relevance: What makes an item relevant.
         options: The options of the replay.
         scoring: The metrics and their options.
-        step: Told the name of each step as it begins.
     """
 
-    experiment: Experiment
-    engine: Engine
+    run: Run
     shape: LogShape
     score_log: LogColumns | None
     relevance: Relevance
     options: ReplayOptions
     scoring: Scoring
-    step: Step
 
     def sums(self, scoring: Scoring, where: str = "in_period") -> Summed:
         """The sums of the impressions that meet a condition."""
-        experiment, engine, shape, ties = (
-            self.experiment,
-            self.engine,
-            self.shape,
-            scoring.policy.ties,
-        )
+        experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
         name_impressions(experiment, engine, shape, self.relevance, where)
         blends = blends_of(experiment, self.options.blend)
         scores = model_scores(experiment, shape, self.options.kept_negatives, blends)
@@ -88,11 +77,12 @@ class ReplayRun:
         queried = needs_queries(scoring.metrics, rows)
         accounts = write_rows(engine, unique=rows is not None, queried=queried)
         accounts += self._accounts(scoring.metrics)
-        own, placed = shown_candidates(scores, ties), "position" in shape.impressions
+        ties, placed = scoring.policy.ties, "position" in shape.impressions
+        own = shown_candidates(scores, ties)
         log = judge_scores(engine, self.score_log, ties, own, placed)
         sql = own | log.sql
         candidates = experiment_candidates(experiment, shape, sql, not log.sql, rows)
-        sums = run_models(engine, candidates, units, scoring, self.step)
+        sums = run_models(engine, candidates, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.
             sums = replace(sums, longest=longest_shown(engine))
@@ -105,7 +95,7 @@ class ReplayRun:
         return Estimates(self.sums(scoring, where).sums, scoring)
 
     def _units(self) -> Units:
-        units = read_units(self.engine)
+        units = read_units(self.run.engine)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
@@ -117,11 +107,13 @@ class ReplayRun:
             return None
         request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
         tie = TIE[self.scoring.policy.ties]
-        rows = read_rows(self.engine, "candidate_rows", tie, request, scores)
+        rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
         return None if rows is None else rows.of_units(units.ids)
 
     def _accounts(self, metrics: Sequence[OfflineMetric]) -> list[tuple[str, int]]:
-        accounts = [] if self.relevance.truth is None else truth_accounts(self.engine)
+        accounts = [] if self.relevance.truth is None else truth_accounts(self.run.engine)
         if needs_vectors(metrics, self.relevance.name):
-            accounts.append(("rows_of_items_without_a_vector", rows_without_vector(self.engine)))
+            accounts.append(
+                ("rows_of_items_without_a_vector", rows_without_vector(self.run.engine))
+            )
         return accounts

@@ -48,7 +48,6 @@ class ReplayRow:
     """One metric of one model on one variant's traffic.
 
     Attributes:
-        model: The model.
         traffic: The variant that served the units, or `pooled`.
         metric: Its id, which carries the definition.
         value: The metric; None if it has no value, for `reason`.
@@ -78,16 +77,14 @@ class PairRow:
 
     Attributes:
         control: The model of control.
-        model: The model.
-        traffic: The variant that served the units, or `pooled`.
-        metric: Its id.
+        model: The model that is compared with it.
+        traffic: As in `ReplayRow`, like `metric` and `units`.
         value_control: The metric of the model of control.
         value: The metric of the model.
         difference: `value - value_control`.
         low: Lower end of its interval.
         high: Upper end.
         p_value: Two-sided, of no difference; unadjusted.
-        units: Units in the traffic.
         reason: A code if the difference or its interval is missing.
     """
 
@@ -110,7 +107,6 @@ class ModelCoverage:
     """How much of the log a model scores.
 
     Attributes:
-        model: The model.
         requests: Requests of the log.
         scored_requests: Those with at least one score of the model.
         rows: Items of all requests.
@@ -159,9 +155,6 @@ class Gap:
     """The difference of a metric between two splits: overfitting, if the first is training.
 
     Attributes:
-        model: The model.
-        traffic: The variant that served the units, or `pooled`.
-        metric: Its id.
         first: The split that the other is subtracted from.
         other: The split that is subtracted.
         difference: `first - other`.
@@ -199,10 +192,7 @@ class Curve:
     """A metric at every cut-off from 1 on.
 
     Attributes:
-        model: The model.
-        traffic: The variant that served the units, or `pooled`.
         metric: Its id without a cut-off.
-        points: By cut-off.
         elbow: The cut-off after which the gain levels off; None without one.
     """
 

@@ -47,10 +47,6 @@ def metrics(experiment: Experiment, names: Sequence[str] = ()) -> list[Metric]:
     return [metric for metric in chosen if not names or metric.name in names]
 
 
-def silent(_: str) -> None:
-    pass
-
-
 OFFLINE = [
     *("ndcg@3[lin]", "gauc[impressions]", "fcp[half]", "auc", "log_loss", "ece[mass]"),
     *("novelty@3[miuf]", "serendipity@3", "ild@3[category]", "coverage@3", "personalisation@3"),
@@ -83,26 +79,26 @@ RUNS: dict[str, Callable[[Any], object]] = {
         Run(BUSY, e, nasty.busy()), metrics(BUSY), (3,), (), ("hour", "weekday")
     ),
     "replay of a busy log": lambda e: replay(
-        *(BUSY, e, nasty.busy(), silent),
+        Run(BUSY, e, nasty.busy()),
         ReplayOptions(k=(3,), metrics=["rprec", "ndcg@3[lin,ties]", "gauc[pairs]", "map@3[R]"]),
     ),
     "replay of words": lambda e: replay(
-        WORDS, e, nasty.words(), silent, ReplayOptions(k=(3,), metrics=OFFLINE)
+        Run(WORDS, e, nasty.words()), ReplayOptions(k=(3,), metrics=OFFLINE)
     ),
     "replay of numbers": lambda e: replay(
-        *(NUMBERS, e, nasty.numbers(), silent),
+        Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=[*OFFLINE, "ild@3[vectors]"], relevance="dwell_ms / 7000"),
     ),
     "vectors of numbers": lambda e: replay(
-        *(NUMBERS, e, nasty.numbers(), silent),
+        Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
     ),
     "truth of numbers": lambda e: replay(
-        *(NUMBERS, e, nasty.numbers(), silent),
+        Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["recall@3", "gauc[units]"], relevance="truth"),
     ),
     "policy of words": lambda e: off_policy(
-        *(WORDS, e, nasty.words(), silent, "Ä", PolicyChoice(to="it's \\b")),
+        *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),
     ),
 }

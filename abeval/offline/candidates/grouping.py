@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.offline.metrics.units import Mask, Whole
+from abeval.stats.arrays import Bools, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
 
@@ -32,8 +32,8 @@ class Groups:
         ([0, 2, 3], None, [2, 1])
     """
 
-    start: Whole
-    order: Whole | None = None
+    start: Integers
+    order: Integers | None = None
 
     @classmethod
     def of(cls, key: NDArray[np.generic]) -> "Groups":
@@ -49,7 +49,7 @@ class Groups:
         return self.start.size - 1
 
     @property
-    def size(self) -> Whole:
+    def size(self) -> Integers:
         """Rows of each group."""
         return np.diff(self.start)
 
@@ -57,7 +57,7 @@ class Groups:
         """A column with the rows of each group together."""
         return column if self.order is None else column[self.order]
 
-    def sums(self, column: Mask) -> Whole:
+    def sums(self, column: Bools) -> Integers:
         """True values per group, of a column in group order."""
         counts = np.zeros(len(self), dtype=np.int64)
         for block in self.blocks():
@@ -87,8 +87,8 @@ class Block:
         length: Rows of each.
     """
 
-    groups: Whole
-    start: Whole
+    groups: Integers
+    start: Integers
     length: int
 
     def matrix(self, column: NDArray[Kind]) -> NDArray[Kind]:
@@ -100,7 +100,7 @@ class Block:
         return np.asarray(column[rows])
 
 
-def _starts(key: NDArray[np.generic]) -> Whole:
+def _starts(key: NDArray[np.generic]) -> Integers:
     if not key.size:
         return np.zeros(1, dtype=np.int64)
     edges = np.flatnonzero(key[1:] != key[:-1]) + 1

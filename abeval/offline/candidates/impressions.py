@@ -20,12 +20,7 @@ def name_impressions(
 ) -> None:
     """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
 
-    Args:
-        experiment: Its models name the columns of scores.
-        engine: Has the views of `prepare`.
-        shape: The columns of the logs.
-        relevance: What makes an item relevant.
-        where: SQL condition on the impressions that count.
+    `where` is a condition on the impressions that count, over the views of `prepare`.
 
     Raises:
         LogError: The log lacks a column that a replay needs.
@@ -54,5 +49,5 @@ def _score_columns(experiment: Experiment, shape: LogShape) -> list[str]:
     """The columns of scores, by their names in the view of impressions."""
     by_lower = {column.lower(): column for column in shape.impressions.types}
     named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
-    # Without models the plain `score` column, which the view has as its first, is the only one.
+    # Without models there is one score, the plain `score` column, first in the view.
     return named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]

@@ -10,13 +10,9 @@ def write_truth(engine: Engine, sql: str) -> None:
 
 
 def write_judged(engine: Engine, number: int, listed: str, tie: str) -> str:
-    """Make `listed_rows` and `judged_N` of one model; SQL of its candidates.
+    """Make `listed_rows` and `judged_N` of model number N; SQL of its candidates.
 
-    Args:
-        engine: Has `truth_rows`.
-        number: N, the number of the model.
-        listed: SQL of `request_id, item_id, score, place`.
-        tie: SQL that orders equal scores, the larger first.
+    `listed` is SQL of `request_id, item_id, score, place`; `tie` orders equal scores.
     """
     engine.table("listed_rows", listed)
     engine.table(f"judged_{number}", query("offline/judged"))

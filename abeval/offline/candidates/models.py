@@ -45,11 +45,7 @@ def score_columns(experiment: Experiment) -> list[str]:
 
 
 def blends_of(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:
-    """Blends of control's model with every other model of a treatment.
-
-    Args:
-        experiment: Its variants name the models.
-        shares: Shares of the treatment's model.
+    """Blends of control's model with some shares of every other model of a treatment.
 
     Raises:
         ExperimentError: There are no two models to blend, or a share is not in [0, 1].

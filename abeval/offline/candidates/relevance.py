@@ -73,15 +73,7 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
 def graded_impressions(
     experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
 ) -> tuple[str, str]:
-    """SQL of the grade, and of the impressions it is read from.
-
-    Args:
-        experiment: Its control has the component of an expression.
-        engine: Gets `similar_items` where relevance is `similarity`.
-        shape: The columns of the logs.
-        relevance: Any but `truth`.
-        where: SQL condition on the impressions.
-    """
+    """SQL of the grade, and of the impressions it is read from; of any relevance but `truth`."""
     metric = relevance.metric
     if metric is not None and metric.value is not None:
         column = shape.component(metric.value, experiment.control)

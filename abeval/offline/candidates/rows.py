@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.offline.candidates.grouping import Groups
-from abeval.offline.metrics.units import Floats, Mask, Whole
+from abeval.stats.arrays import Bools, Floats, Integers
 
 _PART = 1 << 17
 """Rows of a part, which fit in a processor's cache."""
@@ -30,8 +30,8 @@ class Rows:
     """
 
     requests: Groups
-    unit: Whole
-    tie: Whole
+    unit: Integers
+    tie: Integers
     grade: Floats
     scores: Mapping[str, Floats]
     ids: NDArray[np.generic]
@@ -42,7 +42,7 @@ class Rows:
         return self.ids.size
 
     @cached_property
-    def relevant(self) -> Whole:
+    def relevant(self) -> Integers:
         """Relevant items of each request."""
         return self.requests.sums(self.grade > 0)
 
@@ -73,23 +73,23 @@ class Rows:
         row = slice(int(start[0]), int(start[-1]))
         return self._part(Groups(start - start[0]), self.unit[first:end], row)
 
-    def uncompared(self) -> Mask:
+    def uncompared(self) -> Bools:
         """Requests that some models score and others do not (`uncompared.sql`)."""
         listed = [listed_of(self.requests, score) > 0 for score in self.scores.values()]
         # A model without any score does not count.
         scored = [mask for mask in listed if mask.any()]
         if len(scored) < 2:
             return np.zeros(len(self.requests), dtype=np.bool_)
-        some: Mask = np.any(scored, axis=0)
-        every: Mask = np.all(scored, axis=0)
+        some: Bools = np.any(scored, axis=0)
+        every: Bools = np.all(scored, axis=0)
         return some & ~every
 
-    def only(self, kept: Mask) -> "Rows":
+    def only(self, kept: Bools) -> "Rows":
         """The rows of the requests where `kept` is true."""
         start = np.concatenate([[0], np.cumsum(self.requests.size[kept])]).astype(np.int64)
         return self._part(Groups(start), self.unit[kept], np.repeat(kept, self.requests.size))
 
-    def _part(self, requests: Groups, unit: Whole, row: slice | Mask) -> "Rows":
+    def _part(self, requests: Groups, unit: Integers, row: slice | Bools) -> "Rows":
         scores = {model: score[row] for model, score in self.scores.items()}
         return Rows(requests, unit, self.tie[row], self.grade[row], scores, self.ids)
 
@@ -105,7 +105,7 @@ class Rows:
         return rows if known.all() else rows.only(known[self.unit])
 
 
-def listed_of(requests: Groups, score: Floats) -> Whole:
+def listed_of(requests: Groups, score: Floats) -> Integers:
     """Scored items of each request."""
     missing = np.isnan(score)
     return requests.sums(~missing) if missing.any() else requests.size
@@ -149,7 +149,7 @@ WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "U
 """Types of ids that arrays can hold."""
 
 
-def _whole(column: NDArray[np.generic]) -> Whole:
+def _whole(column: NDArray[np.generic]) -> Integers:
     return np.ma.getdata(column).astype(np.int64, copy=False)
 
 
@@ -160,7 +160,9 @@ def _floats(column: NDArray[np.generic]) -> Floats:
     )
 
 
-def _grouped(ids: Mapping[str, Whole], grade: Floats, scores: Mapping[str, Floats]) -> Rows | None:
+def _grouped(
+    ids: Mapping[str, Integers], grade: Floats, scores: Mapping[str, Floats]
+) -> Rows | None:
     requests = Groups.of(ids["request_id"])
     unit, item = requests.sorted(ids["unit_id"]), requests.sorted(ids["item_id"])
     heads = requests.start[:-1]
@@ -179,7 +181,7 @@ def _grouped(ids: Mapping[str, Whole], grade: Floats, scores: Mapping[str, Float
     )
 
 
-def _repeats(requests: Groups, item: Whole) -> bool:
+def _repeats(requests: Groups, item: Integers) -> bool:
     """Whether an item is repeated in a request."""
     for block in requests.blocks():
         items = np.sort(block.matrix(item), axis=1)

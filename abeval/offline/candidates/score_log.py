@@ -52,14 +52,7 @@ def judge_scores(
     """The models of the scores log as candidates; items that a model leaves out rank last.
 
     Where the log names stages, a model is `STAGE/MODEL`, and the order in which items were shown
-    is one more model.
-
-    Args:
-        engine: Has `scores` and `replay_rows`.
-        log: The columns of the scores log.
-        ties: The order of equal scores.
-        own: Models with scores in the impressions.
-        has_positions: Whether the impressions have positions.
+    is one more model. `own` has the models with scores in the impressions.
 
     Raises:
         ExperimentError: A model has scores in both logs.

@@ -37,25 +37,19 @@ class Candidates:
 def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
     """Make the views `candidate_rows` and `analysed_rows` (those of units that are analysed).
 
-    Args:
-        engine: Where the queries run.
-        candidates: SQL of `unit_id, request_id, item_id, position, category, grade` and scores.
-        analysed: SQL of the rows that count, from `candidate_rows`.
+    Columns are `unit_id, request_id, item_id, position, category, grade` and the scores `m_N`.
     """
     engine.view("candidate_rows", candidates)
     engine.view("analysed_rows", analysed)
 
 
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
-    """Make `replay_rows` of `analysed_rows`: each item once per request.
+    """Make `replay_rows` of `analysed_rows`: each item once per request, as `unique` rows are.
 
-    Args:
-        engine: Has `analysed_rows`.
-        unique: Whether items are known to be so already.
-        queried: Whether queries will read the rows, several times.
+    Rows that are `queried` several times are kept as a table.
 
     Returns:
-        What was left out or merged, counted.
+        Rows and requests that were left out or merged, counted.
     """
     rows, accounts = "select * from analysed_rows", dict.fromkeys(_ACCOUNTS, 0)
     if queried or not unique:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
-from abeval.offline.metrics.units import Mask, Whole
 from abeval.results.replay import POOLED
+from abeval.stats.arrays import Bools, Integers
 
 UNIT_GROUPS = 64
 """Groups of units; a jackknife leaves out one at a time."""
@@ -28,7 +28,7 @@ class Units:
 
     ids: NDArray[np.generic]
     traffic: NDArray[np.str_]
-    group: Whole
+    group: Integers
 
     @classmethod
     def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
@@ -58,7 +58,7 @@ def one_traffic(rows: str) -> str:
     )
 
 
-def masks(traffic: NDArray[np.str_]) -> Mapping[str, Mask]:
+def masks(traffic: NDArray[np.str_]) -> Mapping[str, Bools]:
     """The units of each traffic, and of all of them where there are several.
 
     Example:

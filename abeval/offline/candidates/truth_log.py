@@ -67,14 +67,13 @@ def _key(log: LogColumns) -> str:
 
 
 def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
-    """Make `true_items`; SQL of shown rows with their grade, and of relevant items never shown.
+    """Make `true_items`; SQL of `shown_rows` with their grade, and of relevant items never shown.
 
-    Args:
-        engine: Has `shown_rows` (`unit_id, request_id, item_id, position, category`, scores).
-        key: The key of the truth log.
-        scores: The columns of scores, null for items that were not shown.
+    The columns of `scores` are null for items that were never shown.
     """
-    engine.view("asked", f"select distinct unit_id, request_id, {key} as whose from shown_rows")
+    engine.view(
+        "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
+    )
     engine.table("true_items", query("offline/true_items"))
     keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
     columns = ", ".join(["position", "category", *scores])
@@ -107,7 +106,7 @@ def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
         "(select count(*) from truth_log), "
         "(select count(*) from truth_log) - (select count(*) from "
         "(select distinct whose, item_id from truth_log) as d), "
-        "(select count(*) from truth_log t anti join asked a on t.whose = a.whose), "
+        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose), "
         "(select count(*) from true_items t anti join shown_rows s on "
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
         "where t.grade > 0)"

@@ -13,7 +13,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats
+from abeval.stats.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,12 +35,8 @@ def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | Non
 def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
     """Make `item_dimensions` of the item log: each vector scaled to length one, a row a dimension.
 
-    An item whose vector is null, of length zero or not finite has none.
-
-    Args:
-        engine: Has `raw_items`, where there is an item log.
-        items: Its columns.
-        reader: The metric or the relevance that needs the vectors, for messages.
+    An item whose vector is null, of length zero or not finite has none. Messages name `reader`, the
+    metric or the relevance that needs the vectors.
 
     Raises:
         LogError: There are no vectors, or their lengths differ.
@@ -96,12 +92,7 @@ def _numbers(vector: object) -> Floats:
 
 
 def write_similar_items(engine: Engine, where: str) -> None:
-    """Make `similar_items`: similarity of the items shown to a unit to those that it clicked.
-
-    Args:
-        engine: Has `impressions` and `item_dimensions`.
-        where: SQL condition on the impressions that count, both shown and clicked.
-    """
+    """Make `similar_items`: similarity of the items shown to a unit to those that it clicked."""
     engine.view(
         "shown_items",
         "select unit_id, item_id, max(click) as click from impressions "

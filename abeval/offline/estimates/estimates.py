@@ -8,9 +8,9 @@ from abeval.offline.estimates.group_values import ByGroup, GroupValues
 from abeval.offline.estimates.inference import Columns, Value, columns_of, estimate
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Scoring
-from abeval.offline.metrics.units import Mask
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import POOLED, ReplayRow
+from abeval.stats.arrays import Bools
 
 BY_GROUP = frozenset({"bins", "catalogue"})
 """Families whose values are not sums over units: their intervals are jackknives."""
@@ -43,7 +43,7 @@ class Estimates:
         """Each variant, and `pooled` where there are several."""
         return list(self._masks)
 
-    def mask(self, traffic: str) -> Mask:
+    def mask(self, traffic: str) -> Bools:
         """The units of a traffic."""
         return self._masks[traffic]
 

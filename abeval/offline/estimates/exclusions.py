@@ -2,9 +2,10 @@
 
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import Mask, UnitValues
+from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums.beyond import needs_history
 from abeval.offline.sums.sums import Sums
+from abeval.stats.arrays import Bools
 
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
@@ -34,7 +35,7 @@ def refusal(metric: OfflineMetric, model: str, sums: Sums) -> str | None:
 
 
 def left_out(
-    metric: OfflineMetric, values: UnitValues, mask: Mask, policy: Policy
+    metric: OfflineMetric, values: UnitValues, mask: Bools, policy: Policy
 ) -> tuple[tuple[str, int], ...]:
     """Requests, units or rows that the definition leaves out, counted over some units."""
     match metric.definition.family:
@@ -48,7 +49,7 @@ def left_out(
 
 
 def _left_out_requests(
-    metric: OfflineMetric, values: UnitValues, mask: Mask, policy: Policy
+    metric: OfflineMetric, values: UnitValues, mask: Bools, policy: Policy
 ) -> list[tuple[str, int]]:
     listed = _total(values, "listed", mask)
     missing = _total(values, "requests", mask) - listed
@@ -60,12 +61,12 @@ def _left_out_requests(
     ]
 
 
-def _left_out_pairs(values: UnitValues, mask: Mask) -> list[tuple[str, int]]:
+def _left_out_pairs(values: UnitValues, mask: Bools) -> list[tuple[str, int]]:
     units = _total(values, "single_class_units", mask)
     rows = _total(values, "all_impressions", mask) - _total(values, "impressions", mask)
     clicks = _total(values, "all_clicks", mask) - _total(values, "gauc_clicks", mask)
     return list(zip(_LEFT_OUT_PAIRS, (units, rows, clicks), strict=True))
 
 
-def _total(values: UnitValues, name: str, mask: Mask) -> int:
+def _total(values: UnitValues, name: str, mask: Bools) -> int:
     return int(values[name][mask].sum())

@@ -11,11 +11,11 @@ from abeval.offline.candidates.traffic import UNIT_GROUPS
 from abeval.offline.estimates import jackknife
 from abeval.offline.estimates.inference import Value
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats, Mask
 from abeval.offline.sums.beyond import Listed
 from abeval.offline.sums.scores import Bins
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import POOLED
+from abeval.stats.arrays import Bools, Floats
 
 _LARGEST_BIAS = 0.25
 """Largest bias of a calibration error with an interval, as a share of its standard error."""
@@ -51,7 +51,7 @@ class ByGroup:
         masks: Traffic → its units.
     """
 
-    def __init__(self, sums: Sums, masks: Mapping[str, Mask]) -> None:
+    def __init__(self, sums: Sums, masks: Mapping[str, Bools]) -> None:
         self._sums = sums
         self._masks = masks
         self._values: dict[tuple[str, str, str], GroupValues | str] = {}

@@ -8,9 +8,10 @@ import numpy as np
 
 from abeval.offline.metrics.definitions import Form, OfflineMetric
 from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import Floats, Mask, UnitValues, cut_column
+from abeval.offline.metrics.units import UnitValues, cut_column
 from abeval.results.replay import ReplayRow
 from abeval.stats import effects, paired
+from abeval.stats.arrays import Bools, Floats
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
 
@@ -39,7 +40,7 @@ class Columns:
     clicks: Floats | None
     form: Form
 
-    def stacked(self, of: Mask) -> list[Floats]:
+    def stacked(self, of: Bools) -> list[Floats]:
         """The variables of some units."""
         columns = [self.above, self.below]
         if self.clicks is not None:
@@ -69,13 +70,7 @@ class Value:
 
 
 def columns_of(metric: OfflineMetric, values: UnitValues, policy: Policy, by: str) -> Columns:
-    """The variables of a metric.
-
-    Args:
-        metric: The metric.
-        values: The model's values per unit.
-        policy: Which requests count, for metrics of requests.
-        by: `traffic` or `pooled`, for AUC, whose values per unit depend on it.
+    """The variables of a metric; `by` is `traffic` or `pooled`, which AUC depends on.
 
     Raises:
         KeyError: The run has no such values.
@@ -112,7 +107,7 @@ def _of_requests(metric: OfflineMetric, values: UnitValues, policy: Policy) -> C
     return Columns(above, every, None, "ratio")
 
 
-def estimate(columns: Columns, of: Mask, alpha: float) -> Value:
+def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     """A metric over some units, with its interval if they are enough."""
     try:
         moments = Moments.of(*columns.stacked(of))
@@ -128,7 +123,7 @@ def estimate(columns: Columns, of: Mask, alpha: float) -> Value:
     return Value(value, interval.low, interval.high)
 
 
-def compare(control: Columns, model: Columns, of: Mask, alpha: float) -> Effect | str:
+def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:
     """Effect of a model against another over the same units; a reason where there is none."""
     before, after = control.stacked(of), model.stacked(of)
     if len(before[0]) < MIN_UNITS:
@@ -144,14 +139,9 @@ def compare(control: Columns, model: Columns, of: Mask, alpha: float) -> Effect 
 
 
 def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paired.Smooth:
-    """A form as a function of means, with its derivative.
+    """A form as a function of the means over `units`, with its derivative.
 
-    Args:
-        form: The form.
-        above: Index of the numerator.
-        below: Index of the denominator.
-        clicks: Index of the clicks, for forms that need them.
-        units: Number of units that the means are over, for a total.
+    `above`, `below` and `clicks` are the indices of the numerator, the denominator and the clicks.
 
     Example:
         >>> value, _ = smooth("root", 0, 1, 2, 5)(np.array([8.0, 2.0]))

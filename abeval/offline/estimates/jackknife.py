@@ -7,8 +7,8 @@ import numpy as np
 
 from abeval.offline.candidates.traffic import UNIT_GROUPS
 from abeval.offline.estimates.inference import MIN_UNITS, Value
-from abeval.offline.metrics.units import Floats, Whole
 from abeval.stats import effects
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.records import Effect, Refusal
 
 _FEWEST = 8
@@ -29,11 +29,7 @@ def standard_error(without: Floats) -> float:
 def estimate(value: float, without: Floats, units: int, alpha: float) -> Value:
     """A value with its interval, t with groups − 1 degrees of freedom.
 
-    Args:
-        value: With all units.
-        without: Without each group that has units, shape (groups,).
-        units: Number of units.
-        alpha: Level of the interval.
+    `without` is the value without each group that has units, shape (groups,).
     """
     if units < MIN_UNITS or without.size < _FEWEST:
         return Value(value, reason="too_few_units")
@@ -59,6 +55,6 @@ def compare(
         return refusal.reason
 
 
-def used(group: Whole) -> Whole:
+def used(group: Integers) -> Integers:
     """The groups that have units."""
     return np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))

@@ -51,15 +51,7 @@ class Difference(NamedTuple):
 def compare_sides(
     before: Side, after: Side, metric: OfflineMetric, traffic: str, reason: str | None
 ) -> Difference:
-    """The difference of two sides over the same units.
-
-    Args:
-        before: The side that is subtracted.
-        after: The side that it is subtracted from.
-        metric: The metric.
-        traffic: Whose units.
-        reason: Why a side has no interval, which rules out a comparison; None if both have one.
-    """
+    """`after` minus `before` over the same units; none if a side has no interval, for `reason`."""
     effect = reason or _effect(before, after, metric, traffic)
     first, second = before.value(metric, traffic).value, after.value(metric, traffic).value
     known = None if first is None or second is None else second - first

@@ -6,8 +6,8 @@ from abeval.offline.estimates.estimates import Estimates
 from abeval.offline.estimates.inference import Columns, compare, estimate
 from abeval.offline.estimates.pairs import Difference, Side, compare_sides
 from abeval.offline.metrics.definitions import Definition, OfflineMetric
-from abeval.offline.metrics.units import Mask
 from abeval.results.replay import CutByValue, Gap, PairRow, ReplayRow
+from abeval.stats.arrays import Bools
 
 
 def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
@@ -31,11 +31,7 @@ def cut_by_value(
 ) -> CutByValue:
     """Metrics of requests whose cut-off depends on the value of a column.
 
-    Args:
-        column: The column.
-        ks: Value of the column → cut-off.
-        parts: Value → the estimates of its requests, of the same metrics at its cut-off.
-        control: The model that the others are compared with.
+    `parts` has the estimates of the requests with each value, at the cut-off that `ks` has for it.
     """
     some = next(iter(parts.values()))
     rows: list[ReplayRow] = []
@@ -74,7 +70,7 @@ def _sum(parts: Sequence[Columns]) -> Columns:
 
 
 def _rows(
-    head: tuple[str, str], models: Mapping[str, Columns], mask: Mask, alpha: float
+    head: tuple[str, str], models: Mapping[str, Columns], mask: Bools, alpha: float
 ) -> Iterator[ReplayRow]:
     for model, columns in models.items():
         value, counted = estimate(columns, mask, alpha), float(columns.below[mask].sum())
@@ -85,7 +81,7 @@ def _pairs(
     head: tuple[str, str],
     models: Mapping[str, Columns],
     control: str | None,
-    mask: Mask,
+    mask: Bools,
     alpha: float,
 ) -> Iterator[PairRow]:
     first = control if control in models else next(iter(models), None)

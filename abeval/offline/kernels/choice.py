@@ -9,8 +9,9 @@ from abeval.offline.kernels.lists import list_sums
 from abeval.offline.kernels.pairs import pair_sums
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import GRADED
-from abeval.offline.metrics.units import Floats, UnitValues, Whole
+from abeval.offline.metrics.units import UnitValues
 from abeval.results.replay import ModelCoverage
+from abeval.stats.arrays import Floats, Integers
 
 
 def covers(metric: OfflineMetric, rows: Rows) -> bool:
@@ -37,7 +38,7 @@ def coverage(rows: Rows) -> Iterator[ModelCoverage]:
         yield ModelCoverage(model, len(rows.requests), scored, total, unscored, *units)
 
 
-def _distinct(numbers: Whole) -> int:
+def _distinct(numbers: Integers) -> int:
     return int(np.count_nonzero(np.bincount(numbers)))
 
 

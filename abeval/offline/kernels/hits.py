@@ -7,7 +7,8 @@ import numpy as np
 
 from abeval.offline.candidates.grouping import COMPARISONS_A_ROW, Block, Groups
 from abeval.offline.candidates.rows import Rows
-from abeval.offline.metrics.units import FINE, Floats, Whole
+from abeval.offline.metrics.units import FINE
+from abeval.stats.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +21,8 @@ class Hits:
         grade: Relevance.
     """
 
-    request: Whole
-    place: Whole
+    request: Integers
+    place: Integers
     grade: Floats
     _terms: dict[str, Floats] = field(default_factory=dict)
 
@@ -31,22 +32,22 @@ class Hits:
         return Groups.of(self.request)
 
     @cached_property
-    def number(self) -> Whole:
+    def number(self) -> Integers:
         """1 for the first hit of its request, and so on."""
         start, size = self.groups.start, self.groups.size
         return np.arange(1, start[-1] + 1) - np.repeat(start[:-1], size)
 
     @cached_property
-    def ideal(self) -> Whole:
+    def ideal(self) -> Integers:
         """Places in the best order of all relevant items."""
         return self._best(self.grade)
 
     @cached_property
-    def list_ideal(self) -> Whole:
+    def list_ideal(self) -> Integers:
         """Places in the best order of the list, where an item without a score has no gain."""
         return self._best(np.where(self.place > 0, self.grade, 0.0))
 
-    def _best(self, gain: Floats) -> Whole:
+    def _best(self, gain: Floats) -> Integers:
         # With equal gains any order is best, and hits without a place are last already.
         if self._is_constant:
             return self.number
@@ -120,7 +121,7 @@ def hits_of(rows: Rows, model: str) -> Hits:
     return Hits(request[order], place[order], grade[order])
 
 
-def _block_hits(block: Block, rows: Rows, score: Floats) -> tuple[Whole, Whole, Floats]:
+def _block_hits(block: Block, rows: Rows, score: Floats) -> tuple[Integers, Integers, Floats]:
     grades = block.matrix(rows.grade)
     row, column = np.nonzero(grades > 0)
     scores, ties = block.matrix(score), block.matrix(rows.tie)
@@ -132,11 +133,11 @@ def _block_hits(block: Block, rows: Rows, score: Floats) -> tuple[Whole, Whole, 
     return block.groups[row], place, grades[row, column]
 
 
-def _counted_places(scores: Floats, ties: Whole, row: Whole, column: Whole) -> Whole:
+def _counted_places(scores: Floats, ties: Integers, row: Integers, column: Integers) -> Integers:
     """One plus the number of items above."""
     own = scores[row, column][:, None]
     others = scores[row]
-    above: Whole = np.count_nonzero(others > own, axis=1)
+    above: Integers = np.count_nonzero(others > own, axis=1)
     equal = others == own
     # Every scored item equals itself; more equalities than that are ties.
     if np.count_nonzero(equal) > np.count_nonzero(~np.isnan(own)):
@@ -145,7 +146,7 @@ def _counted_places(scores: Floats, ties: Whole, row: Whole, column: Whole) -> W
     return above + 1
 
 
-def _sorted_places(scores: Floats, ties: Whole) -> Whole:
+def _sorted_places(scores: Floats, ties: Integers) -> Integers:
     """The place of every item; those without a score come last."""
     by_tie = np.argsort(-ties, axis=1, kind="stable")
     by_score = np.argsort(-np.take_along_axis(scores, by_tie, 1), axis=1, kind="stable")

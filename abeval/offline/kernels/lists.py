@@ -14,22 +14,19 @@ from abeval.offline.candidates.rows import Rows, listed_of
 from abeval.offline.kernels.hits import Hits, fine, hits_of
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import full_ideal, ratio
-from abeval.offline.metrics.units import FINE, Floats, Mask, Whole, cut_column
+from abeval.offline.metrics.units import FINE, cut_column
+from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 
 class Cut:
     """Sums of terms at one cut-off, per request with a relevant item (`list_values.sql`).
 
-    As in the query, terms are whole multiples of 1e-12.
-
-    Args:
-        hits: The relevant items.
-        listed: Scored items of each request.
-        k: The cut-off.
+    As in the query, terms are whole multiples of 1e-12. `listed` counts the scored items of each
+    request.
     """
 
-    def __init__(self, hits: Hits, listed: Whole, k: int) -> None:
+    def __init__(self, hits: Hits, listed: Integers, k: int) -> None:
         self._hits = hits
         self._listed = listed
         self._sums: dict[str, Floats] = {}
@@ -81,7 +78,7 @@ class Cut:
             self._masks[order] = self._mask(order).astype(np.float64)
         return self._masks[order]
 
-    def _mask(self, order: str) -> Mask:
+    def _mask(self, order: str) -> Bools:
         hits = self._hits
         if order == "ideal":
             return hits.ideal <= self.k
@@ -139,7 +136,7 @@ def list_sums(rows: Rows, model: str, metrics: Sequence[OfflineMetric]) -> dict[
 class _RequestValues(NamedTuple):
     """Values of the requests with a relevant item, in multiples of 1e-12, and their units."""
 
-    unit: Whole
+    unit: Integers
     values: dict[str, Floats]
 
 

@@ -5,7 +5,8 @@ import numpy as np
 from abeval.offline.candidates.grouping import COMPARISONS_A_ROW, Block, Groups
 from abeval.offline.candidates.rows import Rows
 from abeval.offline.metrics.formulas import graded_orders, ratio
-from abeval.offline.metrics.units import SCALE, Floats, Mask, Whole
+from abeval.offline.metrics.units import SCALE
+from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 
@@ -26,7 +27,7 @@ def pair_sums(rows: Rows, model: str) -> dict[str, Floats]:
     return _pair_values(*(_of_all_units(count, number, rows.units) for count in counts))
 
 
-def _by_unit(rows: Rows) -> tuple[Groups, Whole]:
+def _by_unit(rows: Rows) -> tuple[Groups, Integers]:
     """The rows of each unit, and the number of the unit."""
     if np.bincount(rows.unit, minlength=1).max() <= 1:
         return rows.requests, rows.unit
@@ -35,13 +36,13 @@ def _by_unit(rows: Rows) -> tuple[Groups, Whole]:
     return groups, groups.sorted(unit)[groups.start[:-1]]
 
 
-def _of_all_units(values: Whole, number: Whole, units: int) -> Floats:
+def _of_all_units(values: Integers, number: Integers, units: int) -> Floats:
     column = np.zeros(units)
     column[number] = values
     return column
 
 
-def _block_pairs(scores: Floats, clicked: Mask) -> tuple[Whole, Whole]:
+def _block_pairs(scores: Floats, clicked: Bools) -> tuple[Integers, Integers]:
     """Twice the pairs in the right order plus once the tied, and the tied (`pairs.sql`)."""
     row, column = np.nonzero(clicked)
     if row.size * scores.shape[1] > COMPARISONS_A_ROW * scores.size:
@@ -54,7 +55,7 @@ def _block_pairs(scores: Floats, clicked: Mask) -> tuple[Whole, Whole]:
     return 2 * np.bincount(row, weights=below, minlength=size).astype(np.int64) + tied, tied
 
 
-def _ranked_pairs(scores: Floats, clicked: Mask) -> tuple[Whole, Whole]:
+def _ranked_pairs(scores: Floats, clicked: Bools) -> tuple[Integers, Integers]:
     """The same by rank sums, for units with many relevant rows."""
     order = np.argsort(scores, axis=1)
     score, hit = np.take_along_axis(scores, order, 1), np.take_along_axis(clicked, order, 1)

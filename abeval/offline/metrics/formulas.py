@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from abeval.offline.metrics.units import Floats
+from abeval.stats.arrays import Floats
 
 GRADED = frozenset({"concordant", "won_graded"})
 """Numerators of FCP: they count pairs of unequal relevance, whatever its levels."""
@@ -30,13 +30,7 @@ def full_ideal(k: int) -> float | None:
 
 
 def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
-    """The columns of FCP per unit.
-
-    Args:
-        won_halves: Twice the pairs in the right order, with each tied pair counted once.
-        tied: Pairs of equal scores.
-        pairs: All pairs of unequal relevance.
-    """
+    """The columns of FCP per unit; `won_halves` is twice the pairs in order, plus the tied."""
     return {
         "graded": pairs,
         "won_graded": won_halves / 2,

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.stats.arrays import Floats
+
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 SCALE = 1e-9
 """Resolution of most sums: they are whole multiples of it."""
@@ -34,12 +32,9 @@ class UnitValues:
     columns: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, frame: "pd.DataFrame", names: Mapping[str, str], scale: float = 1.0) -> None:
-        """Add columns of a frame with a `unit_id`; a unit that is not in it has zero.
+        """Add columns of a frame with one row per `unit_id`; units that are not in it have zero.
 
-        Args:
-            frame: At most one row per unit.
-            names: Column of the frame → its name here.
-            scale: What the values are multiples of.
+        `names` maps a column of the frame to its name here; values are multiples of `scale`.
         """
         import pandas as pd
 

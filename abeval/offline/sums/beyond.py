@@ -11,8 +11,9 @@ import numpy as np
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats, UnitValues, Whole
+from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:
@@ -22,13 +23,7 @@ _HISTORY = ("self_information", "miuf", "popularity", "serendipity")
 
 
 def write_history(engine: Engine, history: str | None, catalogue: int) -> None:
-    """Make `popularity` and `history_size`.
-
-    Args:
-        engine: Where the queries run.
-        history: SQL of `unit_id, item_id`, one row per earlier choice; None if unknown.
-        catalogue: Number of items that could be listed.
-    """
+    """Make `popularity` and `history_size` of earlier choices and `catalogue` items."""
     empty = "select null as unit_id, null as item_id where false"
     engine.view("history", history or empty)
     engine.table("popularity", query("offline/popularity"))
@@ -98,15 +93,7 @@ class Listed:
     def of(
         cls, frame: pd.DataFrame, total: Floats, all_units: Floats, equal: int, catalogue: int
     ) -> Listed:
-        """From rows of `item_id, unit_group, lists, weight, squared_weight, units`.
-
-        Args:
-            frame: Rows of `listed_items.sql` of one traffic and cut-off.
-            total: Lists of each group.
-            all_units: Units of each group with a list.
-            equal: Units of the smallest traffic.
-            catalogue: Items that could have been listed.
-        """
+        """From rows of `listed_items.sql` of one traffic and cut-off; the sets are groups."""
         item = frame["item_id"].factorize()[0]
         cell = item * total.size + frame["unit_group"].to_numpy(dtype=np.int64)
         shape = (int(item.max()) + 1 if item.size else 0, total.size)
@@ -123,7 +110,7 @@ class Listed:
         """All groups as one set."""
         return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True))
 
-    def without(self, groups: Whole) -> Listed:
+    def without(self, groups: Integers) -> Listed:
         """For each of some groups, the set of all other groups."""
         return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True) - matrix[..., groups])
 

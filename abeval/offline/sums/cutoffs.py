@@ -17,13 +17,6 @@ def write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
 
 
 def add_request_values(engine: Engine, sql: str, ks: Sequence[int], values: UnitValues) -> None:
-    """Add the sums per unit of values per request.
-
-    Args:
-        engine: Where the queries run.
-        sql: SQL of `unit_id, k` and values `v_…`.
-        ks: The cut-offs.
-        values: Get a column per value and cut-off.
-    """
+    """Add the sums per unit of values per request; `sql` has `unit_id, k` and values `v_…`."""
     engine.view("wanted_values", sql)
     values.add_cuts(engine.frame(query("offline/unit_values")), ks)

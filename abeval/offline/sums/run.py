@@ -61,12 +61,12 @@ def run_models(
     if rows is not None and queried and filtered:
         # Kernels know which requests are compared; the queries read it from a table.
         overview_by_queries(engine, candidates, policy)
-    run = _Run(engine, candidates, rows, queried, scoring, filtered)
+    summation = _Summation(engine, candidates, rows, queried, scoring, filtered)
     catalogue = _write_catalogue(engine, candidates, scoring.metrics, overview.scored)
     models = {}
     for model in overview.scored:
         step(f"metrics of {model}")
-        models[model] = run.sums(model, UnitValues(units.ids))
+        models[model] = summation.sums(model, UnitValues(units.ids))
     return Sums(
         traffic=units.traffic,
         group=units.group,
@@ -107,7 +107,7 @@ def _write_catalogue(
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Summation:
     """Sums the metrics of one model after another.
 
     Attributes:

@@ -13,7 +13,8 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import GRADED, graded_orders
-from abeval.offline.metrics.units import SCALE, Floats, UnitValues, Whole
+from abeval.offline.metrics.units import SCALE, UnitValues
+from abeval.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,13 +68,9 @@ def _add_graded(engine: Engine, values: UnitValues) -> None:
 
 
 def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues, by: str) -> None:
-    """Add each unit's pseudo-value of the AUC over all rows.
+    """Add each unit's pseudo-value of the AUC over all rows, as `auc:BY` and `units:BY`.
 
-    Args:
-        engine: Where the queries run.
-        metrics: The metrics of the run.
-        values: Gets the columns `auc:BY` and `units:BY`.
-        by: `traffic` for an AUC of each variant's traffic, `pooled` for one over all.
+    By `traffic`, the AUC is over the rows of each variant; by `pooled`, over all rows.
     """
     if not any(m.definition.family == "auc" for m in metrics):
         return
@@ -146,12 +143,12 @@ class Bins:
         """
         return float(np.abs(self.gap.sum(axis=1)).sum() / self.rows.sum())
 
-    def errors_without(self, groups: Whole) -> Floats:
+    def errors_without(self, groups: Integers) -> Floats:
         """The error without each of some groups."""
         gap = np.abs(self.gap.sum(axis=1)[:, None] - self.gap[:, groups]).sum(axis=0)
         return np.asarray(gap / (self.rows.sum() - self.rows[groups]))
 
-    def bias(self, groups: Whole) -> float:
+    def bias(self, groups: Integers) -> float:
         """Expected excess of the error, because noise alone counts as a gap.
 
         The mean of a folded normal less the gap, over bins (Leone, Nelson and Nottingham 1961).

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.offline.metrics.units import UnitValues, Whole
+from abeval.offline.metrics.units import UnitValues
 from abeval.results.replay import ModelCoverage
+from abeval.stats.arrays import Integers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ class Sums:
     """
 
     traffic: NDArray[np.str_]
-    group: Whole
+    group: Integers
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
