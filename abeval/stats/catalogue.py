@@ -61,6 +61,8 @@ def compare(
 ) -> CatalogueComparison:
     """Compare two variants' coverage, Gini or entropy at the smaller one's number of units.
 
+    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981).
+
     The permutation test pools the variants within each group and cuts the groups at random into
     blocks of the smaller variant's share; each block is compared with the others. Control's and
     treatment's counts of a group are never swapped, because they differ in size. The null
@@ -80,10 +82,6 @@ def compare(
             variant with less than two groups' worth of the pooled units (use more groups);
             `zero_variance` if no group changes the values; `not_applicable` for groups or
             catalogues that differ.
-
-    Source:
-        Hurlbert (1971), rarefaction; Efron & Stein (1981), jackknife; Phipson & Smyth (2010),
-        (1 + b) / (1 + B).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -112,16 +110,8 @@ def compare_all(
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare several functionals as in `compare`; Gini and entropy share their counts.
 
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        functionals: Those to compare.
-        alpha: As for `compare`.
-        permutations: As for `compare`.
-        seed: As for `compare`.
-
-    Returns:
-        Functional → what `compare` returns, or the refusal that it raises.
+    Arguments as in `compare`. Returns, by functional, what `compare` returns, or the refusal that
+    it raises.
 
     Example:
         >>> one = Incidence(
