@@ -153,21 +153,16 @@ def _compare(
     except Refusal as refusal:
         # A traceback would keep the matrices in memory.
         return dict.fromkeys(names, refusal.with_traceback(None))
-    outcomes = {
-        name: _jackknifed(name, pair, pairs, at, test.alpha)
-        for name, pair, pairs in zip(names, values, without, strict=True)
-    }
+    columns = zip(names, values, without, strict=True)
+    outcomes = {name: _jackknifed(name, pair, left, at, test.alpha) for name, pair, left in columns}
     if test.permutations == 0 or all(isinstance(one, Refusal) for one in outcomes.values()):
         return outcomes
     try:
-        nulls = null_differences(*arms, measure, test.permutations, rng)
+        nulls: list[Floats | Refusal] = [*null_differences(*arms, measure, test.permutations, rng)]
     except Refusal as refusal:
-        failure = refusal.with_traceback(None)
-        return {n: one if isinstance(one, Refusal) else failure for n, one in outcomes.items()}
-    return {
-        name: one if isinstance(one, Refusal) else _permuted(name, one, null)
-        for (name, one), null in zip(outcomes.items(), nulls, strict=True)
-    }
+        nulls = [refusal.with_traceback(None)] * len(names)
+    pairs = zip(outcomes.items(), nulls, strict=True)
+    return {name: _permuted(name, outcome, null) for (name, outcome), null in pairs}
 
 
 def _jackknifed(
@@ -184,9 +179,13 @@ def _jackknifed(
 
 
 def _permuted(
-    functional: Functional, comparison: CatalogueComparison, null: Floats
-) -> CatalogueComparison:
-    """The comparison with the p-value of the permutation test."""
+    functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
+) -> CatalogueComparison | Refusal:
+    """The comparison with the p-value of the permutation test, or the first refusal."""
+    if isinstance(comparison, Refusal):
+        return comparison
+    if isinstance(null, Refusal):
+        return null
     effect = resampling.permuted(comparison.effect, null, f"{functional}_permutation")
     return comparison._replace(effect=effect, permutations=len(null))
 
