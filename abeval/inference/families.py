@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from abeval.experiment.model import Experiment
+from abeval.inference import proportions
 from abeval.inference.comparison import Comparison
 from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
@@ -129,5 +130,6 @@ def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
     effect = comparison.effect
     if effect is None:
         raise TypeError("a family holds effects only")
-    low, high = interval(effect.difference, effect.se, effect.df, level)
-    return low, high
+    if comparison.rare is not None:
+        return proportions.interval(comparison.rare, level)
+    return interval(effect.difference, effect.se, effect.df, level)

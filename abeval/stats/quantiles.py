@@ -127,26 +127,6 @@ def iid(values: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
     return from_order_statistics(float(at[0]), float(at[1]), float(at[2]), data.size, alpha)
 
 
-def iid_counts(values: ArrayLike, counts: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
-    """As `iid`, from a histogram of distinct values, which merges over days and parts.
-
-    Args:
-        values: Distinct values, shape (m,), in any order.
-        counts: Units with each value, shape (m,).
-        nu: Level of the quantile.
-        alpha: Error rate of the order-statistic interval.
-
-    Example:
-        >>> iid_counts(range(101), [1] * 101, 0.5) == iid(range(101), 0.5)
-        True
-    """
-    points, sizes = _histogram(values, counts)
-    n = int(sizes.sum())
-    low, high = ranks(n, nu, alpha)
-    at = [_of_counts(points, sizes, level) for level in (nu, low, high)]
-    return from_order_statistics(at[0], at[1], at[2], n, alpha)
-
-
 def clustered(values: ArrayLike, units: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
     """Quantile over events where a unit of randomisation has several (Deng et al. 2018).
 
@@ -204,21 +184,3 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
     if not np.isfinite(data).all():
         raise Refusal("not_finite", "an infinite or missing value; drop it or fill it first")
     return data
-
-
-def _histogram(
-    values: ArrayLike, counts: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    points, sizes = _finite(values), np.asarray(counts, dtype=np.int64)
-    if points.shape != sizes.shape or (sizes < 0).any():
-        raise ValueError("one count per value, none negative")
-    order = np.argsort(points, kind="stable")
-    return points[order], sizes[order]
-
-
-def _of_counts(points: NDArray[np.float64], sizes: NDArray[np.int64], level: float) -> float:
-    """Type 7 quantile of values given with their multiplicities, sorted."""
-    ends = np.cumsum(sizes)
-    at = place(int(ends[-1]), level)
-    i, j = np.searchsorted(ends, [at.lower, at.upper], side="right")
-    return at.between(float(points[i]), float(points[j]))

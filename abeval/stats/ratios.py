@@ -1,7 +1,5 @@
 """Ratio metrics Σnumerator / Σdenominator, with the unit of randomisation as unit of variance."""
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -100,25 +98,3 @@ def delta(
         (0.1333, 0.31)
     """
     return effects.compare(estimate(control), estimate(treatment), alpha, "delta_t", alternative)
-
-
-def delta_z(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    alternative: Alternative = "two-sided",
-) -> Effect:
-    """As `delta`, against the normal distribution.
-
-    Example:
-        >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
-        >>> round(delta_z(control, Moments.of([2, 1, 3, 1], [4, 6, 6, 5])).p_value, 4)
-        0.2654
-    """
-    return effects.compare(
-        estimate(control)._replace(df=math.inf),
-        estimate(treatment)._replace(df=math.inf),
-        alpha,
-        "delta_z",
-        alternative,
-    )

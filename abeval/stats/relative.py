@@ -66,22 +66,6 @@ def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     )
 
 
-def fieller_g(control: Estimate, alpha: float = 0.05, df: float = math.inf) -> float:
-    """Fieller's g, the squared half-width of the control's interval in units of its value.
-
-    From 1 up the control is not distinct from zero and the lift is unbounded.
-
-    Raises:
-        Refusal: `control_near_zero`.
-
-    Example:
-        >>> round(fieller_g(Estimate(0.1, 0.01, 50, math.inf)), 4)
-        3.8415
-    """
-    half = _over(two_sided_quantile(alpha, df) * math.sqrt(control.variance), control.value)
-    return half * half
-
-
 def delta(
     control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
 ) -> Lift:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.records import Effect, Refusal
@@ -20,44 +19,6 @@ Statistic = Callable[[Floats], Floats]
 
 BATCH = 256
 """Replicates whose bucket weights are held in memory at once."""
-
-
-def poisson_thresholds(count: int = 12) -> Floats:
-    """Cumulative Poisson(1) probabilities F(0), F(1), ..., for weights from a hash.
-
-    Args:
-        count: Number of thresholds; 12 leave 8e-10 of probability beyond.
-
-    Returns:
-        Shape (count,).
-
-    Source:
-        Inverse-CDF sampling; Chamandy et al. (2012) for its use per unit.
-
-    Example:
-        >>> poisson_thresholds(2).round(6).tolist()
-        [0.367879, 0.735759]
-    """
-    return np.asarray(special.pdtr(np.arange(count), 1.0), dtype=float)
-
-
-def poisson_weights(uniforms: ArrayLike) -> NDArray[np.int64]:
-    """Poisson(1) weights from uniform numbers such as `hash / 2^64`.
-
-    Args:
-        uniforms: In [0, 1), any shape.
-
-    Returns:
-        Counts of thresholds not above each number, same shape.
-
-    Source:
-        Hanley & MacGibbon (2006); Chamandy et al. (2012).
-
-    Example:
-        >>> poisson_weights([0.1, 0.5, 0.99]).tolist()
-        [0, 1, 4]
-    """
-    return np.searchsorted(poisson_thresholds(), np.asarray(uniforms), side="right")
 
 
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:

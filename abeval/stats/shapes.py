@@ -5,7 +5,6 @@ least squares z of its coefficient beside a constant (and a weekly rhythm); the 
 judged against the largest that chance gives, by their joint normal distribution.
 """
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple
@@ -244,13 +243,3 @@ def _whitened(
         np.linalg.solve(root, np.column_stack([y, x]) / scale[:, None]), dtype=float
     )
     return solved[:, 0], solved[:, 1:]
-
-
-def half_life(tau: float) -> float:
-    """Days until half of a decay is over.
-
-    Example:
-        >>> round(half_life(2.0), 3)
-        1.386
-    """
-    return tau * math.log(2)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats import group_sequential, msprt, sequential, srm, stability
+from abeval.stats import group_sequential, sequential, srm, stability
 from abeval.stats.group_sequential import Spending
 from abeval.stats.moments import Moments
 from benchmarks.calibration.logs import Split
@@ -97,35 +97,28 @@ def always_valid(seed: int, runs: int, split: Split, looks: int) -> list[Outcome
     last = experiment(rng, h, split)
     plan_mean = float((last.pooled[-1] / last.mean_se[-1]) ** 2)
     plan_ratio = float(1 / last.ratio_se[-1] ** 2)
-    tau = 1 / plan_ratio
-    flags = np.zeros((4, runs), dtype=bool)
+    flags = np.zeros((3, runs), dtype=bool)
     for run in range(runs):
         seen = experiment(rng, h, split)
-        flags[:, run] = _looked(seen, plan_mean, plan_ratio, tau)
+        flags[:, run] = _looked(seen, plan_mean, plan_ratio)
     data = f"{split}, {looks:,} looks, users return"
     names = (
         "sequential.always_valid, clicks per user",
         "sequential.always_valid, click rate",
-        "msprt.msprt, click rate, fixed tau",
     )
     found = [Outcome(n, data, "at_most", rate(flags[i]), None) for i, n in enumerate(names)]
-    covered = [None, rate(flags[3]), None]
+    covered = [None, rate(flags[2])]
     return [o._replace(coverage=c) for o, c in zip(found, covered, strict=True)]
 
 
-def _looked(seen: Looks, plan_mean: float, plan_ratio: float, tau: float) -> list[bool]:
+def _looked(seen: Looks, plan_mean: float, plan_ratio: float) -> list[bool]:
     if len(seen.mean) == 0:
-        return [False, False, False, True]
+        return [False, False, True]
     mean = sequential.always_valid(seen.mean, seen.mean_se, plan_mean, ALPHA, scale=seen.pooled)
     ratio = sequential.always_valid(seen.ratio, seen.ratio_se, plan_ratio, ALPHA)
-    mixture = min(
-        msprt.msprt(float(d), float(se), tau).p_value
-        for d, se in zip(seen.ratio, seen.ratio_se, strict=True)
-    )
     return [
         mean.p_values[-1] <= ALPHA,
         ratio.p_values[-1] <= ALPHA,
-        mixture <= ALPHA,
         all(look.low <= 0 <= look.high for look in ratio.looks),
     ]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from abeval.stats import contingency, effects, outliers, proportions, quantiles, ranks, regression
+from abeval.stats import effects, outliers, proportions, quantiles, ranks, regression
 from abeval.stats.proportions import Count
 from abeval.stats.records import Adjusted, Interval
 from benchmarks.calibration.logs import CLICKS, PRE_CLICKS, SHOWN, Split, pool
@@ -34,19 +34,18 @@ METHODS: tuple[tuple[str, Promise], ...] = (
     ("proportions.miettinen_nurminen", "nominal"),
     ("proportions.newcombe", "nominal"),
     ("proportions.agresti_caffo", "nominal"),
-    ("contingency.fisher", "at_most"),
-    ("contingency.boschloo", "at_most"),
+    ("proportions.exact", "at_most"),
 )
 
 
 def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outcome]:
-    """Two conversion rates; exact tests only where their tables are few enough to be kept."""
+    """Two conversion rates; the exact test only where its tables are few enough to be kept."""
     rng = np.random.default_rng([seed, 4])
     units, rates = np.array(split), np.array(RATES) * (20 if exact else 1)
     null = rng.binomial(units, rates[0], size=(runs, 2))
     effect = rng.binomial(units, rates, size=(runs, 2))
     shift = float(rates[1] - rates[0])
-    asked = METHODS if exact else METHODS[:5]
+    methods = METHODS if exact else METHODS[:5]
 
     @cache
     def judge(x_c: int, x_t: int) -> Judged:
@@ -61,16 +60,16 @@ def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outc
             data,
             promise,
             rate(rejected[:, i]),
-            None if name.startswith("contingency") else rate(covered[:, i]),
+            rate(covered[:, i]),
         )
-        for i, (name, promise) in enumerate(asked)
+        for i, (name, promise) in enumerate(methods)
     ]
 
 
 def _judge(c: Count, t: Count, shift: float, exact: bool) -> Judged:
     if c.successes + t.successes == 0:
         # Refused as zero variance: no test, no rejection; any interval holds the truth.
-        size = 7 if exact else 5
+        size = 6 if exact else 5
         return Judged((False,) * size, (True,) * size)
     found = [
         proportions.z_pooled(c, t),
@@ -81,9 +80,9 @@ def _judge(c: Count, t: Count, shift: float, exact: bool) -> Judged:
     spans += [proportions.newcombe(c, t), proportions.agresti_caffo(c, t)]
     rejected = [e.p_value <= ALPHA for e in found] + [not s.low <= 0 <= s.high for s in spans[3:]]
     if exact:
-        tests = contingency.fisher(c, t), contingency.boschloo(c, t)
-        rejected += [test.p_value <= ALPHA for test in tests]
-        spans += [Interval(-1.0, 1.0)] * 2
+        effect = proportions.exact(c, t)
+        rejected.append(effect.p_value <= ALPHA)
+        spans.append(Interval(effect.low, effect.high))
     return Judged(
         tuple(rejected),
         tuple(s.low <= shift <= s.high for s in spans),
