@@ -1,4 +1,4 @@
-"""Difference in means of a value per unit: Welch by default, z and Student beside it."""
+"""Difference in means of a value per unit: Welch by default, z beside it."""
 
 import math
 
