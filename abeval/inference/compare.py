@@ -1,6 +1,6 @@
 """Every metric of an experiment compared, each as its kind and the plan ask."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
 from abeval.experiment.model import Experiment
@@ -46,6 +46,12 @@ def compare_all(
         or compare(experiment, metric, variant, aggregates)
         for metric, variant in keys
     }
+
+
+def judged_exactly(comparisons: Mapping[Key, Comparison]) -> frozenset[str]:
+    """Metrics of 0s and 1s that an exact test judges in every variant."""
+    names = {name for name, _ in comparisons}
+    return frozenset(names - {name for (name, _), one in comparisons.items() if one.rare is None})
 
 
 def _catalogues(

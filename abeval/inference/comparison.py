@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from abeval.inference import proportions
 from abeval.inference.adjust import Adjust, by_covariates, by_strata
 from abeval.inference.looks import Boundary, Looks, at_looks
 from abeval.metrics.definition import Metric, Term, own_terms, rounding
@@ -78,6 +79,7 @@ class Comparison:
         adjusted: The effect with and without its covariates or strata, where there are any.
         boundary: What the effect is held against, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
+        rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
     """
 
     units_control: int
@@ -90,6 +92,7 @@ class Comparison:
     adjusted: Adjusted | None = None
     boundary: Boundary | None = None
     control_variance: float | None = None
+    rare: proportions.Rare | None = None
 
 
 def scales(metric: Metric) -> tuple[float, float]:
@@ -159,12 +162,20 @@ def _compare(
     bare = Comparison(units_control, units, _value(control), _value(treatment), None, None, None)
     try:
         arms = _estimate(metric, control), _estimate(metric, treatment)
+        rare = proportions.rare(control, treatment)
+        if rare is not None and rule.looks is None and metric.kind in ("mean", "ratio"):
+            return _exact(bare, rare, rule)
         adjusted = adjustment(metric, control, treatment, rule)
         if adjusted is None or sum(arm.variance for arm in arms) == 0:
             return with_difference(bare, *arms, method_of(metric), rule)
         return _with_adjusted(bare, metric, adjusted, rule)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
+
+
+def _exact(bare: Comparison, rare: proportions.Rare, rule: Rule) -> Comparison:
+    effect, lift = proportions.compare(rare, rule.alpha)
+    return replace(bare, effect=effect, lift=lift, reason=limit(lift), rare=rare)
 
 
 def _value(moments: Moments) -> float:

@@ -6,7 +6,7 @@ from abeval.aggregates.aggregates import DAY, SEGMENT, Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference import context as background
 from abeval.inference.beliefs import beliefs
-from abeval.inference.compare import compare_all
+from abeval.inference.compare import compare_all, judged_exactly
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import adjustments, boundaries, scorecard, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
@@ -25,10 +25,10 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         aggregates: What the engine brought back.
     """
     metrics = _shown(experiment, metrics, aggregates)
-    aa = aa_replays(experiment, aggregates)
+    found = compare_all(experiment, metrics, aggregates)
+    aa = aa_replays(experiment, aggregates, judged_exactly(found))
     trust = trust_checks(experiment, metrics, aggregates, aa)
     trusted = all(check.status != "fail" for check in trust)
-    found = compare_all(experiment, metrics, aggregates)
     rows = scorecard(experiment, metrics, found, trusted, off_in_aa(aa))
     infos = tuple(background.metric_info(metric) for metric in metrics)
     return Result(

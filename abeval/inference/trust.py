@@ -1,6 +1,6 @@
 """The checks that gate a verdict: can these numbers be read at all?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import WHOLE, Aggregates
@@ -144,12 +144,22 @@ def _balance_check(row: Balance) -> Check:
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
 
 
-def aa_replays(experiment: Experiment, aggregates: Aggregates) -> AAResult | None:
-    """A/A replays of the metrics, None where none were asked for or units are too few."""
+def aa_replays(
+    experiment: Experiment, aggregates: Aggregates, exact: Collection[str] = ()
+) -> AAResult | None:
+    """A/A replays of the metrics, None where none were asked for or units are too few.
+
+    Args:
+        experiment: What was planned.
+        aggregates: What the engine brought back.
+        exact: Metrics that an exact test judges, which replays of a large-sample test say
+            nothing about.
+    """
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
-    if not aggregates.buckets or min(counts.values()) < AA_UNITS:
+    sums = {name: one for name, one in aggregates.buckets.items() if name not in exact}
+    if not sums or min(counts.values()) < AA_UNITS:
         return None
-    return replays(experiment, aggregates.buckets, counts, experiment.trust.aa_runs)
+    return replays(experiment, sums, counts, experiment.trust.aa_runs)
 
 
 def off_in_aa(aa: AAResult | None) -> frozenset[str]:

@@ -1,4 +1,8 @@
-"""Capping of extreme values at one threshold for all variants, never without the raw effect."""
+"""Capping of extreme values at one threshold for all variants, never without the raw effect.
+
+For arrays of your own. `cap` of an experiment file runs as SQL (`queries/metric/cap.sql`), and
+caps at the smallest value that occurs and is not below this threshold.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -52,22 +52,6 @@ class AlwaysValidPath(NamedTuple):
     drifted: bool
 
 
-class NormalMixture(NamedTuple):
-    """A normal-mixture confidence sequence.
-
-    Attributes:
-        rho: Mixture parameter.
-        boundary: Half-width in standard errors.
-        low: Lower end.
-        high: Upper end.
-    """
-
-    rho: float
-    boundary: float
-    low: float
-    high: float
-
-
 def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     """Information of looks, `(scale / se)^2`.
 
@@ -211,40 +195,6 @@ def always_valid(
         running = Interval(looks[-1].low, looks[-1].high)
     p_values = np.minimum.accumulate([look.p_value for look in looks])
     return AlwaysValidPath(looks, tuple(p_values.tolist()), running, drifted)
-
-
-def normal_mixture(
-    difference: float, se: float, units: float, tuning_units: float = 10_000, alpha: float = 0.05
-) -> NormalMixture:
-    """Normal-mixture confidence sequence on a count clock, as Eppo documents it.
-
-    The same as `confidence_sequence` at fraction `units / tuning_units`.
-
-    Args:
-        difference: Estimated effect.
-        se: Its standard error.
-        units: Units (or information) so far.
-        tuning_units: Where the interval is tightest.
-        alpha: Two-sided level.
-
-    Returns:
-        rho, the boundary and the interval.
-
-    Raises:
-        Refusal: As `confidence_sequence`.
-
-    Source:
-        Howard, Ramdas, McAuliffe & Sekhon (Annals of Statistics 2021; arXiv:1810.08240),
-        equation 14.
-
-    Example:
-        >>> round(normal_mixture(0.05, 0.018, 5000).boundary, 6)
-        3.083569
-    """
-    look = confidence_sequence(difference, se, units / tuning_units, alpha)
-    rho = 1 / tuning(alpha, tuning_units) ** 2
-    boundary = (look.high - look.low) / 2 / se
-    return NormalMixture(rho, boundary, look.low, look.high)
 
 
 def _looks(
