@@ -101,7 +101,7 @@ class Decision(NamedTuple):
         log10_p_value: Its base-10 logarithm.
         statistic: Evidence for the claim in standard errors, positive in its favour.
         df: Degrees of freedom; infinite for z.
-        margin: What the claim is measured against, as given.
+        margin: The margin of the claim.
         method: `superiority`, `non_inferiority` or `non_inferiority_relative`.
     """
 
@@ -275,7 +275,7 @@ def equivalence_relative(
     alpha: float = 0.05,
     df: float | None = None,
 ) -> Equivalence:
-    """Whether the lift lies between two margins, given as fractions, without dividing.
+    """Whether the lift lies between two margins, as fractions, without dividing.
 
     Arguments and refusals as in `equivalence`, and `control_near_zero` for a control of
     exactly zero.
