@@ -1,4 +1,4 @@
-"""Goals × variants as one family of tests: adjusted p-values, and intervals that fit them."""
+"""Goals × variants as one family of tests: adjusted p-values, and intervals that agree."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Comparisons = Mapping[Key, Comparison]
 
 
 def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:
-    """The p-values that goals are concluded from, of every goal and variant that has one."""
+    """The p-value of every goal in every variant that has one."""
     by_name = {metric.name: metric for metric in metrics}
     return {
         key: goodness_p_value(by_name[key[0]].direction, comparison.effect)
@@ -83,11 +83,9 @@ def _df(keys: Sequence[Key], comparisons: Comparisons) -> float:
 def family_intervals(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> tuple[FamilyInterval, ...]:
-    """Intervals of goals that fit how the family adjusts, where there is such a thing.
+    """Intervals of goals that agree with the adjusted p-values (`multiplicity.interval_levels`).
 
-    Bonferroni and its weights: at each test's share of alpha; Dunnett: all at once; Benjamini and
-    Hochberg: of the selected, at false coverage rate alpha (Benjamini and Yekutieli 2005). Holm
-    and its like have none. With more than one look there are none either.
+    Dunnett's hold together. Stepwise methods such as Holm's have none, nor have repeated looks.
     """
     family = family_of(metrics, comparisons)
     if not family or experiment.inference.looks != "fixed":

@@ -29,7 +29,7 @@ def mean(
         control: Moments of (y, covariate, …) of the control.
         treatment: Moments of the same variables of the treatment.
         alpha: Error rate of test and interval.
-        theta: Coefficients to use instead, such as those of more than two variants together.
+        theta: Coefficients to use instead.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.
@@ -84,14 +84,7 @@ def ratio_with(
 ) -> Adjusted:
     """Ratio metric adjusted by any covariates, none of them a ratio.
 
-    Args:
-        control: Moments of (numerator, denominator, covariate, …) of the control.
-        treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
-        theta: Coefficients to use instead.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    Arguments and refusals as in `ratio`; the variables are (numerator, denominator, covariate, …).
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])

@@ -101,7 +101,7 @@ class Decision(NamedTuple):
         log10_p_value: Its base-10 logarithm.
         statistic: Evidence for the claim in standard errors, positive in its favour.
         df: Degrees of freedom; infinite for z.
-        margin: What the claim is measured against, as given.
+        margin: The margin of the claim.
         method: `superiority`, `non_inferiority` or `non_inferiority_relative`.
     """
 
@@ -172,16 +172,10 @@ def non_inferiority(
 ) -> Decision:
     """Whether the treatment is worse than the control by less than an absolute margin.
 
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        margin: Largest loss that is acceptable, positive, in the metric's unit.
-        alpha: One-sided error rate.
-        direction: Which way is good.
-        df: Degrees of freedom; those of Satterthwaite when omitted.
+    Arguments and refusals as in `superiority`; `margin` is the largest loss that is acceptable, in
+    the metric's unit.
 
     Raises:
-        Refusal: `zero_variance`, `not_finite`.
         ValueError: For a negative margin.
 
     Example:
@@ -209,17 +203,10 @@ def non_inferiority_relative(
     It passes exactly when the one-sided Fieller bound of the lift is above −δ with the same
     quantile, and works where Fieller's interval is unbounded. A loss is taken over |μc|.
 
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        margin: Largest loss that is acceptable, as a positive fraction of the control.
-        alpha: One-sided error rate.
-        direction: Which way is good.
-        df: Degrees of freedom; those of the plain difference when omitted, as in Fieller.
+    Arguments as in `non_inferiority`; `margin` is a fraction of the control.
 
     Raises:
-        Refusal: `control_near_zero` for a control of exactly zero, which has no sign;
-            `zero_variance`, `not_finite`.
+        Refusal: As there; `control_near_zero` for a control of exactly zero, which has no sign.
         ValueError: For a negative margin.
 
     Example:
@@ -244,16 +231,10 @@ def equivalence(
 ) -> Equivalence:
     """Whether the difference lies between two margins: TOST (Schuirmann 1987).
 
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        low: Lower margin of the difference, in the metric's unit.
-        high: Upper margin.
-        alpha: Error rate of each one-sided test.
-        df: Degrees of freedom; those of Satterthwaite when omitted.
+    Arguments and refusals as in `superiority`; `low` and `high` are the margins of the difference,
+    in the metric's unit, and `alpha` is the error rate of each one-sided test.
 
     Raises:
-        Refusal: `zero_variance`, `not_finite`.
         ValueError: When the margins are not in order.
 
     Example:
@@ -275,7 +256,7 @@ def equivalence_relative(
     alpha: float = 0.05,
     df: float | None = None,
 ) -> Equivalence:
-    """Whether the lift lies between two margins, given as fractions, without dividing.
+    """Whether the lift lies between two margins, as fractions, without dividing.
 
     Arguments and refusals as in `equivalence`, and `control_near_zero` for a control of
     exactly zero.

@@ -69,7 +69,7 @@ def always_valid_critical(alpha: float = 0.05) -> float:
 
 
 def critical_value(alpha: float, critical: float | None = None) -> float:
-    """The critical value given, or the two-sided z of `alpha`.
+    """`critical`, or without it the two-sided z of `alpha`.
 
     Example:
         >>> round(critical_value(0.05), 4), critical_value(0.05, 3.0)

@@ -16,7 +16,7 @@ _STATSMODELS = {"hochberg": "simes-hochberg", "hommel": "hommel", "by": "fdr_by"
 
 
 class FCR(NamedTuple):
-    """Intervals of the selected effects, honest about the selection.
+    """Intervals of selected effects that allow for the selection.
 
     Attributes:
         level: Confidence level of the intervals; 1 when nothing is selected.
@@ -30,7 +30,7 @@ class FCR(NamedTuple):
 
 
 def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
-    """Adjust p-values for having been chosen among many.
+    """Adjust the p-values of a family of tests.
 
     Args:
         p_values: Shape (tests,), each in [0, 1]; may be empty.
@@ -38,7 +38,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
             rate; `bh` and `by` the false discovery rate.
 
     Returns:
-        Adjusted p-values, shape (tests,), in the order given.
+        Adjusted p-values, shape (tests,), in the same order.
 
     Raises:
         Refusal: `not_finite` for NaN; `not_applicable` outside [0, 1] or for an unknown method.

@@ -12,7 +12,7 @@ from abeval.stats.distributions import tail
 from abeval.stats.effects import satterthwaite
 from abeval.stats.records import Refusal
 
-# Below this the normal approximation is poor; above that many pairs the exact law is slow.
+# The normal approximation is poor for fewer units; the exact law is slow for more pairs.
 _EXACT_UNITS, _EXACT_PAIRS = 8, 25_000
 
 

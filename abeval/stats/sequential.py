@@ -3,7 +3,7 @@
 The clock is information, not the count of units, which stalls when units return. A look's
 information is `(scale / se)^2`: scale 1 for what is estimated on a fixed scale (ratios,
 proportions), and the pooled mean so far for totals per unit, which grow while units return so
-that 1/se^2 alone would run backwards. With it the z statistics of successive looks are correlated
+that 1/se^2 by itself would run backwards. With it the z statistics of successive looks correlate
 as sqrt(I_j / I_k), which every method here relies on.
 """
 
@@ -40,7 +40,7 @@ class AlwaysValidPath(NamedTuple):
     Attributes:
         looks: One per look, each by itself valid.
         p_values: Running minimum of the p-values.
-        running: Intersection of the intervals so far; the last interval alone where the
+        running: Intersection of the intervals so far; the last interval where the
             intersection is empty.
         drifted: Whether the intersection is empty: the effect changed while being measured.
     """

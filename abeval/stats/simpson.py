@@ -38,8 +38,8 @@ class MixShift(NamedTuple):
 
     Attributes:
         difference: Overall difference.
-        within: What segments' own differences make of it, at the average mix.
-        mix: What the variants' different mixes make of it.
+        within: Part due to the segments' own differences, at the average mix.
+        mix: Part due to the different mixes of the variants.
         mix_p_value: Test that the mix of segments is the same in both variants.
         reversed: Whether within and the overall difference point opposite ways.
     """
@@ -140,8 +140,8 @@ def mix_shift(
         Kitagawa (1955); Simpson (1951).
 
     Example:
-        >>> found = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
-        >>> round(found.difference, 6), round(found.within, 6), round(found.mix, 6)
+        >>> parts = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
+        >>> round(parts.difference, 6), round(parts.within, 6), round(parts.mix, 6)
         (0.1, 0.02, 0.08)
     """
     values = np.array([control, treatment], dtype=float)

@@ -92,8 +92,8 @@ def by_segment(
         Fabijan et al. (KDD 2019); Holm (1979).
 
     Example:
-        >>> found = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
-        >>> [(row.segment, round(row.p_value_without, 3)) for row in found.segments]
+        >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
+        >>> [(row.segment, round(row.p_value_without, 3)) for row in split.segments]
         [('ios', 0.579), ('web', 0.0)]
     """
     table = np.asarray(observed, dtype=float)
