@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, ReportFile, writable, write_json
+from abeval.cli.options import JsonFile, ReportFile, folder, output_file, write_json
 from abeval.errors import ExperimentError
 from abeval.files import write_text
 from abeval.progress import steps
@@ -15,22 +15,14 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.results.analysis import Result
 
-_EXIT_CODES: Mapping[str, int] = {
-    "ship": 0,
-    "do_not_trust": 3,
-    "do_not_ship": 4,
-    "keep_running": 5,
-}
+_EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
 
 def analyze(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
     report: ReportFile = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(help="Write the scorecard as CSV.", metavar="FILE", callback=writable),
-    ] = None,
+    csv: Annotated[Path | None, output_file("--csv", "Write the scorecard as CSV.")] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit 3, 4 or 5 where the verdict is not to ship.")
     ] = False,
@@ -39,23 +31,14 @@ def analyze(
     ] = False,
     store: Annotated[
         Path | None,
-        typer.Option(
-            help="Keep sums of each input file here: the next run reads new files alone.",
-            metavar="FOLDER",
-        ),
+        folder("Keep sums of each input file here: the next run reads new files alone."),
     ] = None,
     save_aggregates: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write what the result is judged by, for --aggregates.", metavar="FOLDER"
-        ),
+        Path | None, folder("Write what the result is judged by, for --aggregates.")
     ] = None,
     aggregates: Annotated[
         Path | None,
-        typer.Option(
-            help="Judge what --save-aggregates or a warehouse wrote, without the log.",
-            metavar="FOLDER",
-        ),
+        folder("Judge what --save-aggregates or a warehouse wrote, without the log."),
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""

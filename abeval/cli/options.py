@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.api import LoadedExperiment
+    from abeval.results.record import Record
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
 
@@ -24,44 +25,34 @@ def writable(file: Path | None) -> Path | None:
     return file
 
 
-ReportFile = Annotated[
-    Path | None,
-    typer.Option("--report", help="Write the HTML report.", metavar="FILE", callback=writable),
-]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=writable),
-]
+def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
+    """A flag for a file to write, and its help."""
+    return typer.Option(flag, help=text, metavar="FILE", callback=writable)
 
+
+def folder(text: str) -> Any:  # noqa: ANN401
+    """A flag for a folder, and its help."""
+    return typer.Option(help=text, metavar="FOLDER")
+
+
+def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
+    return typer.Option(help=text, metavar=metavar, rich_help_panel="Engine")
+
+
+ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.")]
+JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.")]
 MetricNames = Annotated[
     list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
 ]
 
+_SPARK = "Of Spark: local[4], spark://…, yarn, sc://… (Spark Connect)."
+_TEMPORARY = "Where what does not fit into memory goes."
 _ENGINE: Mapping[str, object] = {
-    "engine": Annotated[
-        str | None, typer.Option(help="duckdb or spark.", metavar="NAME", rich_help_panel="Engine")
-    ],
-    "address": Annotated[
-        str | None,
-        typer.Option(
-            help="Of Spark: local[4], spark://…, yarn, sc://… (Spark Connect).",
-            metavar="ADDRESS",
-            rich_help_panel="Engine",
-        ),
-    ],
-    "memory_limit": Annotated[
-        str | None,
-        typer.Option(help="Such as 4GB.", metavar="SIZE", rich_help_panel="Engine"),
-    ],
-    "threads": Annotated[int | None, typer.Option(help="CPU cores.", rich_help_panel="Engine")],
-    "temp_directory": Annotated[
-        str | None,
-        typer.Option(
-            help="Where what does not fit into memory goes.",
-            metavar="FOLDER",
-            rich_help_panel="Engine",
-        ),
-    ],
+    "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
+    "address": Annotated[str | None, _engine_flag(_SPARK, "ADDRESS")],
+    "memory_limit": Annotated[str | None, _engine_flag("Such as 4GB.", "SIZE")],
+    "threads": Annotated[int | None, _engine_flag("CPU cores.")],
+    "temp_directory": Annotated[str | None, _engine_flag(_TEMPORARY, "FOLDER")],
 }
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
@@ -104,11 +95,7 @@ def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
     return loaded.replace(engine={**engine, **entries})
 
 
-class _Result(Protocol):
-    def to_json(self) -> str: ...
-
-
-def write_json(file: Path | None, result: _Result) -> None:
+def write_json(file: Path | None, result: "Record") -> None:
     """Write a result as JSON, if a file is named."""
     if file is not None:
         write_text(file, result.to_json())

@@ -27,12 +27,17 @@ AA_UNITS = 200
 
 
 def aa_of(analysis: Analysis) -> AAResult | None:
-    """A/A replays of the metrics, None where none were requested or units are too few."""
+    """A/A replays of the metrics, None where none were requested or units are too few.
+
+    Metrics that an exact test judges are left out: the replays are of the large-sample test.
+    """
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
-    if not aggregates.buckets or min(counts.values()) < AA_UNITS:
+    exact = analysis.exact if aggregates.buckets else frozenset()
+    sums = {name: one for name, one in aggregates.buckets.items() if name not in exact}
+    if not sums or min(counts.values()) < AA_UNITS:
         return None
-    return aa_replays(experiment, aggregates.buckets, counts, experiment.trust.aa_runs)
+    return aa_replays(experiment, sums, counts, experiment.trust.aa_runs)
 
 
 def aa_replays(

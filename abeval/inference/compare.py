@@ -62,6 +62,13 @@ class Analysis:
             for metric, variant in self.rows
         }
 
+    @cached_property
+    def exact(self) -> frozenset[str]:
+        """Metrics of 0s and 1s that an exact test judges in every variant."""
+        rows = self.comparisons.items()
+        large = {name for (name, _), comparison in rows if comparison.rare is None}
+        return frozenset(metric.name for metric in self.metrics if metric.name not in large)
+
     def moments(
         self, metric: Metric, slice_name: str = WHOLE, cell: str = ""
     ) -> dict[str, Moments]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.experiment.model import Adjust, Relative, Resample
+from abeval.inference import proportions
 from abeval.inference.adjust import by_covariates, by_strata
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.metrics.definition import Metric, Term, own_terms, rounding
@@ -93,6 +94,7 @@ class Comparison:
         adjusted: The effect with and without its covariates or strata, where there are any.
         boundary: The boundary of this look, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
+        rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
     """
 
     units_control: int
@@ -105,6 +107,7 @@ class Comparison:
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
     control_variance: float | None = None
+    rare: proportions.Rare | None = None
 
     @property
     def numbers(self) -> Numbers:
@@ -208,12 +211,20 @@ def _compare(
     bare = Comparison(units_control, units, _value(control), _value(treatment))
     try:
         arms = _estimate(metric, control), _estimate(metric, treatment)
+        rare = proportions.rare(control, treatment)
+        if rare is not None and rule.looks is None and metric.kind in ("mean", "ratio"):
+            return _exact(bare, rare, rule)
         adjusted = adjustment(metric, control, treatment, rule)
         if adjusted is None or sum(arm.variance for arm in arms) == 0:
             return with_difference(bare, *arms, method_of(metric), rule)
         return _with_adjusted(bare, metric, adjusted, rule)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
+
+
+def _exact(bare: Comparison, rare: proportions.Rare, rule: Rule) -> Comparison:
+    effect, lift = proportions.compare(rare, rule.alpha)
+    return replace(bare, effect=effect, lift=lift, reason=limit(lift), rare=rare)
 
 
 def _value(moments: Moments) -> float:

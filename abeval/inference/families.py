@@ -1,11 +1,10 @@
-"""Goals × variants as one family of tests: adjusted p-values, and intervals that fit them."""
+"""Goals × variants as one family of tests: adjusted p-values, and intervals that agree."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from abeval.experiment.model import Experiment
+from abeval.inference import proportions
 from abeval.inference.comparison import Comparison
 from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
@@ -14,29 +13,31 @@ from abeval.stats import dunnett, multiplicity
 from abeval.stats.effects import interval
 
 Key = tuple[str, str]
-Found = Mapping[Key, Comparison]
+Comparisons = Mapping[Key, Comparison]
 
 
-def family_of(metrics: Sequence[Metric], found: Found) -> dict[Key, float]:
-    """The p-values that goals are concluded from, of every goal and variant that has one."""
+def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:
+    """The p-value of every goal in every variant that has one."""
     by_name = {metric.name: metric for metric in metrics}
     return {
         key: goodness_p_value(by_name[key[0]].direction, comparison.effect)
-        for key, comparison in found.items()
+        for key, comparison in comparisons.items()
         if by_name[key[0]].role == "goal" and comparison.effect is not None
     }
 
 
-def adjusted(experiment: Experiment, metrics: Sequence[Metric], found: Found) -> dict[Key, float]:
+def adjusted(
+    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
+) -> dict[Key, float]:
     """P-values adjusted over goals × variants."""
-    family = family_of(metrics, found)
+    family = family_of(metrics, comparisons)
     method = experiment.inference.family
     if not family or method == "none":
         return family
     p_values = list(family.values())
     match method:
         case "dunnett":
-            return _dunnett(family, found)
+            return _dunnett(family, comparisons)
         case "weighted":
             changed = multiplicity.weighted(p_values, _weights(experiment, family))
         case _:
@@ -45,27 +46,27 @@ def adjusted(experiment: Experiment, metrics: Sequence[Metric], found: Found) ->
 
 
 def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]:
-    told = {choice.name: choice.weight for choice in experiment.metrics}
-    return [told.get(metric) or 1.0 for metric, _ in family]
+    weights = {choice.name: choice.weight for choice in experiment.metrics}
+    return [weights.get(metric) or 1.0 for metric, _ in family]
 
 
-def _dunnett(family: Mapping[Key, float], found: Found) -> dict[Key, float]:
+def _dunnett(family: Mapping[Key, float], comparisons: Comparisons) -> dict[Key, float]:
     """Dunnett over the variants of each goal, Bonferroni over the goals."""
     goals = list(dict.fromkeys(metric for metric, _ in family))
     changed: dict[Key, float] = {}
     for goal in goals:
         keys = [key for key in family if key[0] == goal]
         p_values = dunnett.p_values(
-            [family[key] for key in keys], _loadings(keys, found), _df(keys, found)
+            [family[key] for key in keys], _loadings(keys, comparisons), _df(keys, comparisons)
         )
         changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
     return {key: changed[key] for key in family}
 
 
-def _loadings(keys: Sequence[Key], found: Found) -> list[float]:
+def _loadings(keys: Sequence[Key], comparisons: Comparisons) -> list[float]:
     """Correlation of each difference with control's value, which all of them share."""
     loadings = []
-    for comparison in (found[key] for key in keys):
+    for comparison in (comparisons[key] for key in keys):
         effect, variance = comparison.effect, comparison.control_variance
         if variance is None or effect is None:
             share = comparison.units / (comparison.units + comparison.units_control)
@@ -75,58 +76,51 @@ def _loadings(keys: Sequence[Key], found: Found) -> list[float]:
     return loadings
 
 
-def _df(keys: Sequence[Key], found: Found) -> float:
-    return min(effect.df for key in keys if (effect := found[key].effect) is not None)
+def _df(keys: Sequence[Key], comparisons: Comparisons) -> float:
+    return min(effect.df for key in keys if (effect := comparisons[key].effect) is not None)
 
 
 def family_intervals(
-    experiment: Experiment, metrics: Sequence[Metric], found: Found
+    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> tuple[FamilyInterval, ...]:
-    """Intervals of goals that fit how the family adjusts, where there is such a thing.
+    """Intervals of goals that agree with the adjusted p-values (`multiplicity.interval_levels`).
 
-    Bonferroni and its weights: at each test's share of alpha; Dunnett: all at once; Benjamini and
-    Hochberg: of the selected, at false coverage rate alpha (Benjamini and Yekutieli 2005). Holm
-    and its like have none. With more than one look there are none either.
+    Dunnett's hold together. Stepwise methods such as Holm's have none, nor have repeated looks.
     """
-    family = family_of(metrics, found)
+    family = family_of(metrics, comparisons)
     if not family or experiment.inference.looks != "fixed":
         return ()
-    levels = _levels(experiment, family, found)
+    levels = _levels(experiment, family, comparisons)
     return tuple(
-        FamilyInterval(metric, variant, 1 - level, *_ends(found[metric, variant], level))
+        FamilyInterval(metric, variant, 1 - level, *_ends(comparisons[metric, variant], level))
         for (metric, variant), level in levels.items()
     )
 
 
-def _levels(experiment: Experiment, family: Mapping[Key, float], found: Found) -> dict[Key, float]:
+def _levels(
+    experiment: Experiment, family: Mapping[Key, float], comparisons: Comparisons
+) -> dict[Key, float]:
     """The error rate of each interval."""
-    alpha, m = experiment.alpha, len(family)
-    match experiment.inference.family:
-        case "bonferroni":
-            return dict.fromkeys(family, alpha / m)
-        case "weighted":
-            weights = np.array(_weights(experiment, family))
-            return dict(zip(family, (alpha * weights / weights.sum()).tolist(), strict=True))
-        case "bh":
-            changed = multiplicity.adjust(list(family.values()), "bh")
-            selected = [key for key, p in zip(family, changed, strict=True) if p <= alpha]
-            return dict.fromkeys(selected, alpha * len(selected) / m)
-        case "dunnett":
-            goals = list(dict.fromkeys(metric for metric, _ in family))
-            return {
-                key: level
-                for goal in goals
-                for key, level in _dunnett_levels(goal, family, found, alpha / len(goals)).items()
-            }
-        case _:
-            return {}
+    alpha, method = experiment.alpha, experiment.inference.family
+    if method == "none":
+        return {}
+    if method == "dunnett":
+        goals = list(dict.fromkeys(metric for metric, _ in family))
+        return {
+            key: level
+            for goal in goals
+            for key, level in _dunnett_levels(goal, family, comparisons, alpha / len(goals)).items()
+        }
+    weights = _weights(experiment, family) if method == "weighted" else None
+    levels = multiplicity.interval_levels(list(family.values()), method, alpha, weights)
+    return {key: level for key, level in zip(family, levels, strict=True) if level is not None}
 
 
 def _dunnett_levels(
-    goal: str, family: Mapping[Key, float], found: Found, alpha: float
+    goal: str, family: Mapping[Key, float], comparisons: Comparisons, alpha: float
 ) -> dict[Key, float]:
     keys = [key for key in family if key[0] == goal]
-    level = dunnett.level(alpha, _loadings(keys, found), _df(keys, found))
+    level = dunnett.level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
     return dict.fromkeys(keys, level)
 
 
@@ -134,5 +128,6 @@ def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
     effect = comparison.effect
     if effect is None:
         raise TypeError("a family holds effects only")
-    low, high = interval(effect.difference, effect.se, effect.df, level)
-    return low, high
+    if comparison.rare is not None:
+        return proportions.interval(comparison.rare, level)
+    return interval(effect.difference, effect.se, effect.df, level)

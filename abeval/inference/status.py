@@ -3,7 +3,7 @@
 from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import Status
-from abeval.stats import effects
+from abeval.stats import decisions, effects
 from abeval.stats.records import Effect
 
 
@@ -42,57 +42,41 @@ def status_of(
     if min(comparison.units_control, comparison.units) < MIN_UNITS:
         return "too_little_data"
     gain = goodness(metric.direction, effect)
-    # An interval by one method and a p-value by another may disagree near alpha: both must decide.
-    decided = p_value < alpha and not effect.low <= 0 <= effect.high
+    proven = decisions.conclusive(p_value, (effect.low, effect.high), alpha)
     if metric.role == "guardrail":
-        return _guardrail(metric, comparison, decided, gain)
-    if decided and gain != 0:
+        return _guardrail(metric, comparison, proven, gain)
+    if proven and gain != 0:
         return "better" if gain > 0 else "worse"
-    if (
-        metric.margin is not None
-        and _harm_inside(metric, comparison)
-        and _gain_inside(metric, comparison)
-    ):
-        return "equivalent"
+    ends = _gain(metric, comparison)
+    if metric.margin is not None and ends is not None:
+        return "equivalent" if decisions.equivalent(ends, metric.margin.size) else "unclear"
     return "unclear"
 
 
-def _guardrail(metric: Metric, comparison: Comparison, decided: bool, gain: float) -> Status:
+def _guardrail(metric: Metric, comparison: Comparison, proven: bool, gain: float) -> Status:
     """Passing is proven: the harmful end of the interval lies inside the margin."""
-    if _harm_inside(metric, comparison):
-        return "better" if decided and gain > 0 else "non_inferior"
-    return "worse" if decided and gain < 0 else "unclear"
+    ends = _gain(metric, comparison)
+    if metric.margin and ends is not None and decisions.not_worse(ends, metric.margin.size):
+        return "better" if proven and gain > 0 else "non_inferior"
+    return "worse" if proven and gain < 0 else "unclear"
 
 
-def _harm_inside(metric: Metric, comparison: Comparison) -> bool:
-    low, margin = _ends(metric, comparison)[0], metric.margin
-    return low is not None and margin is not None and low > -margin.size
-
-
-def _gain_inside(metric: Metric, comparison: Comparison) -> bool:
-    high, margin = _ends(metric, comparison)[1], metric.margin
-    return high is not None and margin is not None and high < margin.size
-
-
-def _ends(metric: Metric, comparison: Comparison) -> tuple[float | None, float | None]:
+def _gain(metric: Metric, comparison: Comparison) -> decisions.Gain | None:
     """How much better the variant is at worst and at best, on the margin's scale."""
-    low, high = _interval(metric.margin, comparison)
-    if low is None or high is None or comparison.effect is None:
-        return None, None
+    ends = _interval(metric.margin, comparison)
+    if ends is None or comparison.effect is None or metric.margin is None:
+        return None
     target, control = metric.direction.toward, comparison.effect.control
     if target is None:
-        return (low, high) if metric.direction.sign > 0 else (-high, -low)
-    relative = metric.margin is not None and metric.margin.relative
-    away = (control - target) / (abs(control) if relative else 1.0)
-    gains = [abs(away) - abs(away + end) for end in (low, high)]
-    reached = low <= -away <= high
-    return min(gains), abs(away) if reached else max(gains)
+        return decisions.gain(ends, "increase" if metric.direction.sign > 0 else "decrease")
+    distance = (control - target) / (abs(control) if metric.margin.relative else 1.0)
+    return decisions.gain_toward(ends, distance)
 
 
-def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float | None, float | None]:
+def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float, float] | None:
     if margin is None or comparison.effect is None:
-        return None, None
+        return None
     if not margin.relative:
         return comparison.effect.low, comparison.effect.high
     lift = comparison.lift
-    return (lift.low, lift.high) if lift is not None and lift.bounded else (None, None)
+    return (lift.low, lift.high) if lift is not None and lift.bounded else None

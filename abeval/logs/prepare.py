@@ -17,7 +17,6 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
-from abeval.steps import Step
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,13 @@ def prepare(
     shape = shape_of(experiment, metrics, logs, extra)
     step("duplicates")
     duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
-    _write_views(experiment, shape, engine, step)
+    _write_views(run, shape)
     step("units and days")
     checks.check_positions(metrics, shape, engine)
     try:
-        summed = sums(experiment, metrics, shape, engine, step)
+        summed = sums(run, metrics, shape)
         place_units(run, shape, summed.closed)
-        _write_impressions(experiment, metrics if summed.has_rows else [], shape, engine, step)
+        _write_impressions(run, metrics if summed.has_rows else [], shape)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -103,14 +102,19 @@ def prepare(
 
 def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
     """Create `unit_day` and `units` from `logged_sums`; `closed` is as for `views.cells_view`."""
-    cells = views.cells_view(run.experiment, shape, closed=closed)
-    run.engine.view("logged_cells", cells)
-    _write_unit_days(shape, run.engine)
+    engine = run.engine
+    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=closed))
+    known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
+    engine.view("known_units", query(f"units/{known}"))
+    engine.table("unit_names", query("units/unit_names"))
+    engine.view("unit_cells", query("units/unit_cells"))
+    engine.table("unit_day", query("units/unit_day"))
     run.step("assignment")
-    _write_units(run.experiment, shape, run.engine)
+    _write_units(run.experiment, shape, engine)
 
 
-def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: Step) -> None:
+def _write_views(run: Run, shape: LogShape) -> None:
+    experiment, engine = run.experiment, run.engine
     logs, join = experiment.logs, _click_join(experiment, shape)
     engine.view("experiment", views.experiment_view(experiment))
     engine.view("seen", views.seen_view(experiment, shape, engine, join))
@@ -120,7 +124,7 @@ def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: 
         engine.view("exposures", views.exposures_view(logs.exposures, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
     if shape.clicks is not None and logs.clicks is not None:
-        step("clicks")
+        run.step("clicks")
         engine.table("click_log", views.clicks_view(logs.clicks, shape.clicks, engine, join))
         engine.table("clicked_keys", query("log/clicked_keys"))
         engine.table("click_fate", query("log/click_fate"))
@@ -161,26 +165,13 @@ def _natural_join(both: Sequence[str]) -> list[str]:
 _JOIN_COLUMNS = ("impression_id", "request_id", "item_id", "position")
 
 
-def _write_unit_days(shape: LogShape, engine: Engine) -> None:
-    known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
-    engine.view("known_units", query(f"units/{known}"))
-    engine.table("unit_names", query("units/unit_names"))
-    engine.view("unit_cells", query("units/unit_cells"))
-    engine.table("unit_day", query("units/unit_day"))
-
-
-def _write_impressions(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    engine: Engine,
-    step: Step,
-) -> None:
+def _write_impressions(run: Run, metrics: Sequence[Metric], shape: LogShape) -> None:
+    engine = run.engine
     engine.view("analysed_names", query("units/analysed_names"))
-    engine.view("logged_impressions", views.impressions_view(experiment, shape))
-    read = _columns_read(metrics, shape, experiment.unit)
+    engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
+    read = _columns_read(metrics, shape, run.experiment.unit)
     if read:
-        step("impressions")
+        run.step("impressions")
     create = engine.table if read else engine.view
     columns = ", ".join(["unit_id", *read]) if read else "*"
     create("impressions", f"select {columns} from logged_impressions")

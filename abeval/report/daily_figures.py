@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
 from abeval.report.figures import (
-    COLOURS,
     EFFECT_AXIS,
     GREY,
-    SYMBOLS,
     Interval,
     axis_range,
+    colour,
     error_bars,
     label,
     plain_layout,
+    symbol,
 )
 from abeval.results import MetricInfo, Row, SliceRow
 from abeval.results import format as fmt
@@ -34,20 +35,12 @@ class _Scale:
     title: str
 
 
-@dataclass(frozen=True)
-class _Style:
-    """Colour and shape of the `index`-th of `count` variants."""
+class _Style(NamedTuple):
+    """Colour and shape of a variant, and the shift that keeps it beside the others."""
 
-    index: int
-    count: int
-
-    @property
-    def colour(self) -> str:
-        return COLOURS[self.index % len(COLOURS)]
-
-    @property
-    def symbol(self) -> str:
-        return SYMBOLS[self.index % len(SYMBOLS)]
+    colour: str
+    symbol: str
+    shift: timedelta
 
 
 def daily_effect(
@@ -68,12 +61,17 @@ def daily_effect(
     traces = [
         trace
         for i, name in enumerate(variants)
-        for trace in _traces(scale, metric, rows, name, _Style(i, len(variants)))
+        for trace in _traces(scale, metric, rows, name, _style(i, len(variants)))
     ]
     figure = go.Figure(traces, _layout(scale, rows, len(variants) > 1))
     if len(overall) == 1 and (effect := _numbers(scale, overall[0])[0]) is not None:
         figure.add_hline(effect, line={"color": GREY, "width": 1, "dash": "dash"}, layer="below")
     return figure
+
+
+def _style(index: int, count: int) -> _Style:
+    hours = 0.0 if count == 1 else 10.0 * (index / (count - 1) - 0.5)
+    return _Style(colour(index), symbol(index), timedelta(hours=hours))
 
 
 def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
@@ -101,7 +99,7 @@ def _trace(
     values = [_numbers(scale, row) for row in rows]
     variant = label(rows[0].variant)
     return go.Scatter(
-        x=[_shifted(row.cell, style) for row in rows],
+        x=[(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
         y=[value for value, _, _ in values],
         error_y=error_bars(values, style.colour, 1.6),
         mode="markers",
@@ -172,12 +170,6 @@ def _hover(metric: MetricInfo, row: SliceRow) -> str:
     partial = ", partial day" if row.partial else ""
     effect = fmt.typographic(shown.text) if shown else fmt.MISSING
     return f"{row.cell}{partial}, {row.variant}: {effect}"
-
-
-def _shifted(cell: str, style: _Style) -> str:
-    """The day, shifted by some hours so that variants do not overlap."""
-    hours = 0.0 if style.count == 1 else 10.0 * (style.index / (style.count - 1) - 0.5)
-    return (datetime.fromisoformat(cell) + timedelta(hours=hours)).isoformat()
 
 
 def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:

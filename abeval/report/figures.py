@@ -53,6 +53,16 @@ class FigureView:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
+def colour(index: int) -> str:
+    """The colour of the `index`-th line or variant."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def symbol(index: int) -> str:
+    """Its symbol."""
+    return SYMBOLS[index % len(SYMBOLS)]
+
+
 def island(figure: go.Figure) -> Markup:
     """A figure as JSON inside the page."""
     return assets.island(str(figure.to_json(engine="json")))

@@ -1,18 +1,18 @@
 """The figures of an offline replay: curves, calibration, blends, stages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
 from abeval.report.figures import (
-    COLOURS,
     GREY,
     GRID,
-    SYMBOLS,
     Interval,
+    colour,
     error_bars,
     label,
     plain_layout,
+    symbol,
 )
 from abeval.results.replay import CalibrationBin, Curve, ReplayRow
 
@@ -42,12 +42,10 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
     Args:
         bins: All bins of one traffic and one way of binning.
     """
-    traces = []
-    for i, model in enumerate(dict.fromkeys(b.model for b in bins)):
-        own = sorted((b for b in bins if b.model == model and b.rows), key=lambda b: b.mean_score)
-        points: list[Point] = [(b.mean_score, (b.clicks / b.rows, None, None)) for b in own]
-        traces.append(_line(i, model, points))
-    figure = go.Figure(traces, _layout("mean score", "clicks / rows"))
+    series: dict[str, list[Point]] = {b.model: [] for b in bins}
+    for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
+        series[b.model].append((b.mean_score, (b.clicks / b.rows, None, None)))
+    figure = _lines(series, "mean score", "clicks / rows")
     most = max((max(b.mean_score, b.clicks / b.rows) for b in bins if b.rows), default=1.0)
     figure.add_shape(
         type="line",
@@ -63,11 +61,10 @@ def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> go.Figure:
     Args:
         rows: α and the row of that blend; α 0 is the base and 1 the model.
     """
-    traces = []
-    for i, traffic in enumerate(dict.fromkeys(row.traffic for _, row in rows)):
-        own = sorted((item for item in rows if item[1].traffic == traffic), key=lambda r: r[0])
-        traces.append(_line(i, traffic, [(a, (r.value, r.low, r.high)) for a, r in own]))
-    return go.Figure(traces, _layout("share of the model", rows[0][1].metric if rows else ""))
+    series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
+    for share, row in sorted(rows, key=lambda item: item[0]):
+        series[row.traffic].append((share, (row.value, row.low, row.high)))
+    return _lines(series, "share of the model", rows[0][1].metric if rows else "")
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> go.Figure:
@@ -76,28 +73,29 @@ def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> go.Figure:
     Args:
         rows: Stage, model without its stage, and the row.
     """
-    traces = []
-    for i, model in enumerate(dict.fromkeys(model for _, model, _ in rows)):
-        own: list[Point] = [
-            (label(s), (r.value, r.low, r.high)) for s, name, r in rows if name == model
-        ]
-        traces.append(_line(i, model, own))
-    figure = go.Figure(traces, _layout("stage", rows[0][2].metric if rows else ""))
+    series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
+    for stage, model, row in rows:
+        series[model].append((label(stage), (row.value, row.low, row.high)))
+    figure = _lines(series, "stage", rows[0][2].metric if rows else "")
     figure.update_xaxes(type="category")
     return figure
 
 
+def _lines(series: Mapping[str, Sequence[Point]], across: str, up: str) -> go.Figure:
+    traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
+    return go.Figure(traces, _layout(across, up))
+
+
 def _line(i: int, name: str, points: Sequence[Point]) -> go.Scatter:
-    colour = COLOURS[i % len(COLOURS)]
     known = [(x, interval) for x, interval in points if interval[0] is not None]
     return go.Scatter(
         x=[x for x, _ in known],
         y=[interval[0] for _, interval in known],
-        error_y=error_bars([interval for _, interval in known], colour, 1.4),
+        error_y=error_bars([interval for _, interval in known], colour(i), 1.4),
         mode="lines+markers",
         name=label(name),
-        line={"color": colour, "width": 1.8},
-        marker={"color": colour, "size": 7, "symbol": SYMBOLS[i % len(SYMBOLS)]},
+        line={"color": colour(i), "width": 1.8},
+        marker={"color": colour(i), "size": 7, "symbol": symbol(i)},
         # User strings go in as data: inside a template, `%{x}` in a name would be replaced.
         customdata=[label(name)] * len(known),
         hovertemplate="%{customdata}, %{x}: %{y:.4g}<extra></extra>",
@@ -114,7 +112,7 @@ def _ring(i: int, k: int, value: float | None) -> go.Scatter:
         marker={
             "size": 17,
             "symbol": "circle-open",
-            "color": COLOURS[i % len(COLOURS)],
+            "color": colour(i),
             "line": {"width": 2},
         },
         hovertemplate="elbow at %{x}<extra></extra>",

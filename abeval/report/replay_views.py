@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from abeval.offline.metrics.ids import parse_metric
 from abeval.report.replay_tables import GroupView, Line, group_of, kind_of
@@ -20,6 +21,8 @@ _QUOTED = frozenset(
 
 Key = tuple[str, str, str]
 """Model, traffic and metric."""
+
+AnyRow = TypeVar("AnyRow", ReplayRow, PairRow)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def plain_models(result: ReplayResult) -> list[str]:
 
 def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
     """The models side by side on every traffic."""
-    models, pairs = plain_models(result), _pairs(result.pairs)
+    models, rows, pairs = plain_models(result), _by_key(result.rows), _by_key(result.pairs)
     if not models:
         return ()
     first, *others = models
@@ -59,7 +62,6 @@ def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
     heads = (first, "Model") if several else tuple(models)
     views = []
     for traffic in traffics(result):
-        rows = _rows(result.rows)
         lines = [
             Line(
                 metric,
@@ -80,7 +82,7 @@ def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
     for model in result.models:
         if model.stage is not None:
             stages.setdefault(model.stage, []).append(model.name)
-    rows, pairs = _rows(result.rows), _pairs(result.pairs)
+    rows, pairs = _by_key(result.rows), _by_key(result.pairs)
     views = []
     for traffic in traffics(result) if stages else ():
         lines = [
@@ -104,7 +106,7 @@ def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
     """Each metric in every split, and the gap from the first to each other."""
     if not result.splits:
         return ()
-    by_split = [_rows(split.rows) for split in result.splits]
+    by_split = [_by_key(split.rows) for split in result.splits]
     heads = tuple(split.name for split in result.splits)
     gaps = {(g.model, g.traffic, g.metric, g.other): g for g in result.gaps}
     views = []
@@ -126,7 +128,7 @@ def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
     cut = result.by_value
     if cut is None:
         return ()
-    rows, pairs = _rows(cut.rows), _pairs(cut.pairs)
+    rows, pairs = _by_key(cut.rows), _by_key(cut.pairs)
     names = list(dict.fromkeys(row.model for row in cut.rows))
     ids = list(dict.fromkeys(row.metric for row in cut.rows))
     level, views = fmt.level(result.alpha), []
@@ -176,9 +178,5 @@ def _view(result: ReplayResult, traffic: str, groups: tuple[GroupView, ...]) -> 
     return TrafficView(traffic, traffic == POOLED, units_of(result, traffic), groups)
 
 
-def _rows(rows: Iterable[ReplayRow]) -> Mapping[Key, ReplayRow]:
+def _by_key(rows: Iterable[AnyRow]) -> Mapping[Key, AnyRow]:
     return {(row.model, row.traffic, row.metric): row for row in rows}
-
-
-def _pairs(pairs: Iterable[PairRow]) -> Mapping[Key, PairRow]:
-    return {(pair.model, pair.traffic, pair.metric): pair for pair in pairs}

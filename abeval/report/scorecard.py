@@ -16,7 +16,7 @@ from abeval.report.effects import (
     metric_note,
     row_mark,
 )
-from abeval.report.tables import ROLES
+from abeval.report.tables import ROLES, decisive_p
 from abeval.results import MetricInfo, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -88,7 +88,7 @@ def _row(
         treatment=treatment,
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
-        p=fmt.p_value(fmt.decisive_p(row)),
+        p=fmt.p_value(decisive_p(row)),
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=fmt.words(row.status),
         tone=TONES.get(row.status, "plain"),

@@ -1,9 +1,10 @@
 """Tables of text that the terminal and the page share, beside the scorecard."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.results import Adjustment, SegmentTest
+from abeval.results import Adjustment, Row, SegmentContrast, SegmentTest
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -24,6 +25,11 @@ class TextTable(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
+def decisive_p(row: Row) -> float | None:
+    """The p-value that the status of a row follows: adjusted for goals."""
+    return row.p_adjusted if row.role == "goal" else row.p_value
+
+
 def tables(result: Result) -> tuple[TextTable, ...]:
     """The tables that have rows."""
     return _filled(result, _adjustments, _boundaries, _beliefs, _family_intervals)
@@ -42,24 +48,23 @@ def _units(result: Result) -> dict[str, str]:
     return {metric.name: metric.unit for metric in result.metrics}
 
 
-def _difference(value: float | None, low: float | None, high: float | None, unit: str) -> str:
-    shown = fmt.difference(value, low, high, unit)
+def _difference(row: Adjustment | Row | SegmentContrast, unit: str) -> str:
+    shown = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
     return fmt.MISSING if shown is None else shown.text
 
 
 def _adjustments(result: Result) -> TextTable:
     units = _units(result)
-    scorecard = {(row.metric, row.variant): row for row in result.scorecard}
     rows = []
     for change in result.adjustments:
-        unit, row = units.get(change.metric, ""), scorecard[change.metric, change.variant]
+        unit, row = units.get(change.metric, ""), result[change.metric, change.variant]
         rows.append(
             (
                 change.metric,
                 change.variant,
                 change.method,
-                _difference(change.difference, change.difference_low, change.difference_high, unit),
-                _difference(row.difference, row.difference_low, row.difference_high, unit),
+                _difference(change, unit),
+                _difference(row, unit),
                 f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
                 _changes(change, unit),
             )
@@ -132,25 +137,20 @@ def _beliefs(result: Result) -> TextTable:
 
 def _family_intervals(result: Result) -> TextTable:
     units = _units(result)
-    differences = {(row.metric, row.variant): row.difference for row in result.scorecard}
+    rows = []
+    for one in result.family_intervals:
+        row = replace(
+            result[one.metric, one.variant],
+            difference_low=one.difference_low,
+            difference_high=one.difference_high,
+        )
+        difference = _difference(row, units.get(one.metric, ""))
+        rows.append((one.metric, one.variant, fmt.level(1 - one.level), difference))
     return TextTable(
         "Intervals of goals together",
         f"they fit how {result.experiment.family} adjusts p.",
         ("metric", "variant", "level", "difference"),
-        tuple(
-            (
-                one.metric,
-                one.variant,
-                fmt.level(1 - one.level),
-                _difference(
-                    differences[one.metric, one.variant],
-                    one.difference_low,
-                    one.difference_high,
-                    units.get(one.metric, ""),
-                ),
-            )
-            for one in result.family_intervals
-        ),
+        tuple(rows),
     )
 
 
@@ -194,12 +194,7 @@ def _contrasts(result: Result) -> TextTable:
                 one.cell,
                 one.metric,
                 one.variant,
-                _difference(
-                    one.difference,
-                    one.difference_low,
-                    one.difference_high,
-                    units.get(one.metric, ""),
-                ),
+                _difference(one, units.get(one.metric, "")),
                 fmt.p_value(one.p_adjusted),
             )
             for one in clear

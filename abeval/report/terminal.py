@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from abeval.report.tables import ROLES, TextTable, segment_tables, tables
+from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, tables
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -174,7 +174,7 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
         ("control", _cell(control)),
         ("treatment", _cell(treatment)),
         ("lift", _cell(lift)),
-        ("p", Text(fmt.p_value(fmt.decisive_p(row)))),
+        ("p", Text(fmt.p_value(decisive_p(row)))),
         ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
         ("reason", _cell(fmt.reason(row.reason))),
     )

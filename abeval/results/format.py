@@ -296,8 +296,3 @@ def effect(row: Row, unit: str) -> Shown | None:
         return relative
     absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
     return absolute or relative
-
-
-def decisive_p(row: Row) -> float | None:
-    """The p-value that the status of a row follows: adjusted for goals."""
-    return row.p_adjusted if row.role == "goal" else row.p_value

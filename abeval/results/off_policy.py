@@ -1,9 +1,10 @@
 """The result of an off-policy evaluation: frozen records, with views as a frame and as JSON."""
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
 import pandas as pd
+
+from abeval.results.record import Record, frame
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Realised:
 
 
 @dataclass(frozen=True)
-class OffPolicyResult:
+class OffPolicyResult(Record):
     """The value of a policy, from the log of another variant.
 
     Attributes:
@@ -127,9 +128,4 @@ class OffPolicyResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per estimator."""
-        names = [field.name for field in fields(OffPolicyRow)]
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
-
-    def to_json(self) -> str:
-        """The result as JSON text; what is missing is null, with a reason."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return frame(self.rows, OffPolicyRow)

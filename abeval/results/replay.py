@@ -1,17 +1,12 @@
 """The result of a replay: one frozen record, with views as JSON and as DataFrames."""
 
-from __future__ import annotations
-
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from abeval.results import views
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from abeval.results.record import Record, frame
 
 REPLAY_SCHEMA_VERSION = "1"
 
@@ -226,7 +221,7 @@ class CutByValue:
 
 
 @dataclass(frozen=True)
-class ReplayResult:
+class ReplayResult(Record):
     """The result of a replay.
 
     Attributes:
@@ -290,26 +285,12 @@ class ReplayResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per model, traffic and metric."""
-        return _frame(self.rows, ReplayRow)
+        return frame(self.rows, ReplayRow)
 
     def pairs_frame(self) -> pd.DataFrame:
         """One row per two models, traffic and metric."""
-        return _frame(self.pairs, PairRow)
+        return frame(self.pairs, PairRow)
 
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
         return views.write_report(self, path)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain values, as in the JSON file."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The result as JSON text, the same on every run."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _frame(rows: tuple[Any, ...], kind: type[Any]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])

@@ -1,13 +1,13 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
-Effects: `means`, `ratios`, `proportions`, `contingency`, `scores`, `quantiles`, `ranks`, `paired`;
-relative effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`;
-outliers: `outliers`. Many looks: `sequential`, `msprt`, `group_sequential`. Beliefs: `bayes`.
-Sub-buckets: `resampling`, `replay`, `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning:
-`design`, `design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`. Segments:
-`heterogeneity`, `simpson`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
-`crossover`, `dilution`, `interleaving`. Other policies: `off_policy`. All of it stands on
-`moments`, `effects` and `records`.
+Effects: `means`, `ratios`, `proportions`, `quantiles`, `ranks`, `paired`; relative effects:
+`relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers: `outliers`. Many
+looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`,
+`catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`, `design_proportions`,
+`duration`, `retrodesign`. Conclusions: `decisions`. Segments: `heterogeneity`, `simpson`. Days:
+`stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`, `dilution`, `interleaving`. Other
+policies: `off_policy`, `off_policy_model_based`. All of it stands on `moments`, `effects` and
+`records`. Every other module is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -20,10 +20,48 @@ Example:
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 
-__all__ = sorted(module.name for module in iter_modules(__path__))
+__all__ = [
+    "bayes",
+    "catalogue",
+    "cuped",
+    "decisions",
+    "design",
+    "design_proportions",
+    "dilution",
+    "dunnett",
+    "duration",
+    "effects",
+    "group_sequential",
+    "heterogeneity",
+    "interleaving",
+    "means",
+    "moments",
+    "multiplicity",
+    "off_policy",
+    "off_policy_model_based",
+    "outliers",
+    "paired",
+    "proportions",
+    "quantiles",
+    "ranks",
+    "ratios",
+    "records",
+    "regression",
+    "relative",
+    "replay",
+    "resampling",
+    "retrodesign",
+    "sequential",
+    "shapes",
+    "simpson",
+    "srm",
+    "srm_segments",
+    "stability",
+    "stratification",
+    "windows",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -4,13 +4,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 FLAT = math.inf
 """Standard deviation of a flat prior."""
@@ -36,7 +34,7 @@ FLAT_PRIOR = Prior(0.0, FLAT)
 
 
 class Posterior(NamedTuple):
-    """What is believed of the effect after the data.
+    """Posterior of an effect.
 
     Attributes:
         mean: Posterior mean.
@@ -99,8 +97,8 @@ def normal_normal(
         Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at VWO", for the loss.
 
     Example:
-        >>> found = normal_normal(0.03, 0.02, Prior(0.0, 0.3))
-        >>> round(found.chance_to_beat, 6), round(found.loss_treatment, 6)
+        >>> belief = normal_normal(0.03, 0.02, Prior(0.0, 0.3))
+        >>> round(belief.chance_to_beat, 6), round(belief.loss_treatment, 6)
         (0.932761, 0.000589)
     """
     if not all(map(math.isfinite, (difference, se, prior.mean))) or math.isnan(prior.sd):

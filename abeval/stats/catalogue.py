@@ -61,6 +61,8 @@ def compare(
 ) -> CatalogueComparison:
     """Compare two variants' coverage, Gini or entropy at the smaller one's number of units.
 
+    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981).
+
     The permutation test pools the variants within each group and cuts the groups at random into
     blocks of the smaller variant's share; each block is compared with the others. Control's and
     treatment's counts of a group are never swapped, because they differ in size. The null
@@ -80,10 +82,6 @@ def compare(
             variant with less than two groups' worth of the pooled units (use more groups);
             `zero_variance` if no group changes the values; `not_applicable` for groups or
             catalogues that differ.
-
-    Source:
-        Hurlbert (1971), rarefaction; Efron & Stein (1981), jackknife; Phipson & Smyth (2010),
-        (1 + b) / (1 + B).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -112,16 +110,8 @@ def compare_all(
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare several functionals as in `compare`; Gini and entropy share their counts.
 
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        functionals: Those to compare.
-        alpha: As for `compare`.
-        permutations: As for `compare`.
-        seed: As for `compare`.
-
-    Returns:
-        Functional → what `compare` returns, or the refusal that it raises.
+    Arguments as in `compare`. Returns, by functional, what `compare` returns, or the refusal that
+    it raises.
 
     Example:
         >>> one = Incidence(
@@ -163,21 +153,16 @@ def _compare(
     except Refusal as refusal:
         # A traceback would keep the matrices in memory.
         return dict.fromkeys(names, refusal.with_traceback(None))
-    outcomes = {
-        name: _jackknifed(name, pair, pairs, at, test.alpha)
-        for name, pair, pairs in zip(names, values, without, strict=True)
-    }
+    columns = zip(names, values, without, strict=True)
+    outcomes = {name: _jackknifed(name, pair, left, at, test.alpha) for name, pair, left in columns}
     if test.permutations == 0 or all(isinstance(one, Refusal) for one in outcomes.values()):
         return outcomes
     try:
-        nulls = null_differences(*arms, measure, test.permutations, rng)
+        nulls: list[Floats | Refusal] = [*null_differences(*arms, measure, test.permutations, rng)]
     except Refusal as refusal:
-        failure = refusal.with_traceback(None)
-        return {n: one if isinstance(one, Refusal) else failure for n, one in outcomes.items()}
-    return {
-        name: one if isinstance(one, Refusal) else _permuted(name, one, null)
-        for (name, one), null in zip(outcomes.items(), nulls, strict=True)
-    }
+        nulls = [refusal.with_traceback(None)] * len(names)
+    pairs = zip(outcomes.items(), nulls, strict=True)
+    return {name: _permuted(name, outcome, null) for (name, outcome), null in pairs}
 
 
 def _jackknifed(
@@ -194,9 +179,13 @@ def _jackknifed(
 
 
 def _permuted(
-    functional: Functional, comparison: CatalogueComparison, null: Floats
-) -> CatalogueComparison:
-    """The comparison with the p-value of the permutation test."""
+    functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
+) -> CatalogueComparison | Refusal:
+    """The comparison with the p-value of the permutation test, or the first refusal."""
+    if isinstance(comparison, Refusal):
+        return comparison
+    if isinstance(null, Refusal):
+        return null
     effect = resampling.permuted(comparison.effect, null, f"{functional}_permutation")
     return comparison._replace(effect=effect, permutations=len(null))
 

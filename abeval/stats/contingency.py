@@ -1,159 +1,156 @@
-"""Tests of a 2×2 table: chi-square with its kin, and the exact tests for small counts."""
+"""Fisher's exact test of a 2×2 table, and intervals that agree with it.
+
+The test and the interval of the odds ratio condition on how many units succeed in all, so they
+hold at any common rate.
+"""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
-from abeval.stats.distributions import tail
-from abeval.stats.proportions import Count, estimate
-from abeval.stats.records import Refusal
+from abeval.stats.arrays import Floats
+from abeval.stats.distributions import Tail, check_alpha
+from abeval.stats.records import Interval
 
-
-class Association(NamedTuple):
-    """A test of a 2×2 table on one degree of freedom.
-
-    Attributes:
-        statistic: Chi-square.
-        p_value: Its upper tail.
-        log10_p_value: Base-10 logarithm of it.
-        method: `pearson`, `yates` or `g`.
-    """
-
-    statistic: float
-    p_value: float
-    log10_p_value: float
-    method: str
+_ANGLES = np.linspace(0, np.pi / 2, 65)
+Measure = Callable[[float, float], float]
+"""An effect as a function of control's and treatment's share."""
 
 
-class Exact(NamedTuple):
-    """An exact two-sided test of a 2×2 table.
-
-    Attributes:
-        difference: Treatment − control.
-        p_value: At most its nominal size at any common rate.
-        method: `fisher`, `boschloo` or `barnard`.
-    """
-
-    difference: float
-    p_value: float
-    method: str
-
-
-def pearson(control: Count, treatment: Count) -> Association:
-    """Pearson's chi-square without correction; the square of `z_pooled`.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_variance` when nobody or everybody succeeds.
+def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
+    """Two-sided exact p-value: twice the smaller tail, at most 1 (Fisher 1935).
 
     Example:
-        >>> round(pearson(Count(100, 1000), Count(130, 1000)).statistic, 4)
-        4.4215
+        >>> round(fisher(3, 40, 11, 41).p_value, 6)
+        0.041811
     """
-    cells = _cells(control, treatment)
-    return _association(math.fsum((o - e) ** 2 / e for o, e in cells), "pearson")
+    _, log_weights, place = _table(x_c, n_c, x_t, n_t)
+    total = _log_sum(log_weights)
+    tails = _log_sum(log_weights[: place + 1]), _log_sum(log_weights[place:])
+    log = min(0.0, math.log(2) + min(tails) - total)
+    return Tail(math.exp(log), log / math.log(10))
 
 
-def yates(control: Count, treatment: Count) -> Association:
-    """Pearson's chi-square with the correction for continuity (Yates 1934).
+@lru_cache(maxsize=256)
+def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
+    """Odds ratios, treatment over control, that the exact test does not reject (Cornfield 1956).
 
     Example:
-        >>> round(yates(Count(100, 1000), Count(130, 1000)).statistic, 4)
-        4.1317
+        >>> low, high = odds_ratio(3, 40, 11, 41)
+        >>> round(low, 4), round(high, 4)
+        (1.0451, 27.0368)
     """
-    cells = _cells(control, treatment)
-    moved = math.fsum(max(abs(o - e) - 0.5, 0.0) ** 2 / e for o, e in cells)
-    return _association(moved, "yates")
+    check_alpha(alpha)
+    counts, log_weights, place = _table(x_c, n_c, x_t, n_t)
+    limit = math.log(alpha / 2)
+
+    def excess(log_odds: float, tail: slice) -> float:
+        tilted = log_weights + log_odds * counts
+        return _log_sum(tilted[tail]) - _log_sum(tilted) - limit
+
+    low, high = 0.0, math.inf
+    if place > 0:
+        low = math.exp(_root(lambda at: excess(at, slice(place, None))))
+    if place < len(counts) - 1:
+        high = math.exp(-_root(lambda at: excess(-at, slice(place + 1))))
+    return Interval(low, high)
 
 
-def g_test(control: Count, treatment: Count) -> Association:
-    """Likelihood-ratio chi-square, without correction.
+def exact_interval(
+    x_c: int, n_c: int, x_t: int, n_t: int, measure: Measure, alpha: float = 0.05
+) -> Interval:
+    """Interval of a difference or lift, on the side of zero that the exact test says.
+
+    The ends are those of the odds ratio, as shares that keep the number of successes in all. That
+    number has an error of its own, by Clopper and Pearson (1934). The two errors are independent:
+    an end is the most extreme effect of an ellipse around the estimate, whose axes they are.
+
+    Args:
+        x_c: Successes in control; at least one unit of the two variants succeeds and one fails.
+        n_c: Units in control.
+        x_t: Successes in treatment.
+        n_t: Units in treatment.
+        measure: The effect, zero where the shares are equal.
+        alpha: Error rate.
 
     Example:
-        >>> round(g_test(Count(100, 1000), Count(130, 1000)).statistic, 4)
-        4.4327
+        >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
+        >>> round(low, 4), round(high, 4)
+        (-1.0, -0.798)
     """
-    cells = _cells(control, treatment)
-    return _association(max(2 * math.fsum(o * math.log(o / e) for o, e in cells if o), 0.0), "g")
+    total, units = x_c + x_t, n_c + n_t
+    totals = (total, *(units * end for end in clopper_pearson(total, units, alpha)))
+    low, high = (
+        [measure(*_shares(odds, successes, n_c, n_t)) for successes in totals]
+        for odds in odds_ratio(x_c, n_c, x_t, n_t, alpha)
+    )
+    estimate = measure(x_c / n_c, x_t / n_t)
+    return Interval(-_highest([-e for e in low], -estimate), _highest(high, estimate))
 
 
-def fisher(control: Count, treatment: Count) -> Exact:
-    """Fisher's exact test (1935), conditional on both margins and conservative.
-
-    Raises:
-        Refusal: `too_few_units`.
+def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval:
+    """Exact interval of one share (Clopper and Pearson 1934).
 
     Example:
-        >>> round(fisher(Count(3, 40), Count(11, 41)).p_value, 6)
-        0.037217
+        >>> low, high = clopper_pearson(0, 100)
+        >>> round(low, 4), round(high, 4)
+        (0.0, 0.0362)
     """
-    from scipy.stats import fisher_exact
-
-    p_value = float(fisher_exact(np.array(_table(control, treatment))).pvalue)
-    return _exact(control, treatment, p_value, "fisher")
-
-
-def boschloo(control: Count, treatment: Count) -> Exact:
-    """Boschloo's exact test (1970): never less powerful than Fisher's. For small counts.
-
-    Raises:
-        Refusal: `too_few_units`.
-
-    Example:
-        >>> round(boschloo(Count(3, 40), Count(11, 41)).p_value, 5)
-        0.02585
-    """
-    from scipy.stats import boschloo_exact
-
-    p_value = float(boschloo_exact(_table(control, treatment)).pvalue)
-    return _exact(control, treatment, p_value, "boschloo")
+    x, n = successes, units
+    low = 0.0 if x == 0 else float(special.betaincinv(x, n - x + 1, alpha / 2))
+    return Interval(low, 1.0 if x == n else float(special.betainccinv(x + 1, n - x, alpha / 2)))
 
 
-def barnard(control: Count, treatment: Count) -> Exact:
-    """Barnard's exact test (1945) with the pooled statistic. For small counts.
-
-    Raises:
-        Refusal: `too_few_units`.
-
-    Example:
-        >>> round(barnard(Count(3, 40), Count(11, 41)).p_value, 5)
-        0.02567
-    """
-    from scipy.stats import barnard_exact
-
-    p_value = float(barnard_exact(_table(control, treatment), pooled=True).pvalue)
-    return _exact(control, treatment, p_value, "barnard")
+def _table(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:
+    """Possible successes of the treatment, their log weights, and the place of the observed."""
+    total = x_c + x_t
+    counts = np.arange(max(0, total - n_c), min(total, n_t) + 1, dtype=np.float64)
+    before = counts[:-1]
+    rising = (n_t - before) * (total - before)
+    falling = (before + 1) * (n_c - total + before + 1)
+    log_weights = np.concatenate([[0.0], np.cumsum(np.log(rising / falling))])
+    return counts, log_weights, x_t - int(counts[0])
 
 
-def _cells(control: Count, treatment: Count) -> list[tuple[float, float]]:
-    """Observed and expected counts of the four cells."""
-    _check(control, treatment)
-    units = control.units + treatment.units
-    successes = control.successes + treatment.successes
-    if successes in (0, units):
-        raise Refusal("zero_variance", "nobody or everybody succeeds: no test is possible")
-    return [
-        (float(observed), n * margin / units)
-        for x, n in (control, treatment)
-        for observed, margin in ((x, successes), (n - x, units - successes))
-    ]
+def _log_sum(log_weights: Floats) -> float:
+    largest = log_weights.max()
+    return float(largest + math.log(np.exp(log_weights - largest).sum()))
 
 
-def _association(statistic: float, method: str) -> Association:
-    p_value, log10 = tail(math.sqrt(statistic))
-    return Association(statistic, p_value, log10, method)
+def _root(rising: Callable[[float], float]) -> float:
+    from scipy.optimize import brentq
+
+    low, high = -1.0, 1.0
+    while rising(low) > 0:
+        low *= 2
+    while rising(high) < 0:
+        high *= 2
+    return float(brentq(rising, low, high, xtol=1e-12, rtol=1e-12))
 
 
-def _table(control: Count, treatment: Count) -> list[list[int]]:
-    _check(control, treatment)
-    (x, n), (y, m) = treatment, control
-    return [[x, y], [n - x, m - y]]
+def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:
+    """Control's and treatment's share with this odds ratio and so many successes in all."""
+    if odds == 0:
+        control = min(1.0, successes / n_c)
+        return control, max(0.0, successes - n_c * control) / n_t
+    if math.isinf(odds):
+        treatment = min(1.0, successes / n_t)
+        return max(0.0, successes - n_t * treatment) / n_c, treatment
+    a = n_c * (odds - 1)
+    b = n_c + n_t * odds - successes * (odds - 1)
+    control = min(1.0, 2 * successes / (b + math.sqrt(max(b * b + 4 * a * successes, 0.0))))
+    return control, control * odds / (1 + control * (odds - 1))
 
 
-def _exact(control: Count, treatment: Count, p_value: float, method: str) -> Exact:
-    return Exact(estimate(treatment).value - estimate(control).value, min(p_value, 1.0), method)
-
-
-def _check(*counts: Count) -> None:
-    for count in counts:
-        estimate(count)
+def _highest(ends: list[float], estimate: float) -> float:
+    """The highest effect on the ellipse: at an end of the odds ratio, and with other totals."""
+    end, *others = ends
+    if end == 0 or math.isinf(end):
+        return end
+    ratios = [1.0, *(other / end for other in others)]
+    factor = max(ratios) if end > 0 else min(ratios)
+    effects = (estimate + np.cos(_ANGLES) * (end - estimate)) * factor ** np.sin(_ANGLES)
+    return float(effects.max())

@@ -7,43 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.stats.ratios import gradient, quadratic
-from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
-
-
-class PrePeriod(NamedTuple):
-    """A pre-period covariate as two columns, both of which go in as covariates.
-
-    Attributes:
-        value: The covariate, zero for units without a pre-period.
-        missing: One for units without a pre-period.
-    """
-
-    value: NDArray[np.float64]
-    missing: NDArray[np.float64]
-
-
-def pre_period(values: ArrayLike) -> PrePeriod:
-    """Give units without a pre-period (NaN) a stratum of their own.
-
-    With the indicator beside it the coefficient of the value is that of the units that have
-    one, and new units are compared with new units; zero alone would call them inactive.
-
-    Args:
-        values: Covariate per unit, shape (n,), NaN where the unit was not seen before.
-
-    Example:
-        >>> p = pre_period([3.0, float("nan")])
-        >>> p.value.tolist(), p.missing.tolist()
-        ([3.0, 0.0], [0.0, 1.0])
-    """
-    column = np.asarray(values, dtype=np.float64)
-    missing = np.isnan(column)
-    return PrePeriod(np.where(missing, 0.0, column), missing.astype(np.float64))
+from abeval.stats.records import Adjusted, Effect, Estimate
 
 
 def mean(
@@ -60,7 +29,7 @@ def mean(
         control: Moments of (y, covariate, …) of the control.
         treatment: Moments of the same variables of the treatment.
         alpha: Error rate of test and interval.
-        theta: Coefficients to use instead, such as those of more than two variants together.
+        theta: Coefficients to use instead.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.
@@ -115,14 +84,7 @@ def ratio_with(
 ) -> Adjusted:
     """Ratio metric adjusted by any covariates, none of them a ratio.
 
-    Args:
-        control: Moments of (numerator, denominator, covariate, …) of the control.
-        treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
-        theta: Coefficients to use instead.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    Arguments and refusals as in `ratio`; the variables are (numerator, denominator, covariate, …).
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])
@@ -133,61 +95,16 @@ def ratio_with(
     return _adjust(control, treatment, _ratio_with_arm, alpha, theta, "delta_t")
 
 
-def theta_mean(*variants: Moments) -> tuple[float, ...]:
-    """Coefficients of `mean`, pooled over any number of variants.
-
-    Example:
-        >>> theta_mean(Moments.of([1, 2], [2, 4]), Moments.of([3, 4], [6, 8]))
-        (0.5,)
-    """
-    return _theta(_mean_arm(_total(variants)).covariance)
-
-
-def theta_ratio(*variants: Moments) -> tuple[float, ...]:
-    """Coefficients of `ratio`, pooled over any number of variants.
-
-    Example:
-        >>> one = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 1], [4, 5, 6, 5])
-        >>> round(theta_ratio(one, one)[0], 12)
-        1.0
-    """
-    return _theta(_ratio_arm(_total(variants)).covariance)
-
-
-def theta_ratio_by_variant(*variants: Moments) -> tuple[float, ...]:
-    """Coefficients of `ratio` from the sum of each variant's own covariances.
-
-    Example:
-        >>> one = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 1], [4, 5, 6, 5])
-        >>> round(theta_ratio_by_variant(one, one)[0], 12)
-        1.0
-    """
-    return _theta(np.sum([_ratio_arm(variant).covariance for variant in variants], axis=0))
-
-
-def theta_ratio_with(*variants: Moments) -> tuple[float, ...]:
-    """Coefficients of `ratio_with`, pooled over any number of variants.
-
-    Example:
-        >>> one = Moments.of([1, 0, 2, 1], [5, 5, 5, 5], [1, 0, 2, 1])
-        >>> round(theta_ratio_with(one, one)[0], 12)
-        0.2
-    """
-    return _theta(_ratio_with_arm(_total(variants)).covariance)
-
-
 class _Arm(NamedTuple):
     """A metric linearised: value and covariates with their covariance between units."""
 
     value: float
-    covariates: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    covariates: Floats
+    covariance: Floats
     n: int
 
 
-def _arm(
-    moments: Moments, rows: list[NDArray[np.float64]], value: float, covariates: list[float]
-) -> _Arm:
+def _arm(moments: Moments, rows: list[Floats], value: float, covariates: list[float]) -> _Arm:
     """Covariance of linear combinations of the variables, one per row."""
     jacobian = np.array(rows)
     covariance = jacobian @ moments.covariance @ jacobian.T
@@ -214,16 +131,7 @@ def _ratio_with_arm(moments: Moments) -> _Arm:
     return _arm(moments, rows, float(m[0] / m[1]), m[2:].tolist())
 
 
-def _total(variants: Sequence[Moments]) -> Moments:
-    if not variants:
-        raise Refusal("too_few_units", "coefficients need at least one variant")
-    total = variants[0]
-    for variant in variants[1:]:
-        total += variant
-    return total
-
-
-def _theta(covariance: NDArray[np.float64]) -> tuple[float, ...]:
+def _theta(covariance: Floats) -> tuple[float, ...]:
     """Σxx⁻¹Σxy; a covariate that is constant or a copy of others adds nothing."""
     scale = np.sqrt(np.diag(covariance)[1:])
     scale[scale == 0] = 1.0
@@ -253,7 +161,7 @@ def _adjust(
     return Adjusted(effect, unadjusted, coefficients, removed, raw[0], raw[1], covariance)
 
 
-def _estimate(arm: _Arm, weights: NDArray[np.float64], pooled: _Arm) -> Estimate:
+def _estimate(arm: _Arm, weights: Floats, pooled: _Arm) -> Estimate:
     """The arm with the first weights.size − 1 covariates moved to their pooled values."""
     k = weights.size
     shift = float(weights[1:] @ (arm.covariates - pooled.covariates)[: k - 1])

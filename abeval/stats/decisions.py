@@ -1,6 +1,8 @@
 """From an effect to a decision: superiority, non-inferiority, equivalence.
 
-Passing is proven, never presumed from a difference that is not significant.
+Passing is proven, never presumed from a difference that is not significant. `conclusive`,
+`not_worse` and `equivalent` decide by an interval, whatever method it comes from: they decide the
+status of every row of a result. The other functions test two estimates and return p-values.
 """
 
 import math
@@ -9,9 +11,85 @@ from typing import Literal, NamedTuple
 from abeval.stats import effects
 from abeval.stats.distributions import Tail, check_alpha, quantile, upper_tail
 from abeval.stats.effects import satterthwaite, total_variance
-from abeval.stats.records import Estimate, Refusal
+from abeval.stats.records import Estimate, Interval, Refusal
 
 Direction = Literal["increase", "decrease"]
+
+
+class Gain(NamedTuple):
+    """How much better the treatment is than the control; negative is worse.
+
+    Attributes:
+        low: Lower end of its interval.
+        high: Upper end.
+    """
+
+    low: float
+    high: float
+
+
+def gain(interval: Interval | tuple[float, float], direction: Direction = "increase") -> Gain:
+    """The gain from an interval of the difference or of the lift.
+
+    Example:
+        >>> gain((-0.02, 0.05), "decrease")
+        Gain(low=-0.05, high=0.02)
+    """
+    low, high = interval
+    return Gain(low, high) if direction == "increase" else Gain(-high, -low)
+
+
+def gain_toward(interval: Interval | tuple[float, float], distance: float) -> Gain:
+    """The gain where a metric should meet a target: how much nearer the treatment is.
+
+    Args:
+        interval: Of the difference, or of the lift.
+        distance: Control less the target, in the unit of the interval.
+
+    Example:
+        >>> gain_toward((-3, -1), 2)  # from 2 above the target to between 1 below and 1 above
+        Gain(low=1, high=2)
+    """
+    low, high = interval
+    nearer = [abs(distance) - abs(distance + end) for end in (low, high)]
+    meets_target = low <= -distance <= high
+    return Gain(min(nearer), abs(distance) if meets_target else max(nearer))
+
+
+def conclusive(
+    p_value: float, interval: Interval | tuple[float, float], alpha: float = 0.05
+) -> bool:
+    """Whether a difference is proven: by its p-value and by its interval.
+
+    An interval by one method and a p-value by another, or one adjusted for a family, may
+    disagree near alpha; then nothing is proven.
+
+    Example:
+        >>> conclusive(0.01, (0.2, 1.4)), conclusive(0.04, (-0.1, 1.4))
+        (True, False)
+    """
+    low, high = interval
+    return p_value < alpha and not low <= 0 <= high
+
+
+def not_worse(gain: Gain, margin: float) -> bool:
+    """Non-inferiority: the whole interval lies above the largest loss that is acceptable.
+
+    Example:
+        >>> not_worse(Gain(-0.004, 0.01), 0.005), not_worse(Gain(-0.006, 0.02), 0.005)
+        (True, False)
+    """
+    return gain.low > -margin
+
+
+def equivalent(gain: Gain, margin: float) -> bool:
+    """Equivalence: the whole interval lies between a loss and a gain of the margin.
+
+    Example:
+        >>> equivalent(Gain(-0.004, 0.003), 0.005), equivalent(Gain(-0.004, 0.01), 0.005)
+        (True, False)
+    """
+    return not_worse(gain, margin) and gain.high < margin
 
 
 class Decision(NamedTuple):
@@ -23,7 +101,7 @@ class Decision(NamedTuple):
         log10_p_value: Its base-10 logarithm.
         statistic: Evidence for the claim in standard errors, positive in its favour.
         df: Degrees of freedom; infinite for z.
-        margin: What the claim is measured against, as given.
+        margin: The margin of the claim.
         method: `superiority`, `non_inferiority` or `non_inferiority_relative`.
     """
 
@@ -94,16 +172,10 @@ def non_inferiority(
 ) -> Decision:
     """Whether the treatment is worse than the control by less than an absolute margin.
 
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        margin: Largest loss that is acceptable, positive, in the metric's unit.
-        alpha: One-sided error rate.
-        direction: Which way is good.
-        df: Degrees of freedom; those of Satterthwaite when omitted.
+    Arguments and refusals as in `superiority`; `margin` is the largest loss that is acceptable, in
+    the metric's unit.
 
     Raises:
-        Refusal: `zero_variance`, `not_finite`.
         ValueError: For a negative margin.
 
     Example:
@@ -131,17 +203,10 @@ def non_inferiority_relative(
     It passes exactly when the one-sided Fieller bound of the lift is above −δ with the same
     quantile, and works where Fieller's interval is unbounded. A loss is taken over |μc|.
 
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        margin: Largest loss that is acceptable, as a positive fraction of the control.
-        alpha: One-sided error rate.
-        direction: Which way is good.
-        df: Degrees of freedom; those of the plain difference when omitted, as in Fieller.
+    Arguments as in `non_inferiority`; `margin` is a fraction of the control.
 
     Raises:
-        Refusal: `control_near_zero` for a control of exactly zero, which has no sign;
-            `zero_variance`, `not_finite`.
+        Refusal: As there; `control_near_zero` for a control of exactly zero, which has no sign.
         ValueError: For a negative margin.
 
     Example:
@@ -166,16 +231,10 @@ def equivalence(
 ) -> Equivalence:
     """Whether the difference lies between two margins: TOST (Schuirmann 1987).
 
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        low: Lower margin of the difference, in the metric's unit.
-        high: Upper margin.
-        alpha: Error rate of each one-sided test.
-        df: Degrees of freedom; those of Satterthwaite when omitted.
+    Arguments and refusals as in `superiority`; `low` and `high` are the margins of the difference,
+    in the metric's unit, and `alpha` is the error rate of each one-sided test.
 
     Raises:
-        Refusal: `zero_variance`, `not_finite`.
         ValueError: When the margins are not in order.
 
     Example:
@@ -197,7 +256,7 @@ def equivalence_relative(
     alpha: float = 0.05,
     df: float | None = None,
 ) -> Equivalence:
-    """Whether the lift lies between two margins, given as fractions, without dividing.
+    """Whether the lift lies between two margins, as fractions, without dividing.
 
     Arguments and refusals as in `equivalence`, and `control_near_zero` for a control of
     exactly zero.

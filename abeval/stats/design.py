@@ -69,7 +69,7 @@ def always_valid_critical(alpha: float = 0.05) -> float:
 
 
 def critical_value(alpha: float, critical: float | None = None) -> float:
-    """The critical value given, or the two-sided z of `alpha`.
+    """`critical`, or without it the two-sided z of `alpha`.
 
     Example:
         >>> round(critical_value(0.05), 4), critical_value(0.05, 3.0)
@@ -128,25 +128,6 @@ def sample_size(
     return Size(control, control * ratio)
 
 
-def sample_size_t(
-    sd: float, effect: float, alpha: float = 0.05, power: float = 0.8, ratio: float = 1.0
-) -> Size:
-    """As `sample_size`, for Student's t and its noncentral distribution.
-
-    Example:
-        >>> round(sample_size_t(sd=2.0, effect=0.1).control, 2)
-        6280.05
-    """
-    start = sample_size(sd, effect, alpha, power, ratio).control
-
-    def lacking(n: float) -> float:
-        return power_of_t(sd, effect, n, n * ratio, alpha) - power
-
-    low = max(1.5 / min(1.0, ratio), start / 2)
-    control = low if lacking(low) >= 0 else _increasing_root(lacking, low, start + 10)
-    return Size(control, control * ratio)
-
-
 def power_of(
     sd: float,
     effect: float,
@@ -188,26 +169,6 @@ def power_from_se(
         raise Refusal("zero_variance", "the standard error must be positive")
     shift, z = abs(effect) / se, critical_value(alpha, critical)
     return float(ndtr(shift - z) + ndtr(-shift - z))
-
-
-def power_of_t(
-    sd: float, effect: float, control: float, treatment: float, alpha: float = 0.05
-) -> float:
-    """As `power_of`, for Student's t and its noncentral distribution.
-
-    Example:
-        >>> round(power_of_t(2.0, 0.1, 5000, 5000), 4)
-        0.7053
-    """
-    from scipy.stats import nct
-
-    df = control + treatment - 2
-    if df <= 0:
-        raise Refusal("too_few_units", "a t-test needs more than two units")
-    shift = abs(effect) / _se(sd, control, treatment)
-    t = two_sided_quantile(alpha, df)
-    # The lower tail by symmetry: scipy's cdf is NaN far out, its sf is not.
-    return float(nct.sf(t, df, shift) + nct.sf(t, df, -shift))
 
 
 def mde(

@@ -4,7 +4,7 @@ import math
 
 from scipy.special import ndtr
 
-from abeval.stats.design import Size, critical_value, power_quantile, sample_size
+from abeval.stats.design import Size, critical_value, power_quantile
 from abeval.stats.records import Refusal
 
 
@@ -44,20 +44,6 @@ def sample_size_proportion(
     spread = control * (1 - control) + treatment * (1 - treatment) / ratio
     n = ((under_null + power_quantile(power) * math.sqrt(spread)) / (treatment - control)) ** 2
     return Size(n, n * ratio)
-
-
-def sample_size_arcsine(
-    control: float, treatment: float, alpha: float = 0.05, power: float = 0.8, ratio: float = 1.0
-) -> Size:
-    """As `sample_size_proportion`, on the arcsine scale (Cohen 1988).
-
-    Example:
-        >>> round(sample_size_arcsine(0.10, 0.11).control, 2)
-        14744.1
-    """
-    _check_rates(control, treatment)
-    h = 2 * math.asin(math.sqrt(treatment)) - 2 * math.asin(math.sqrt(control))
-    return sample_size(1.0, h, alpha, power, ratio)
 
 
 def power_of_proportion(

@@ -1,4 +1,4 @@
-"""From the users a change can reach to all users: diluting a triggered effect."""
+"""The effect over all users of a change that reaches some of them (triggered analysis)."""
 
 import math
 

@@ -1,96 +1,18 @@
 """Several treatments against one control (Dunnett 1955)."""
 
 import math
-from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import quantile, tail
-from abeval.stats.records import Interval, Refusal
-
-Floats = NDArray[np.float64]
+from abeval.stats.records import Refusal
 
 _LARGE = 1e6
 """Degrees of freedom from which t is the normal to double precision of these integrals."""
-
-
-class Dunnett(NamedTuple):
-    """Every treatment against one control, at one family-wise level.
-
-    Attributes:
-        differences: Treatment less control.
-        statistics: Differences over their pooled standard errors.
-        p_values: Adjusted, two-sided.
-        intervals: Simultaneous intervals of the differences.
-        df: Degrees of freedom of the pooled variance.
-    """
-
-    differences: tuple[float, ...]
-    statistics: tuple[float, ...]
-    p_values: tuple[float, ...]
-    intervals: tuple[Interval, ...]
-    df: int
-
-
-def compare(
-    units: Sequence[int],
-    means: Sequence[float],
-    variances: Sequence[float],
-    alpha: float = 0.05,
-) -> Dunnett:
-    """Compare several treatments with one control by their means, of one common variance.
-
-    The multivariate t probability is integrated (its correlations are products), not sampled,
-    so the answer is the same on every run.
-
-    Args:
-        units: Units per arm, control first, shape (arms,).
-        means: Means per arm, shape (arms,).
-        variances: Sample variances per arm, shape (arms,).
-        alpha: Family-wise level of the simultaneous intervals.
-
-    Returns:
-        Statistics, adjusted p-values and simultaneous intervals of the treatments.
-
-    Raises:
-        Refusal: `too_few_units` if the pooled variance has no degree of freedom or an arm no
-            unit; `zero_variance`; `not_finite`; `not_applicable` for fewer than two arms.
-
-    Source:
-        Dunnett (JASA 1955).
-
-    Example:
-        >>> found = compare([6, 4, 5], [8.25, 8.9, 10.94], [0.907, 0.773, 2.593])
-        >>> [round(p, 3) for p in found.p_values]
-        [0.631, 0.006]
-    """
-    n, mean, variance = (np.asarray(x, dtype=float) for x in (units, means, variances))
-    if not (len(n) == len(mean) == len(variance)) or len(n) < 2:
-        raise Refusal("not_applicable", "a control and at least one treatment, of equal lengths")
-    if not (np.isfinite(n).all() and np.isfinite(mean).all() and np.isfinite(variance).all()):
-        raise Refusal("not_finite", "units, means and variances must be finite")
-    df = int(n.sum()) - len(n)
-    if df < 1 or np.any(n < 1):
-        raise Refusal("too_few_units", "a pooled variance needs more units than arms")
-    pooled = float(np.sum((n - 1) * variance)) / df
-    if pooled <= 0:
-        raise Refusal("zero_variance", "all units of every arm are equal")
-    differences = mean[1:] - mean[0]
-    errors = np.sqrt(pooled * (1 / n[1:] + 1 / n[0]))
-    loadings = np.sqrt(n[1:] / (n[1:] + n[0]))
-    statistics = differences / errors
-    p_values = [_p_value(abs(float(t)), loadings, df) for t in statistics]
-    width = _critical(alpha, loadings, df) * errors
-    intervals = tuple(
-        Interval(float(d - w), float(d + w)) for d, w in zip(differences, width, strict=True)
-    )
-    return Dunnett(
-        tuple(differences.tolist()), tuple(statistics.tolist()), tuple(p_values), intervals, df
-    )
 
 
 def p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:

@@ -11,8 +11,8 @@ from abeval.stats.records import Refusal
 def days_for_units(cumulative: Sequence[float], needed: float) -> float:
     """Days until enough distinct units are in, from those seen up to each observed day.
 
-    Past the observed days their last week's growth goes on, as a power of time: returning
-    units make it slower than linear.
+    After the observed days, units are assumed to grow as in the last week, as a power of time:
+    returning units make that slower than linear.
 
     Args:
         cumulative: Distinct units up to and with each day, from the first.

@@ -33,21 +33,17 @@ class _Levels(NamedTuple):
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
     """Expected share of the catalogue shown to `at` units drawn from the variant.
 
+    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012).
+
     Args:
         units_per_item: Distinct units shown each item, shape (items,); unseen items may be absent.
         units: Units in the variant.
         at: Units to rarefy to, at most `units`.
         catalogue_size: Items that could have been shown.
 
-    Returns:
-        A share in [0, 1].
-
     Raises:
         Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside
             [0, units] or more items than the catalogue has.
-
-    Source:
-        Hurlbert (1971); Colwell et al. (2012), incidence-based rarefaction.
 
     Example:
         >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
@@ -77,24 +73,18 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Gini coefficient of exposure over the full catalogue, items never shown included.
+    """Gini coefficient of exposure over the full catalogue, items never shown included (Gini 1912).
 
     `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
-    exposure, 1 - 1/n (not 1) when one item has all of it.
+    exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987).
 
     Args:
         impressions_per_item: Shape (items,), not negative; unseen items may be absent.
         catalogue_size: Items that could have been shown.
 
-    Returns:
-        A number in [0, 1 - 1/n].
-
     Raises:
         Refusal: `too_few_units` without impressions; `not_applicable` for more items than the
             catalogue has or negative counts.
-
-    Source:
-        Gini (1912); Dixon et al. (1987) for the population norm.
 
     Example:
         >>> gini([1, 1, 1, 1], 4), gini([4], 4)
@@ -105,20 +95,16 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
 
 
 def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Shannon entropy of exposure, in nats: at most the logarithm of the catalogue size.
+    """Entropy `-sum p log p` of the shares of impressions, in nats (Shannon 1948).
+
+    At most the logarithm of the catalogue size.
 
     Args:
         impressions_per_item: Shape (items,), not negative; unseen items may be absent.
         catalogue_size: Items that could have been shown.
 
-    Returns:
-        `-sum p log p` over the items' shares of impressions.
-
     Raises:
         Refusal: As `gini`.
-
-    Source:
-        Shannon (1948).
 
     Example:
         >>> round(entropy([5, 5], 10), 4)

@@ -4,13 +4,13 @@ import math
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
 
-Floats = NDArray[np.float64]
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 
 _REACH = 9.0
@@ -95,7 +95,7 @@ def bounds(
     spending: Spending = "obrien_fleming",
     rho: float = 2.0,
 ) -> Bounds:
-    """Bounds on z for looks at given information fractions, equal or not.
+    """Bounds on z for looks at any information fractions, equal or not.
 
     The density of the path that has not crossed is carried from look to look by Gauss-Legendre
     quadrature, exact to about 1e-10 (a grid of step .05 is off in the fifth digit, D12).
@@ -163,8 +163,8 @@ def group_sequential(
         Jennison & Turnbull (JRSS B 1989), repeated confidence intervals.
 
     Example:
-        >>> found = group_sequential([0.06, 0.05], [0.02, 0.015], [0.5, 1.0])
-        >>> found.crossed_at, round(found.bounds.z[0], 3)
+        >>> looks = group_sequential([0.06, 0.05], [0.02, 0.015], [0.5, 1.0])
+        >>> looks.crossed_at, round(looks.bounds.z[0], 3)
         (0, 2.963)
     """
     effects = np.atleast_1d(np.asarray(differences, dtype=float))
@@ -231,8 +231,8 @@ def repeated_p_value(
         return RepeatedPValue(1.0, 0.0)
     if least < math.log(1e-290) or short(least) <= 0:
         return RepeatedPValue(math.exp(least), least / math.log(10))
-    found = float(brentq(short, least, largest, xtol=1e-12, rtol=1e-13))
-    return RepeatedPValue(math.exp(found), found / math.log(10))
+    log_p = float(brentq(short, least, largest, xtol=1e-12, rtol=1e-13))
+    return RepeatedPValue(math.exp(log_p), log_p / math.log(10))
 
 
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:

@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 from abeval.stats.simpson import same_shares
-
-Floats = NDArray[np.float64]
 
 
 class Heterogeneity(NamedTuple):
@@ -72,8 +71,8 @@ def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
         Cochran (1954); DerSimonian & Laird (1986); Higgins et al. (2003).
 
     Example:
-        >>> found = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02])
-        >>> round(found.q, 3), round(found.p_value, 4), round(found.i_squared, 3)
+        >>> test = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02])
+        >>> round(test.q, 3), round(test.p_value, 4), round(test.i_squared, 3)
         (13.556, 0.0011, 0.852)
     """
     effect, error = np.asarray(differences, dtype=float), np.asarray(ses, dtype=float)
@@ -157,25 +156,22 @@ def segments_against_rest(
     Raises:
         Refusal: What `estimate` refuses; `too_few_units` for fewer than two segments.
 
-    Source:
-        As `against_rest`.
-
     Example:
         >>> from abeval.stats import means
         >>> control = [Moments.of([1, 2, 3]), Moments.of([1, 2, 4])]
         >>> treatment = [Moments.of([4, 5, 7]), Moments.of([1, 2, 3])]
-        >>> found = segments_against_rest(control, treatment, means.estimate)
-        >>> [round(effect.statistic, 3) for effect in found]
+        >>> contrasts = segments_against_rest(control, treatment, means.estimate)
+        >>> [round(effect.statistic, 3) for effect in contrasts]
         [2.46, -2.46]
     """
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "a segment needs a rest: give two segments or more")
-    found = []
+    contrasts = []
     for i in range(len(control)):
         inside = effects.compare(estimate(control[i]), estimate(treatment[i]))
         outside = effects.compare(estimate(_others(control, i)), estimate(_others(treatment, i)))
-        found.append(against_rest(inside, outside, alpha))
-    return tuple(found)
+        contrasts.append(against_rest(inside, outside, alpha))
+    return tuple(contrasts)
 
 
 def interaction(
@@ -201,8 +197,8 @@ def interaction(
 
     Example:
         >>> cell = lambda mean: Estimate(mean, 9.0 / 2500, 2500, 2499)
-        >>> found = interaction(cell(10.4), cell(10.1), cell(10.0), cell(9.9))
-        >>> round(found.effect.difference, 6), round(found.effect.statistic, 4)
+        >>> test = interaction(cell(10.4), cell(10.1), cell(10.0), cell(9.9))
+        >>> round(test.effect.difference, 6), round(test.effect.statistic, 4)
         (0.2, 1.6667)
     """
     cells = (both, first, second, neither)

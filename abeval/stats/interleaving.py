@@ -16,7 +16,7 @@ class Preference(NamedTuple):
 
     Attributes:
         delta: `(wins_b + ties / 2) / users - 1/2`, in [-1/2, 1/2].
-        low: Lower end of its interval, given the number of ties.
+        low: Lower end of its interval, with the number of ties as it is.
         high: Upper end.
         z: Normal approximation of the sign test.
         p_value: Exact two-sided sign test over users without a tie.
@@ -93,8 +93,8 @@ def team_draft(wins_a: int, wins_b: int, ties: int, alpha: float = 0.05) -> Pref
         Radlinski, Kurup & Joachims (CIKM 2008); Chapelle, Joachims, Radlinski & Yue (TOIS 2012).
 
     Example:
-        >>> found = team_draft(412, 468, 120)
-        >>> round(found.delta, 3), round(found.p_value, 4)
+        >>> preference = team_draft(412, 468, 120)
+        >>> round(preference.delta, 3), round(preference.p_value, 4)
         (0.028, 0.0637)
     """
     check_alpha(alpha)

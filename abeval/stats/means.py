@@ -1,11 +1,11 @@
-"""Difference in means of a value per unit: Welch's test by default, z and Student's as options."""
+"""Difference in means of a value per unit: Welch's test, or z."""
 
 import math
 
 from abeval.stats import effects
 from abeval.stats.distributions import Alternative
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Estimate, Refusal
+from abeval.stats.records import Effect, Estimate
 
 
 def estimate(moments: Moments) -> Estimate:
@@ -72,29 +72,3 @@ def z(
         "z",
         alternative,
     )
-
-
-def student(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    alternative: Alternative = "two-sided",
-) -> Effect:
-    """Difference in means with one pooled variance (Student 1908).
-
-    Wrong when both variances and sizes differ: use `welch`. Arguments and refusals as in
-    `welch`, except that one of the two variants may have a single unit.
-
-    Example:
-        >>> e = student(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9]))
-        >>> e.df, round(e.p_value, 4)
-        (6.0, 0.1096)
-    """
-    n_control, n_treatment = control.n, treatment.n
-    df = n_control + n_treatment - 2
-    if min(n_control, n_treatment) < 1 or df < 1:
-        raise Refusal("too_few_units", f"got {n_control} and {n_treatment} units")
-    pooled = float(control.comoment[0, 0] + treatment.comoment[0, 0]) / df
-    se = math.sqrt(pooled * (1 / n_control + 1 / n_treatment))
-    low, high = float(control.mean[0]), float(treatment.mean[0])
-    return effects.from_difference(low, high, high - low, se, df, alpha, "student_t", alternative)

@@ -179,9 +179,7 @@ class Moments:
                 n, self.mean + step * (other.n / n), self.comoment + other.comoment + between
             )
 
-    def __add__(self, other: Moments) -> Moments:
-        """As `merge`."""
-        return self.merge(other)
+    __add__ = merge
 
     def pick(self, *indices: int) -> Moments:
         """Moments of the variables at these indices, in their order.

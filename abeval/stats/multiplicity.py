@@ -3,19 +3,20 @@
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
+from abeval.stats.effects import interval as effect_interval
 from abeval.stats.records import Interval, Refusal
 
-Floats = NDArray[np.float64]
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
 
 _STATSMODELS = {"hochberg": "simes-hochberg", "hommel": "hommel", "by": "fdr_by"}
 
 
 class FCR(NamedTuple):
-    """Intervals of the selected effects, honest about the selection.
+    """Intervals of selected effects that allow for the selection.
 
     Attributes:
         level: Confidence level of the intervals; 1 when nothing is selected.
@@ -28,20 +29,8 @@ class FCR(NamedTuple):
     intervals: tuple[Interval | None, ...]
 
 
-class PreferentialAlpha(NamedTuple):
-    """Significance levels by role.
-
-    Attributes:
-        primary: Level of the primary metric, for each treatment.
-        secondary: Level of every other metric, for each treatment; 0 where there is none.
-    """
-
-    primary: float
-    secondary: float
-
-
 def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
-    """Adjust p-values for having been chosen among many.
+    """Adjust the p-values of a family of tests.
 
     Args:
         p_values: Shape (tests,), each in [0, 1]; may be empty.
@@ -49,7 +38,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
             rate; `bh` and `by` the false discovery rate.
 
     Returns:
-        Adjusted p-values, shape (tests,), in the order given.
+        Adjusted p-values, shape (tests,), in the same order.
 
     Raises:
         Refusal: `not_finite` for NaN; `not_applicable` outside [0, 1] or for an unknown method.
@@ -109,34 +98,44 @@ def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
     return adjusted
 
 
-def preferential(alpha: float, gamma: float, treatments: int, metrics: int) -> PreferentialAlpha:
-    """Split alpha between the primary metric and all others.
+def interval_levels(
+    p_values: ArrayLike,
+    method: Method | Literal["weighted"],
+    alpha: float = 0.05,
+    weights: ArrayLike | None = None,
+) -> list[float | None]:
+    """Error rate of each interval, such that the intervals fit the adjusted p-values.
+
+    Bonferroni and its weights: each test's share of alpha. Benjamini and Hochberg: intervals of
+    the selected effects only, at false coverage rate alpha.
 
     Args:
-        alpha: Family-wise level.
-        gamma: Share of the primary metric, in (0, 1).
-        treatments: Treatments compared with control.
-        metrics: Metrics, the primary one included. A primary metric alone gets all of alpha.
+        p_values: Shape (tests,).
+        method: How p-values are adjusted. Holm and the other stepwise methods have no intervals.
+        alpha: Family-wise error rate, or false coverage rate.
+        weights: As in `weighted`, with that method only.
 
     Returns:
-        Levels at which to test, per treatment.
-
-    Raises:
-        Refusal: `not_applicable` for levels outside (0, 1) or counts below one.
+        One error rate per test, None where a test has no interval.
 
     Source:
-        Eppo, "preferential Bonferroni" (docs.geteppo.com, multiple testing).
+        Benjamini & Yekutieli (JASA 2005).
 
     Example:
-        >>> preferential(0.05, 0.5, treatments=2, metrics=6)
-        PreferentialAlpha(primary=0.0125, secondary=0.0025)
+        >>> interval_levels([0.01, 0.4, 0.02, 0.3], "bh")
+        [0.025, None, 0.025, None]
     """
-    if not (0 < alpha < 1 and 0 < gamma < 1) or treatments < 1 or metrics < 1:
-        raise Refusal("not_applicable", "alpha and gamma lie in (0, 1), counts are at least one")
-    if metrics == 1:
-        return PreferentialAlpha(alpha / treatments, 0.0)
-    others = alpha * (1 - gamma) / (treatments * (metrics - 1))
-    return PreferentialAlpha(alpha * gamma / treatments, others)
+    p = _checked(p_values)
+    if method == "bonferroni":
+        return [alpha / len(p)] * len(p)
+    if method == "weighted":
+        shares = np.asarray(weights, dtype=float)
+        return [float(level) for level in alpha * shares / shares.sum()]
+    if method == "bh":
+        selected = adjust(p, "bh") <= alpha
+        level = alpha * int(selected.sum()) / len(p)
+        return [level if chosen else None for chosen in selected]
+    return [None] * len(p)
 
 
 def fcr(estimates: ArrayLike, ses: ArrayLike, q: float = 0.05, df: ArrayLike = np.inf) -> FCR:
@@ -158,8 +157,8 @@ def fcr(estimates: ArrayLike, ses: ArrayLike, q: float = 0.05, df: ArrayLike = n
         Benjamini & Yekutieli (JASA 2005).
 
     Example:
-        >>> found = fcr([0.021, 0.015, 0.034, 0.001], [0.008, 0.009, 0.010, 0.012])
-        >>> found.level, found.selected
+        >>> intervals = fcr([0.021, 0.015, 0.034, 0.001], [0.008, 0.009, 0.010, 0.012])
+        >>> intervals.level, intervals.selected
         (0.975, (True, False, True, False))
     """
     effects, errors = np.asarray(estimates, dtype=float), np.asarray(ses, dtype=float)
@@ -168,16 +167,13 @@ def fcr(estimates: ArrayLike, ses: ArrayLike, q: float = 0.05, df: ArrayLike = n
     if np.any(errors <= 0):
         raise Refusal("zero_variance", "an interval needs a positive standard error")
     freedom = np.broadcast_to(np.asarray(df, dtype=float), effects.shape)
-    selected = adjust(2 * _t_tail(freedom, np.abs(effects / errors)), "bh") <= q
-    if not selected.any():
-        return FCR(1.0, tuple(selected.tolist()), (None,) * len(effects))
-    tail = float(selected.sum()) * q / len(effects) / 2
-    widths = -_t_quantile(freedom, tail) * errors
+    levels = interval_levels(2 * _t_tail(freedom, np.abs(effects / errors)), "bh", q)
     intervals = tuple(
-        Interval(float(e - w), float(e + w)) if chosen else None
-        for e, w, chosen in zip(effects, widths, selected, strict=True)
+        None if level is None else effect_interval(float(e), float(se), float(df_one), level)
+        for e, se, df_one, level in zip(effects, errors, freedom, levels, strict=True)
     )
-    return FCR(1 - 2 * tail, tuple(selected.tolist()), intervals)
+    error = max((level for level in levels if level is not None), default=0.0)
+    return FCR(1 - error, tuple(level is not None for level in levels), intervals)
 
 
 def _checked(p_values: ArrayLike) -> Floats:
@@ -225,8 +221,3 @@ def _t_tail(df: Floats, statistic: Floats) -> Floats:
     z = special.ndtr(-statistic)
     t = special.stdtr(np.where(np.isinf(df), 1.0, df), -statistic)
     return np.where(np.isinf(df), z, t)
-
-
-def _t_quantile(df: Floats, tail: float) -> Floats:
-    t = special.stdtrit(np.where(np.isinf(df), 1.0, df), tail)
-    return np.where(np.isinf(df), special.ndtri(tail), t)

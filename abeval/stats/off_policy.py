@@ -35,6 +35,8 @@ def ips(
 ) -> PolicyValue:
     """Inverse propensity score: mean of w·r, unbiased if the logging policy has full support.
 
+    Horvitz and Thompson (1952); Strehl, Langford, Li and Kakade (2010).
+
     Args:
         reward: Reward of each row, such as a click (0 or 1), shape (n,).
         logging: Probability of the logged action under the logging policy, in (0, 1], shape (n,).
@@ -50,9 +52,6 @@ def ips(
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent` when lengths
             differ; `not_finite` for a reward; `too_few_units`.
-
-    Source:
-        Horvitz and Thompson (1952); Strehl, Langford, Li and Kakade (2010).
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -76,24 +75,12 @@ def clipped_ips(
 ) -> PolicyValue:
     """Clipped IPS: mean of min(w, cap)·r. Less variance; biased downward for positive rewards.
 
-    The interval covers the estimator's expectation, which is below the policy's value. The
-    effective sample size is that of the weights before clipping.
-
-    Args:
-        reward: Shape (n,).
-        logging: Shape (n,).
-        evaluation: Shape (n,).
-        cap: The largest weight allowed, above 0.
-        clusters: As for `ips`.
-        alpha: As for `ips`.
-        min_ess: As for `ips`.
+    The interval covers the estimator's expectation, which is below the policy's value (Ionides
+    2008; Strehl, Langford, Li and Kakade 2010). The effective sample size is that of the weights
+    before clipping. Arguments and refusals as in `ips`.
 
     Raises:
-        Refusal: As `ips`.
         ValueError: For a cap that is not positive.
-
-    Source:
-        Ionides (2008); Strehl, Langford, Li and Kakade (2010).
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -115,11 +102,9 @@ def snips(
 ) -> PolicyValue:
     """Self-normalised IPS: Σ w·r / Σ w, always within the range of the rewards.
 
-    The standard error includes the random denominator (delta method of a ratio). The scale of the
-    weights does not matter. Arguments and refusals as in `ips`.
-
-    Source:
-        Hajek (1971); Swaminathan and Joachims (2015).
+    The standard error includes the random denominator, by the delta method of a ratio. The scale of
+    the weights does not matter (Hajek 1971; Swaminathan and Joachims 2015). Arguments and refusals
+    as in `ips`.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -144,22 +129,13 @@ def expected_replay(
     """Replay averaged over all draws of the evaluated policy: Σ πr / Σ π.
 
     For a random policy `replay` depends on the drawn actions; this is its limit over many draws.
-    It equals SNIPS, because logging must be uniform.
-
-    Args:
-        reward: As for `ips`.
-        logging: As for `ips`; the same value in all rows.
-        evaluation: As for `ips`.
-        clusters: As for `ips`.
-        alpha: As for `ips`.
-        min_ess: As for `ips`, of the evaluation probabilities.
-        any_logging: Return a value even if logging is not uniform; that value is wrong.
+    It equals SNIPS, because logging must be uniform (Li, Chu, Langford and Wang 2011,
+    Rao-Blackwellised over the policy's draws). Arguments and refusals as in `ips`; `min_ess` is
+    that of the evaluation probabilities. With `any_logging` a value is returned even if logging is
+    not uniform; that value is wrong.
 
     Raises:
-        Refusal: As `ips`; `unsupported_by_logging` if logging is not uniform.
-
-    Source:
-        Li, Chu, Langford and Wang (2011), Rao-Blackwellised over the policy's own draws.
+        Refusal: `unsupported_by_logging` also if logging is not uniform.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -186,21 +162,20 @@ def replay(
 ) -> PolicyValue:
     """Replay: mean reward of the rows in which the evaluated policy chose the logged action.
 
+    Li, Chu, Langford and Wang (2011).
+
     Args:
         reward: Shape (n,).
         logging: Probability of the logged action, the same in all rows, shape (n,).
         matched: Whether the evaluated policy chose the logged action, shape (n,).
         clusters: As for `ips`.
-        alpha: Error rate of the interval: Wilson's over the matched rows if rewards are 0 or 1
-            and rows independent, else that of a ratio with a random number of matches.
+        alpha: Error rate of the interval: Wilson's (1927) over the matched rows if rewards are 0
+            or 1 and rows independent, else that of a ratio with a random number of matches.
         min_ess: Least number of matched rows (and clusters).
         any_logging: As for `expected_replay`.
 
     Raises:
         Refusal: As `expected_replay`.
-
-    Source:
-        Li, Chu, Langford and Wang (2011); Wilson (1927).
 
     Example:
         >>> clicks = np.tile([1, 0, 0, 0], 100)

@@ -62,14 +62,12 @@ class CrossFit:
     def influence(self, coefficient: Floats) -> Floats:
         """Influence of each row on mean(expected + c(r − q)) through the fitted predictions.
 
-        The infinitesimal jackknife of Jaeckel (1972): the derivative of the estimate by the
-        weight of a row, through every q that was fitted to the row.
+        Shape (n,); zero on average, except for the prior rows. The infinitesimal jackknife of
+        Jaeckel (1972): the derivative of the estimate by the weight of a row, through every q that
+        was fitted to the row.
 
         Args:
             coefficient: c of each row, shape (n,).
-
-        Returns:
-            Shape (n,); zero on average, except for the prior rows.
 
         Example:
             >>> fit = cross_fit([1, 0, 1, 1], [0, 0, 0, 0], [0] * 4, [0, 0, 1, 1],
@@ -103,7 +101,8 @@ def cross_fit(
 ) -> CrossFit:
     """Mean reward per action, shrunk to the overall mean, fitted on the other folds.
 
-    q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored.
+    q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
+    and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
 
     Args:
         reward: Shape (n,).
@@ -116,9 +115,6 @@ def cross_fit(
     Raises:
         Refusal: `too_few_units` without rows outside a fold; `inconsistent` when lengths differ
             or the policy does not sum to 1 in a context of the log; `not_finite`.
-
-    Source:
-        James and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
 
     Example:
         >>> fit = cross_fit([1, 0, 1, 1], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 1],

@@ -37,7 +37,8 @@ def direct_method(
 
     It is as biased as the model. Without `refit` it has neither standard error nor interval,
     because the spread of predictions over rows does not measure their error. With it, the interval
-    covers the sampling error of the model, not its bias.
+    covers the sampling error of the model, not its bias (Dudik, Langford and Li 2011, section 2;
+    Jaeckel 1972 for the infinitesimal jackknife).
 
     Args:
         reward: Rewards that the predictions were fitted to, shape (n,).
@@ -48,9 +49,6 @@ def direct_method(
 
     Raises:
         Refusal: `inconsistent` when lengths differ; `not_finite`; `too_few_units`.
-
-    Source:
-        Dudik, Langford and Li (2011), section 2; Jaeckel (1972) for the infinitesimal jackknife.
 
     Example:
         >>> estimated = direct_method([1, 0, 1, 0], [0.5, 0.4, 0.5, 0.4])
@@ -79,8 +77,9 @@ def doubly_robust(
 ) -> PolicyValue:
     """Doubly robust: the direct method, corrected by IPS of the residuals.
 
-    Unbiased if either the propensities or the predictions are right. The prediction of a row must
-    not have been fitted to that row (cross-fitting).
+    Unbiased if either the propensities or the predictions are right (Dudik, Langford and Li 2011).
+    The prediction of a row must not have been fitted to it: cross-fitting, Chernozhukov et al.
+    (2018).
 
     Args:
         reward: Reward of each row, shape (n,).
@@ -96,9 +95,6 @@ def doubly_robust(
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent`; `not_finite`;
             `too_few_units`.
-
-    Source:
-        Dudik, Langford and Li (2011); Chernozhukov et al. (2018) for cross-fitting.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -125,14 +121,11 @@ def switch_dr(
     alpha: float = 0.05,
     min_ess: float = MIN_ESS,
 ) -> PolicyValue:
-    """SwitchDR: DR without the correction in rows whose weight is above a threshold.
+    """SwitchDR (Wang, Agarwal and Dudik 2017): no correction where the weight is above a threshold.
 
     Those rows rely on the model, so the interval needs `refit`, and it covers an expectation that
     has the model's bias. Arguments and refusals as in `doubly_robust`; the effective sample size
     is that of all weights.
-
-    Source:
-        Wang, Agarwal and Dudik (2017).
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -160,13 +153,10 @@ def shrunk_dr(
     alpha: float = 0.05,
     min_ess: float = MIN_ESS,
 ) -> PolicyValue:
-    """DR with optimistic shrinkage (DRos): correction weights λw/(w² + λ).
+    """DR with optimistic shrinkage (DRos; Su et al. 2020): correction weights λw/(w² + λ).
 
     λ → ∞ is DR, λ → 0 the direct method. In between, the interval needs `refit` and covers an
     expectation with part of the model's bias. Arguments and refusals as in `doubly_robust`.
-
-    Source:
-        Su, Dimakopoulou, Krishnamurthy and Dudik (2020).
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -195,11 +185,8 @@ def self_normalised_dr(
 ) -> PolicyValue:
     """DR with a self-normalised correction: mean of expected + Σ w(r − q) / Σ w.
 
-    The standard error includes the random denominator. Arguments and refusals as in
-    `doubly_robust`.
-
-    Source:
-        Thomas and Brunskill (2016), weighted doubly robust, for one step.
+    The weighted doubly robust estimator of Thomas and Brunskill (2016), for one step. The standard
+    error includes the random denominator. Arguments and refusals as in `doubly_robust`.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)

@@ -71,22 +71,16 @@ class Diagnostics(NamedTuple):
 
 
 def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
-    """Weights w = evaluation / logging of the logged actions.
+    """Weights evaluation / logging of the logged actions, shape (n,) (Horvitz and Thompson 1952).
 
     Args:
         logging: Probability of the logged action under the logging policy, shape (n,).
         evaluation: Its probability under the evaluated policy, shape (n,).
 
-    Returns:
-        Shape (n,).
-
     Raises:
         Refusal: `too_few_units` without rows; `inconsistent` when lengths differ;
             `invalid_propensity` for a logging probability outside (0, 1] or an evaluation
             probability outside [0, 1], NaN included.
-
-    Source:
-        Horvitz and Thompson (1952).
 
     Example:
         >>> importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
@@ -123,7 +117,7 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
 
 
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
-    """Effective sample size (Σw)²/Σw², of sums per cluster if there are clusters.
+    """Effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are clusters.
 
     It is n for equal weights and about 1 if one weight dominates. The scale of the weights does
     not matter; 0 if all weights are 0.
@@ -131,9 +125,6 @@ def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> flo
     Args:
         weights: At least 0, shape (n,).
         clusters: Integer ids, shape (n,).
-
-    Source:
-        Kong (1992).
 
     Example:
         >>> effective_size([1, 1, 1, 1]), effective_size([1, 0, 0, 0])
@@ -178,6 +169,8 @@ def _require(size: float, total: str, minimum: float) -> None:
 def mean_weight_test(weights: ArrayLike, clusters: ArrayLike | None = None) -> MeanWeight:
     """Test that weights average 1, as they do if propensities and support are right.
 
+    Saito et al. (2020), of the mean weight; Li et al. (2015) use it in the same way.
+
     Args:
         weights: Importance weights, shape (n,).
         clusters: Integer ids, shape (n,).
@@ -188,9 +181,6 @@ def mean_weight_test(weights: ArrayLike, clusters: ArrayLike | None = None) -> M
 
     Raises:
         Refusal: `too_few_units` below two clusters.
-
-    Source:
-        Saito et al. (2020), of the mean weight; Li et al. (2015) use it the same way.
 
     Example:
         >>> mean_weight_test([0.5, 1.5, 0.5, 1.5])
@@ -209,16 +199,12 @@ def mean_weight_test(weights: ArrayLike, clusters: ArrayLike | None = None) -> M
 def unsupported_share(probability: ArrayLike, taken: ArrayLike, context_share: ArrayLike) -> float:
     """Share of evaluation probability on actions that the log never took in their context.
 
+    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020).
+
     Args:
         probability: Evaluation probability of each context and action, shape (m,).
         taken: Rows of the log with the action in the context, shape (m,).
         context_share: Share of the log's rows in that context, shape (m,).
-
-    Returns:
-        In [0, 1]; also the share by which the mean weight is too small.
-
-    Source:
-        Sachdeva, Su and Joachims (2020), "Off-policy bandits with deficient support".
 
     Example:
         >>> unsupported_share([0.75, 0.25], [10, 0], [1.0, 1.0])

@@ -1,11 +1,11 @@
-"""Two proportions: z-tests and score intervals, on counts."""
+"""Two proportions: z-tests, score intervals and the exact test, on counts."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal, NamedTuple
 
-from abeval.stats import effects
+from abeval.stats import contingency, effects
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.scores import difference_interval, ratio_interval
@@ -125,6 +125,53 @@ def miettinen_nurminen_lift(control: Count, treatment: Count, alpha: float = 0.0
     return Lift(share / base - 1, low - 1, high - 1, math.isfinite(high), "miettinen_nurminen")
 
 
+def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+    """Fisher's exact test, two-sided as twice the smaller tail, with the interval that agrees.
+
+    Its error rate is at most `alpha`, at any rate and any split. Standard error and statistic are
+    those of `z_pooled`. Arguments and refusals as in `z_pooled`.
+
+    Example:
+        >>> e = exact(Count(293, 11298), Count(5, 464))
+        >>> round(e.p_value, 4), round(e.low, 4), round(e.high, 4)
+        (0.0411, -0.0231, -0.0007)
+    """
+    effect = _score(control, treatment, 1.0, Interval(-1.0, 1.0), "fisher_exact")
+    p = contingency.fisher(*control, *treatment)
+    ends = contingency.exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
+    return effect._replace(
+        low=max(ends.low, -1.0),
+        high=min(ends.high, 1.0),
+        p_value=p.p_value,
+        log10_p_value=p.log10,
+    )
+
+
+def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
+    """Relative effect with the interval of the exact test.
+
+    Raises:
+        Refusal: `too_few_units`; `control_near_zero` without a success in control;
+            `zero_variance` when everybody succeeds.
+
+    Example:
+        >>> lift = exact_lift(Count(20, 1000), Count(0, 1000))
+        >>> lift.value, lift.low, round(lift.high, 4)
+        (-1.0, -1.0, -0.798)
+    """
+    base, share = _share(control), _share(treatment)
+    if base == 0:
+        raise Refusal("control_near_zero", "no success in control: a lift has no meaning")
+    if base == share == 1:
+        raise Refusal("zero_variance", "everybody succeeds: no test is possible")
+    low, high = contingency.exact_interval(*control, *treatment, _relative, alpha)
+    return Lift(share / base - 1, max(low, -1.0), high, math.isfinite(high), "fisher_exact")
+
+
+def _relative(control: float, treatment: float) -> float:
+    return treatment / control - 1 if control > 0 else math.inf
+
+
 def newcombe(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
     """Hybrid score interval of the difference (Newcombe 1998, method 10).
 
@@ -175,6 +222,8 @@ def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson")
     q = two_sided_quantile(alpha)
     if method == "wilson":
         return _wilson(count, q)
+    if method == "beta":
+        return contingency.clopper_pearson(*count, alpha)
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(count.successes, count.units, alpha, method)

@@ -1,7 +1,5 @@
 """Ratio metrics Σnumerator / Σdenominator; their variance is between units of randomisation."""
 
-import math
-
 import numpy as np
 
 from abeval.stats import effects
@@ -80,7 +78,7 @@ def delta(
     """Difference of two ratios by the delta method (Deng, Knoblich and Lu 2018).
 
     Tested against t with the degrees of freedom of Welch and Satterthwaite, which keeps the
-    error rate with few units; `delta_z` is the large-sample form.
+    error rate with few units.
 
     Args:
         control: Moments of the control, variables 0 and 1 the numerator and denominator.
@@ -98,25 +96,3 @@ def delta(
         (0.1333, 0.31)
     """
     return effects.compare(estimate(control), estimate(treatment), alpha, "delta_t", alternative)
-
-
-def delta_z(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    alternative: Alternative = "two-sided",
-) -> Effect:
-    """As `delta`, against the normal distribution.
-
-    Example:
-        >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
-        >>> round(delta_z(control, Moments.of([2, 1, 3, 1], [4, 6, 6, 5])).p_value, 4)
-        0.2654
-    """
-    return effects.compare(
-        estimate(control)._replace(df=math.inf),
-        estimate(treatment)._replace(df=math.inf),
-        alpha,
-        "delta_z",
-        alternative,
-    )

@@ -120,15 +120,8 @@ def lin_ratio_moments(control: Moments, treatment: Moments, alpha: float = 0.05)
     """Lin's estimator of a ratio, linearised at each variant's own means.
 
     A unit's linearised ratio is R + (y − R x) / x̄. Its mean is R and its variance that of the
-    delta method (Deng, Knoblich and Lu 2018); `lin_moments` does the rest.
-
-    Args:
-        control: Moments of (numerator, denominator, covariate, …) of the control.
-        treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    delta method (Deng, Knoblich and Lu 2018). Arguments and refusals as in `lin_moments`, with
+    moments of (numerator, denominator, covariate, …); also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 0])

@@ -53,7 +53,10 @@ def aa_replay(
     resplits: int = 1000,
     seed: int = 0,
 ) -> AAReplay:
-    """Thousands of A/A tests of ratio metrics (means: denominator 1) from bucket sums alone.
+    """A/A tests of ratio metrics from sums per sub-bucket; for means the denominator is 1.
+
+    z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
+    chapter 19).
 
     Args:
         units: Units per sub-bucket, all variants pooled, shape (buckets,).
@@ -63,16 +66,10 @@ def aa_replay(
         resplits: Number of random splits.
         seed: Seed of the splits.
 
-    Returns:
-        Delta-method z statistics and p-values of every split and metric.
-
     Raises:
         Refusal: `too_few_units` below eight buckets or when a re-split leaves a variant nearly
             empty; `zero_variance` for a metric that is the same for every unit;
             `zero_denominator`; `not_finite`.
-
-    Source:
-        Deng, Knoblich & Lu (KDD 2018) for the variance; Kohavi, Tang & Xu (2020), chapter 19.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -118,18 +115,15 @@ def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floa
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     """Rejection rate of A/A tests with its interval, and uniformity of the p-values.
 
+    Clopper-Pearson interval (1934) and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020, chapter
+    19).
+
     Args:
         p_values: Shape (replays,).
         alpha: Level of the tests; the interval is at 95 %.
 
-    Returns:
-        Rate, Clopper-Pearson interval and Kolmogorov-Smirnov test.
-
     Raises:
         Refusal: `too_few_units` without p-values; `not_finite`.
-
-    Source:
-        Clopper & Pearson (1934); Kohavi, Tang & Xu (2020), chapter 19; Vrbik (2018).
 
     Example:
         >>> summary = aa_summary((np.arange(1000) + 0.5) / 1000)

@@ -32,21 +32,15 @@ def batches(count: int) -> list[int]:
 
 
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
-    """Values of a statistic for re-weighted buckets (or units).
+    """Values of a statistic for re-weighted buckets or units, shape (replicates,).
 
     Args:
         sums: Shape (buckets, aggregates).
         weights: Shape (replicates, buckets).
         statistic: Function of sums.
 
-    Returns:
-        Shape (replicates,).
-
     Raises:
         Refusal: `not_finite` if the statistic is not finite on some replicate.
-
-    Source:
-        Chamandy et al. (2012), "Estimating Uncertainty for Massive Data Streams".
 
     Example:
         >>> replicates([[2, 10], [1, 10]], [[1, 1], [2, 0]], lambda s: s[..., 0] / s[..., 1])
@@ -65,6 +59,9 @@ def bootstrap(
 ) -> Effect:
     """Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
 
+    Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
+    et al. 2012, "Estimating Uncertainty for Massive Data Streams").
+
     Args:
         control: Sums, shape (buckets, aggregates).
         treatment: Sums, shape (buckets, aggregates).
@@ -73,15 +70,9 @@ def bootstrap(
         draws: Replicates; the standard error is good to about `1 / sqrt(2 draws)`.
         seed: Seed of the weights.
 
-    Returns:
-        Effect with the standard error of the replicates; t with buckets - 1 degrees of freedom.
-
     Raises:
         Refusal: `too_few_units` below eight buckets; `zero_variance`; `not_finite` if the
             statistic is not finite on some replicate.
-
-    Source:
-        Chamandy et al. (2012); Hanley & MacGibbon (2006).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -127,20 +118,9 @@ def jackknife(
 ) -> Effect:
     """Delete-a-bucket jackknife: each sub-bucket is left out of both variants in turn.
 
-    Args:
-        control: Sums, shape (buckets, aggregates).
-        treatment: Sums over the same buckets, shape (buckets, aggregates).
-        statistic: Function of sums.
-        alpha: Level of the interval.
-
-    Returns:
-        Effect; t with buckets - 1 degrees of freedom.
-
-    Raises:
-        Refusal: As `bootstrap`; `not_applicable` if the buckets differ.
-
-    Source:
-        Efron & Stein (1981); Chamandy et al. (2012).
+    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
+    and refusals as in `bootstrap`; the buckets of both variants must be the same, else
+    `not_applicable`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -185,8 +165,9 @@ def permutation(
 ) -> Effect:
     """Permutation test: pooled sub-buckets are assigned anew to the variants, at random.
 
-    Control's and treatment's sums of a bucket are pooled and never swapped, because they differ
-    in size at a 90/10 split. The null differences are scaled as in `scaled_null`.
+    Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
+    size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
+    in `scaled_null`.
 
     Args:
         control: Sums, units first, shape (buckets, aggregates).
@@ -196,15 +177,9 @@ def permutation(
         permutations: Random assignments; the p-value is no smaller than 1 / (permutations + 1).
         seed: Seed of the assignments.
 
-    Returns:
-        Effect with the jackknife's interval and the permutation's p-value.
-
     Raises:
         Refusal: As `jackknife`; `too_few_units` if the smaller variant has less than two buckets'
             worth of units.
-
-    Source:
-        Phipson & Smyth (2010) for (1 + b) / (1 + B).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -219,15 +194,12 @@ def permutation(
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
-    """An effect with the p-value of a permutation test.
+    """An effect with the p-value of `permutation_p_value`.
 
     Args:
         effect: The effect, whose interval is kept.
         null: Differences under the null, shape (permutations,).
         method: Id recorded in the effect.
-
-    Source:
-        Phipson & Smyth (2010) for (1 + b) / (1 + B).
 
     Example:
         >>> observed = effects.from_difference(0.0, 1.0, 1.0, 0.1)

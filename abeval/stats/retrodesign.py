@@ -1,4 +1,4 @@
-"""How far a significant result is likely to be off: type S and type M errors."""
+"""How wrong a significant result may be: type S (sign) and type M (size) errors."""
 
 import math
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from abeval.stats.records import Refusal
 
 
 class Retrodesign(NamedTuple):
-    """What significance is worth at an assumed true effect.
+    """Errors of significant results at an assumed true effect.
 
     Attributes:
         power: Probability of a significant result.

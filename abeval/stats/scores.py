@@ -93,7 +93,7 @@ def _falling(
 
 
 def _variance(x_c: int, n_c: int, x_t: int, n_t: int, difference: float) -> float:
-    """Variance of the difference at the maximum of the likelihood given the difference."""
+    """Variance of the difference at the likeliest rates with this difference."""
     p = _restricted(x_c, n_c, x_t, n_t, difference)
     t = min(max(p + difference, 0.0), 1.0)
     return p * (1 - p) / n_c + t * (1 - t) / n_t
@@ -123,7 +123,7 @@ def _restricted(x_c: int, n_c: int, x_t: int, n_t: int, difference: float) -> fl
 
 
 def _ratio_variance(x_c: int, n_c: int, x_t: int, n_t: int, ratio: float) -> float:
-    """Variance of p̂t − R·p̂c at the maximum of the likelihood given the ratio."""
+    """Variance of p̂t − R·p̂c at the likeliest rates with this ratio."""
     a = (n_c + n_t) * ratio
     b = n_t * ratio + x_t + n_c + x_c * ratio
     c = x_c + x_t

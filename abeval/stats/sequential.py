@@ -3,7 +3,7 @@
 The clock is information, not the count of units, which stalls when units return. A look's
 information is `(scale / se)^2`: scale 1 for what is estimated on a fixed scale (ratios,
 proportions), and the pooled mean so far for totals per unit, which grow while units return so
-that 1/se^2 alone would run backwards. With it the z statistics of successive looks are correlated
+that 1/se^2 by itself would run backwards. With it the z statistics of successive looks correlate
 as sqrt(I_j / I_k), which every method here relies on.
 """
 
@@ -11,12 +11,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
-
-Floats = NDArray[np.float64]
 
 
 class AlwaysValid(NamedTuple):
@@ -41,7 +40,7 @@ class AlwaysValidPath(NamedTuple):
     Attributes:
         looks: One per look, each by itself valid.
         p_values: Running minimum of the p-values.
-        running: Intersection of the intervals so far; the last interval alone where the
+        running: Intersection of the intervals so far; the last interval where the
             intersection is empty.
         drifted: Whether the intersection is empty: the effect changed while being measured.
     """
@@ -50,22 +49,6 @@ class AlwaysValidPath(NamedTuple):
     p_values: tuple[float, ...]
     running: Interval
     drifted: bool
-
-
-class NormalMixture(NamedTuple):
-    """A normal-mixture confidence sequence.
-
-    Attributes:
-        rho: Mixture parameter.
-        boundary: Half-width in standard errors.
-        low: Lower end.
-        high: Upper end.
-    """
-
-    rho: float
-    boundary: float
-    low: float
-    high: float
 
 
 def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
@@ -211,40 +194,6 @@ def always_valid(
         running = Interval(looks[-1].low, looks[-1].high)
     p_values = np.minimum.accumulate([look.p_value for look in looks])
     return AlwaysValidPath(looks, tuple(p_values.tolist()), running, drifted)
-
-
-def normal_mixture(
-    difference: float, se: float, units: float, tuning_units: float = 10_000, alpha: float = 0.05
-) -> NormalMixture:
-    """Normal-mixture confidence sequence on a count clock, as Eppo documents it.
-
-    The same as `confidence_sequence` at fraction `units / tuning_units`.
-
-    Args:
-        difference: Estimated effect.
-        se: Its standard error.
-        units: Units (or information) so far.
-        tuning_units: Where the interval is tightest.
-        alpha: Two-sided level.
-
-    Returns:
-        rho, the boundary and the interval.
-
-    Raises:
-        Refusal: As `confidence_sequence`.
-
-    Source:
-        Howard, Ramdas, McAuliffe & Sekhon (Annals of Statistics 2021; arXiv:1810.08240),
-        equation 14.
-
-    Example:
-        >>> round(normal_mixture(0.05, 0.018, 5000).boundary, 6)
-        3.083569
-    """
-    look = confidence_sequence(difference, se, units / tuning_units, alpha)
-    rho = 1 / tuning(alpha, tuning_units) ** 2
-    boundary = (look.high - look.low) / 2 / se
-    return NormalMixture(rho, boundary, look.low, look.high)
 
 
 def _looks(

@@ -137,7 +137,7 @@ def rhythm(times: ArrayLike) -> Floats:
 
 
 def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
-    """Generalised least squares.
+    """Generalised least squares (Aitken 1935).
 
     Args:
         effects: Effect at each time, shape (times,).
@@ -147,9 +147,6 @@ def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
     Raises:
         Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
             with more days than units, or the columns are linearly dependent; `not_finite`.
-
-    Source:
-        Aitken (1935).
 
     Example:
         >>> mean = fit([1.0, 3.0], np.eye(2), np.ones((2, 1)))
@@ -182,13 +179,11 @@ def search(
 
     Returns:
         The z of every shape, the best shape, and its p-value adjusted for all shapes: by Monte
-        Carlo with a fixed seed, or Bonferroni's if that is smaller.
+        Carlo with a fixed seed, or Bonferroni's if that is smaller (Hothorn, Bretz & Westfall
+        2008).
 
     Raises:
         Refusal: As `fit`; `not_applicable` if all shapes depend linearly on the nuisance.
-
-    Source:
-        Hothorn, Bretz & Westfall (2008) for max-|z| tests over correlated contrasts.
 
     Example:
         >>> t = np.arange(10)

@@ -4,12 +4,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 
 class MantelHaenszel(NamedTuple):
@@ -39,8 +38,8 @@ class MixShift(NamedTuple):
 
     Attributes:
         difference: Overall difference.
-        within: What segments' own differences make of it, at the average mix.
-        mix: What the variants' different mixes make of it.
+        within: Part due to the segments' own differences, at the average mix.
+        mix: Part due to the different mixes of the variants.
         mix_p_value: Test that the mix of segments is the same in both variants.
         reversed: Whether within and the overall difference point opposite ways.
     """
@@ -98,14 +97,14 @@ def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
     )
 
 
-def _strata(tables: ArrayLike) -> NDArray[np.float64]:
+def _strata(tables: ArrayLike) -> Floats:
     """The strata that have units in both variants, shape (strata, 2, 2)."""
     table = np.asarray(tables, dtype=float)
     if table.ndim != 3 or table.shape[1:] != (2, 2) or np.any(table < 0):
         raise Refusal("not_applicable", "strata of two rows, success and failure, not negative")
     if not np.isfinite(table).all():
         raise Refusal("not_finite", "counts must be finite")
-    kept: NDArray[np.float64] = table[(table.sum(axis=2) > 0).all(axis=1)]
+    kept: Floats = table[(table.sum(axis=2) > 0).all(axis=1)]
     if len(kept) == 0:
         raise Refusal("too_few_units", "no stratum has units in both variants")
     return kept
@@ -141,8 +140,8 @@ def mix_shift(
         Kitagawa (1955); Simpson (1951).
 
     Example:
-        >>> found = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
-        >>> round(found.difference, 6), round(found.within, 6), round(found.mix, 6)
+        >>> parts = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
+        >>> round(parts.difference, 6), round(parts.within, 6), round(parts.mix, 6)
         (0.1, 0.02, 0.08)
     """
     values = np.array([control, treatment], dtype=float)

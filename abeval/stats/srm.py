@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 
 class SRM(NamedTuple):
@@ -136,7 +135,7 @@ def sequential(
 
 
 def checked(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
-    """Return counts, shape (..., arms), and shares of the arms promised any traffic."""
+    """Counts, shape (..., arms), and shares of the arms with a positive weight."""
     counts, shares = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if shares.ndim != 1 or counts.shape[-1:] != shares.shape:
         raise Refusal("not_applicable", f"{counts.shape} counts against {shares.shape} weights")
@@ -153,13 +152,13 @@ def checked(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def pearson(counts: Floats, expected: Floats, df: int) -> SRM:
-    """Return the chi-square of counts against expected ones."""
+    """Chi-square test of counts against expected ones."""
     statistic = float(np.sum((counts - expected) ** 2 / expected))
     return SRM(statistic, df, float(special.chdtrc(df, statistic)) if df else 1.0)
 
 
 def exact_p_value(counts: Floats, shares: Floats) -> float:
-    """Return the binomial p-value of one split, Bonferroni over more than two arms."""
+    """Binomial p-value of one split, Bonferroni over more than two arms."""
     from scipy import stats
 
     units = int(counts.sum())

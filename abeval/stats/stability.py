@@ -49,18 +49,14 @@ class Stability(NamedTuple):
 def covariance(control: Moments, treatment: Moments) -> Floats:
     """Covariance of the windows' differences in means: `Cov_t / n_t + Cov_c / n_c`.
 
+    Shape (windows, windows); Kohavi, Tang & Xu (2020), chapter 3.
+
     Args:
         control: Moments of the sums per unit, one variable per window; zero for absent units.
         treatment: The same in treatment.
 
-    Returns:
-        Shape (windows, windows).
-
     Raises:
         Refusal: `too_few_units` below two units; `not_applicable` for different windows.
-
-    Source:
-        Standard; Kohavi, Tang & Xu (2020), chapter 3.
 
     Example:
         >>> covariance(Moments.of([0, 2], [0, 2]), Moments.of([0, 2], [2, 0])).tolist()
@@ -74,21 +70,17 @@ def covariance(control: Moments, treatment: Moments) -> Floats:
 def gls(differences: ArrayLike, covariance: ArrayLike, times: ArrayLike | None = None) -> Stability:
     """Trend of an effect over windows, and a test that it is constant.
 
+    By generalised least squares (Aitken 1935; Wald 1943).
+
     Args:
         differences: Effect per window, shape (windows,).
         covariance: Covariance of the effects, shape (windows, windows).
         times: Time of each window, shape (windows,); 0, 1, 2, ... by default.
 
-    Returns:
-        Mean, slope and Wald test, all by generalised least squares.
-
     Raises:
         Refusal: `too_few_units` below two windows; `zero_variance` for a covariance that is not
             positive definite; `not_finite`; `not_applicable` for shapes that differ or times that
             are all equal.
-
-    Source:
-        Aitken (1935); Wald (1943).
 
     Example:
         >>> trend = gls([0.5, 0.4, 0.3], 0.01 * (np.eye(3) + 0.3))
@@ -133,6 +125,8 @@ def contrast(
 ) -> Effect:
     """Test of a linear contrast of windows, such as late minus early.
 
+    Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (2015).
+
     Args:
         differences: Effect per window, shape (windows,).
         covariance: Covariance of the effects, shape (windows, windows).
@@ -144,9 +138,6 @@ def contrast(
 
     Raises:
         Refusal: As `gls`.
-
-    Source:
-        Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (KDD 2015).
 
     Example:
         >>> round(contrast([0.5, 0.3], [[0.01, 0.002], [0.002, 0.01]], [-1, 1]).statistic, 4)
@@ -177,7 +168,7 @@ def novelty(
     """Mean effect of the last windows minus that of the first ones.
 
     For a positive effect, a negative difference is novelty that wears off, a positive one users
-    who learn (primacy).
+    who learn (primacy); Kohavi, Tang & Xu (2020), chapter 3.
 
     Args:
         differences: Effect per window in order of time, shape (windows,).
@@ -190,9 +181,6 @@ def novelty(
 
     Raises:
         Refusal: As `contrast`; `too_few_units` if the ends overlap.
-
-    Source:
-        Kohavi, Tang & Xu (2020), chapter 3.
 
     Example:
         >>> change = novelty([0.5, 0.4, 0.3], 0.01 * np.eye(3), windows=1)

@@ -34,7 +34,7 @@ class Windows(NamedTuple):
 
 
 def effects(control: Moments, treatment: Moments, scale: Scale | None = None) -> Windows:
-    """Effects in windows and their covariance, by the delta method.
+    """Effects in windows and their covariance, by the delta method (Deng, Knoblich & Lu 2018).
 
     Args:
         control: Moments over units of D numerators, then D denominators, one of each per window;
@@ -45,9 +45,6 @@ def effects(control: Moments, treatment: Moments, scale: Scale | None = None) ->
 
     Raises:
         Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
-
-    Source:
-        Deng, Knoblich & Lu (KDD 2018), with one gradient row per window.
 
     Example:
         >>> control = Moments.of([1, 3, 2, 2], [2, 2, 1, 3], [1, 1, 1, 1], [1, 1, 1, 1])
@@ -66,7 +63,7 @@ def effects(control: Moments, treatment: Moments, scale: Scale | None = None) ->
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
-    """Post-stratified moments: those of a variant whose strata have the sizes `shares`.
+    """Post-stratified moments: strata have the sizes `shares` (Miratrix, Sekhon & Yu 2013).
 
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
@@ -78,9 +75,6 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
 
     Raises:
         Refusal: `too_few_units` for a stratum of fewer than two units.
-
-    Source:
-        Miratrix, Sekhon & Yu (2013).
 
     Example:
         >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])

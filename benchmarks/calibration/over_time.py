@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats import group_sequential, msprt, sequential, srm, stability
+from abeval.stats import group_sequential, sequential, srm, stability
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.group_sequential import Spending
 from abeval.stats.moments import Moments
@@ -97,35 +97,28 @@ def always_valid(seed: int, runs: int, split: Split, looks: int) -> list[Outcome
     last = experiment(rng, h, split)
     plan_mean = float((last.pooled[-1] / last.mean_se[-1]) ** 2)
     plan_ratio = float(1 / last.ratio_se[-1] ** 2)
-    tau = 1 / plan_ratio
-    flags = np.zeros((4, runs), dtype=bool)
+    flags = np.zeros((3, runs), dtype=bool)
     for run in range(runs):
         looks_at = experiment(rng, h, split)
-        flags[:, run] = _flags(looks_at, plan_mean, plan_ratio, tau)
+        flags[:, run] = _flags(looks_at, plan_mean, plan_ratio)
     data = f"{split}, {looks:,} looks, users return"
     names = (
         "sequential.always_valid, clicks per user",
         "sequential.always_valid, click rate",
-        "msprt.msprt, click rate, fixed tau",
     )
-    mean, ratio, mixture = outcomes([(name, "at_most") for name in names], data, flags)
-    return [mean, ratio._replace(coverage=rate(flags[3])), mixture]
+    mean, ratio = outcomes([(name, "at_most") for name in names], data, flags)
+    return [mean, ratio._replace(coverage=rate(flags[2]))]
 
 
-def _flags(looks: Looks, plan_mean: float, plan_ratio: float, tau: float) -> list[bool]:
-    """Whether each of three tests rejected at some look, and whether all intervals covered."""
+def _flags(looks: Looks, plan_mean: float, plan_ratio: float) -> list[bool]:
+    """Whether each of two tests rejected at some look, and whether all intervals covered."""
     if len(looks.mean) == 0:
-        return [False, False, False, True]
+        return [False, False, True]
     mean = sequential.always_valid(looks.mean, looks.mean_se, plan_mean, ALPHA, scale=looks.pooled)
     ratio = sequential.always_valid(looks.ratio, looks.ratio_se, plan_ratio, ALPHA)
-    mixture = min(
-        msprt.msprt(float(d), float(se), tau).p_value
-        for d, se in zip(looks.ratio, looks.ratio_se, strict=True)
-    )
     return [
         mean.p_values[-1] <= ALPHA,
         ratio.p_values[-1] <= ALPHA,
-        mixture <= ALPHA,
         all(look.low <= 0 <= look.high for look in ratio.looks),
     ]
 

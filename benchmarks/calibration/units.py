@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.stats import contingency, effects, outliers, proportions, quantiles, ranks, regression
+from abeval.stats import effects, outliers, proportions, quantiles, ranks, regression
 from abeval.stats.arrays import Bools, Floats
 from abeval.stats.proportions import Count
 from abeval.stats.records import Adjusted, Interval
@@ -31,13 +31,12 @@ METHODS: tuple[tuple[str, Promise], ...] = (
     ("proportions.miettinen_nurminen", "nominal"),
     ("proportions.newcombe", "nominal"),
     ("proportions.agresti_caffo", "nominal"),
-    ("contingency.fisher", "at_most"),
-    ("contingency.boschloo", "at_most"),
+    ("proportions.exact", "at_most"),
 )
 
 
 def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outcome]:
-    """Two conversion rates; exact tests only for samples with few distinct tables."""
+    """Two conversion rates; the exact test only for samples with few distinct tables."""
     rng = np.random.default_rng([seed, 4])
     units, rates = np.array(split), np.array(RATES) * (20 if exact else 1)
     null = rng.binomial(units, rates[0], size=(runs, 2))
@@ -52,16 +51,13 @@ def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outc
     rejected = np.array([decide(int(c), int(t)).rejected for c, t in null]).T
     covered = np.array([decide(int(c), int(t)).covered for c, t in effect]).T
     data = f"{split}, conversion {100 * rates[0]:g} %"
-    return [
-        *outcomes(methods[:5], data, rejected[:5], covered[:5]),
-        *outcomes(methods[5:], data, rejected[5:]),
-    ]
+    return outcomes(methods, data, rejected, covered)
 
 
 def _decide(c: Count, t: Count, shift: float, exact: bool) -> Decisions:
     if c.successes + t.successes == 0:
         # Refused for zero variance: no test rejects, and every interval contains the truth.
-        size = 7 if exact else 5
+        size = 6 if exact else 5
         return Decisions((False,) * size, (True,) * size)
     effects = [
         proportions.z_pooled(c, t),
@@ -71,10 +67,11 @@ def _decide(c: Count, t: Count, shift: float, exact: bool) -> Decisions:
     intervals = [proportions.newcombe(c, t), proportions.agresti_caffo(c, t)]
     rejected = [e.p_value <= ALPHA for e in effects]
     rejected += [not i.low <= 0 <= i.high for i in intervals]
-    if exact:
-        tests = contingency.fisher(c, t), contingency.boschloo(c, t)
-        rejected += [test.p_value <= ALPHA for test in tests]
     intervals = [Interval(e.low, e.high) for e in effects] + intervals
+    if exact:
+        effect = proportions.exact(c, t)
+        rejected.append(effect.p_value <= ALPHA)
+        intervals.append(Interval(effect.low, effect.high))
     return Decisions(tuple(rejected), tuple(i.low <= shift <= i.high for i in intervals))
 
 

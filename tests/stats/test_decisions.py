@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -131,6 +132,38 @@ def test_a_wider_margin_is_easier(
     lax = decisions.non_inferiority(control, treatment, high)
     assert lax.statistic >= strict.statistic
     assert lax.passed or not strict.passed
+
+
+@quick
+@given(estimates, estimates, st.floats(0.01, 20), st.floats(0.01, 0.2))
+def test_rules_of_an_interval_agree_with_the_tests(
+    control: Estimate, treatment: Estimate, margin: float, alpha: float
+) -> None:
+    effect = effects.compare(control, treatment, 2 * alpha)
+    ends = effect.low, effect.high
+    assume(all(abs(abs(end) - margin) > 1e-6 and abs(end) > 1e-6 for end in ends))
+    up, down = decisions.gain(ends), decisions.gain(ends, "decrease")
+    tested = decisions.non_inferiority(control, treatment, margin, alpha)
+    assert decisions.not_worse(up, margin) == tested.passed
+    tested = decisions.non_inferiority(control, treatment, margin, alpha, "decrease")
+    assert decisions.not_worse(down, margin) == tested.passed
+    both = decisions.equivalence(control, treatment, -margin, margin, alpha)
+    assert decisions.equivalent(up, margin) == decisions.equivalent(down, margin) == both.passed
+    better = decisions.superiority(control, treatment, alpha).passed
+    worse = decisions.superiority(control, treatment, alpha, "decrease").passed
+    assert decisions.conclusive(effect.p_value, ends, 2 * alpha) == (better or worse)
+
+
+@quick
+@given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 5))
+def test_the_gain_toward_a_target_is_the_range_of_what_the_interval_allows(
+    distance: float, low: float, width: float
+) -> None:
+    gain = decisions.gain_toward((low, low + width), distance)
+    shifts = np.linspace(low, low + width, 2001)
+    nearer = abs(distance) - np.abs(distance + shifts)
+    assert gain.low == pytest.approx(nearer.min(), abs=1e-9)
+    assert gain.high == pytest.approx(nearer.max(), abs=5e-3)
 
 
 def test_not_significant_is_not_proven_harmless() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
-from statsmodels.stats.power import NormalIndPower, TTestIndPower
+from statsmodels.stats.power import NormalIndPower
 
 from abeval.stats import cuped, design, means, ratios
 from abeval.stats.moments import Moments
@@ -17,13 +17,10 @@ sds, effects_ = st.floats(0.5, 5), st.floats(0.05, 2)
 def test_vector_power_mean() -> None:
     v = vector("power_mean")
     sd, effect, n = v.inputs["sigma"], v.inputs["delta"], v.inputs["n_per_arm"]
-    normal, t = design.sample_size(sd, effect), design.sample_size_t(sd, effect)
+    normal = design.sample_size(sd, effect)
     assert normal.control == pytest.approx(v.expected["n_per_arm_normal"], abs=v.tol)
-    assert t.control == pytest.approx(v.expected["n_per_arm_t"], abs=v.tol)
     power = design.power_of(sd, effect, n, n)
     assert power == pytest.approx(v.expected["power_at_n_normal"], abs=v.tol)
-    power_t = design.power_of_t(sd, effect, n, n)
-    assert power_t == pytest.approx(v.expected["power_at_n_t"], abs=v.tol)
     nine = design.sample_size(sd, effect, ratio=1 / 9)
     assert nine.control == pytest.approx(v.expected["n_control_ratio_9to1"], abs=v.tol)
     assert nine.control == pytest.approx(9 * nine.treatment)
@@ -63,18 +60,6 @@ def test_size_power_and_mde_are_inverse(
 def test_power_agrees_with_statsmodels(effect: float, n: int, ratio: float) -> None:
     normal = NormalIndPower().power(effect, n, 0.05, ratio)
     assert design.power_of(1.0, effect, n, n * ratio) == pytest.approx(normal, abs=1e-9)
-    t = TTestIndPower().power(effect, n, 0.05, ratio=ratio)
-    found = design.power_of_t(1.0, effect, n, n * ratio)
-    # statsmodels is NaN where scipy's noncentral cdf is; the power is then as good as one.
-    assert found == pytest.approx(1.0 if math.isnan(t) else t, abs=1e-9)
-
-
-@pytest.mark.parametrize("effect", [0.1, 0.5, 3.0])
-@pytest.mark.parametrize("ratio", [1.0, 0.25])
-def test_size_for_t_reaches_its_power(effect: float, ratio: float) -> None:
-    size = design.sample_size_t(1.0, effect, ratio=ratio)
-    assert design.power_of_t(1.0, effect, *size) == pytest.approx(0.8, abs=1e-9)
-    assert size.control > design.sample_size(1.0, effect, ratio=ratio).control
 
 
 def test_no_effect_has_the_power_of_the_error_rate() -> None:
@@ -132,7 +117,6 @@ def test_degenerate_plans_are_refused() -> None:
         (lambda: design.sample_size(1, 0), "not_applicable"),
         (lambda: design.sample_size(1, math.inf), "not_applicable"),
         (lambda: design.power_of(1, 1, 0, 5), "too_few_units"),
-        (lambda: design.power_of_t(1, 1, 1, 1), "too_few_units"),
         (lambda: design.power_from_se(0, 1), "zero_variance"),
         (lambda: design.mde_from_se(math.inf), "not_finite"),
         (lambda: design.mde(0, 5, 5), "zero_variance"),

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_vectors import quick
 from scipy.stats import norm
-from statsmodels.stats.power import NormalIndPower
-from statsmodels.stats.proportion import power_proportions_2indep, proportion_effectsize
+from statsmodels.stats.proportion import power_proportions_2indep
 
 from abeval.stats import design_proportions as design
 from abeval.stats.records import Refusal
@@ -17,9 +16,6 @@ def test_sizes_for_a_tenth_against_eleven_hundredths() -> None:
     mean = (p + q) / 2
     closed = (z * math.sqrt(2 * mean * (1 - mean)) + b * math.sqrt(p * 0.9 + q * 0.89)) ** 2 / 1e-4
     assert design.sample_size_proportion(p, q).control == pytest.approx(closed, rel=1e-12)
-    h = proportion_effectsize(q, p)
-    reference = NormalIndPower().solve_power(h, alpha=0.05, power=0.8)
-    assert design.sample_size_arcsine(p, q).control == pytest.approx(reference, rel=1e-7)
 
 
 @quick
@@ -45,7 +41,6 @@ def test_size_and_mde_reach_their_power(p: float, more: float, ratio: float) -> 
 def test_degenerate_rates_are_refused() -> None:
     calls = [
         (lambda: design.sample_size_proportion(0.1, 0.1), "not_applicable"),
-        (lambda: design.sample_size_arcsine(0.1, 0.1), "not_applicable"),
         (lambda: design.power_of_proportion(0.1, 0.2, 0, 5), "too_few_units"),
         (lambda: design.power_of_proportion(0.0, 1.0, 5, 5), "zero_variance"),
         (lambda: design.mde_proportion(0.1, 1, 1), "too_few_units"),

@@ -88,20 +88,19 @@ def test_fcr_with_t_is_wider_and_selecting_nothing_gives_no_interval() -> None:
     assert multiplicity.fcr([0.1, 0.1], [1.0, 1.0]) == (1.0, (False, False), (None, None))
 
 
-def test_vector_preferential_bonferroni() -> None:
-    v = vector("preferential_bonferroni")
-    found = multiplicity.preferential(**v.inputs)
-    assert found.primary == pytest.approx(v.expected["alpha_primary"], abs=v.tol)
-    assert found.secondary == pytest.approx(v.expected["alpha_secondary"], abs=v.tol)
-
-
-def test_preferential_levels_add_up_and_are_weighted_bonferroni() -> None:
-    found = multiplicity.preferential(0.05, 0.4, treatments=3, metrics=5)
-    assert 3 * (found.primary + 4 * found.secondary) == pytest.approx(0.05)
-    weights = [found.primary, *[found.secondary] * 4]
-    adjusted = multiplicity.weighted([found.primary, found.secondary, 1, 1, 1], weights)
-    assert adjusted[:2] == pytest.approx([0.05 / 3, 0.05 / 3])
-    assert multiplicity.preferential(0.05, 0.4, treatments=1, metrics=1).primary == 0.05
+def test_levels_of_intervals_reject_what_adjusted_p_values_reject() -> None:
+    p = np.random.default_rng(5).random(8) ** 4
+    weights = np.arange(1.0, 9.0)
+    adjusted = multiplicity.adjust(p, "bonferroni"), multiplicity.weighted(p, weights)
+    levels = (
+        multiplicity.interval_levels(p, "bonferroni"),
+        multiplicity.interval_levels(p, "weighted", weights=weights),
+    )
+    for family, of_intervals in zip(adjusted, levels, strict=True):
+        assert [q <= 0.05 for q in family] == [
+            one <= level for one, level in zip(p, of_intervals, strict=True)
+        ]
+    assert multiplicity.interval_levels(p, "holm") == [None] * 8
 
 
 @quick
@@ -129,7 +128,6 @@ def test_family_wise_error_of_holm_under_the_complete_null() -> None:
         (lambda: multiplicity.weighted([0.1], [float("inf")]), "not_finite"),
         (lambda: multiplicity.fcr([0.1], [0.0]), "zero_variance"),
         (lambda: multiplicity.fcr([float("inf")], [1.0]), "not_finite"),
-        (lambda: multiplicity.preferential(0.05, 1.5, 1, 2), "not_applicable"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:

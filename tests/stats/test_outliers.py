@@ -1,9 +1,12 @@
 import math
 
+import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 from reference_vectors import vector
 
+from abeval.engines.queries import query
 from abeval.stats import means, outliers, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -101,3 +104,20 @@ def test_degenerate_values_are_refused() -> None:
     assert refusal.value.reason == "too_few_units"
     with pytest.raises(ValueError, match="level"):
         outliers.threshold([1.0], level=1.5)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99, 1.0])
+def test_the_cap_of_an_experiment_file_is_the_value_at_or_next_above_the_threshold(
+    level: float,
+) -> None:
+    rng = np.random.default_rng(8)
+    y, x = rng.geometric(0.1, 997), rng.integers(1, 5, 997)
+    y[rng.random(997) < 0.6] = 0
+    connection = duckdb.connect()
+    connection.register("metric", pd.DataFrame({"y": y, "x": x}))
+    connection.execute(f"create view cap_level as select {level} as level")
+    caps = connection.execute(query("metric/cap")).fetchone()
+    assert caps is not None
+    for column, cap in zip((y, x), caps, strict=False):
+        at = outliers.threshold(column[:400], column[400:], level=level)
+        assert cap == column[column >= at].min()

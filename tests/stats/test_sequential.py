@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
 
-from abeval.stats import msprt, sequential
+from abeval.stats import sequential
 from abeval.stats.records import Refusal
 
 numbers = st.floats(-5, 5)
@@ -26,30 +26,6 @@ def test_vector_asympcs() -> None:
         assert (found.high - found.low) / 2 == pytest.approx(look["halfwidth"], abs=v.tol)
 
 
-def test_vector_normal_mixture_cs_eppo() -> None:
-    v = vector("normal_mixture_cs_eppo")
-    i = v.inputs
-    found = sequential.normal_mixture(i["est"], i["se"], i["t"], i["N_tune"], 1 - i["c"])
-    assert found.rho == pytest.approx(v.expected["rho"], abs=v.tol)
-    assert found.boundary == pytest.approx(v.expected["B"], abs=v.tol)
-    assert (found.low, found.high) == pytest.approx(v.expected["ci"], abs=v.tol)
-
-
-def test_vector_msprt() -> None:
-    v = vector("msprt")
-    i = v.inputs
-    arms = (i["var_control"], i["var_treatment"], i["n_control"], i["n_treatment"])
-    tau = msprt.statsig_tau(*arms, i["alpha"])
-    assert tau == pytest.approx(v.expected["tau"], abs=v.tol)
-    se = math.sqrt(arms[0] / arms[2] + arms[1] / arms[3])
-    assert se**2 == pytest.approx(v.expected["V"], abs=v.tol)
-    found = msprt.msprt(i["diff"], se, tau, i["alpha"], "statsig")
-    assert found.z == pytest.approx(v.expected["zstar_statsig"], abs=v.tol)
-    assert (found.low, found.high) == pytest.approx(v.expected["ci_statsig"], abs=v.tol)
-    assert math.exp(found.log_likelihood_ratio) == pytest.approx(v.expected["lr"], abs=v.tol)
-    assert found.p_value == pytest.approx(v.expected["always_valid_p"], abs=v.tol)
-
-
 @quick
 @given(numbers, errors, fractions, st.sampled_from([0.01, 0.05, 0.2]))
 def test_p_value_and_interval_agree(effect: float, se: float, t: float, alpha: float) -> None:
@@ -61,15 +37,6 @@ def test_p_value_and_interval_agree(effect: float, se: float, t: float, alpha: f
 
 
 @quick
-@given(numbers, errors, st.floats(1e-4, 10), st.sampled_from([0.01, 0.05]))
-def test_msprt_by_johari_is_dual(effect: float, se: float, tau: float, alpha: float) -> None:
-    found = msprt.msprt(effect, se, tau, alpha)
-    if abs(abs(effect) - found.z * se) > 1e-9:
-        assert (found.p_value <= alpha) == (abs(effect) > found.z * se)
-    assert msprt.msprt(effect, se, tau, alpha, "statsig").z > found.z
-
-
-@quick
 @given(numbers, errors, fractions, st.floats(0.01, 100))
 def test_arms_swapped_and_scale_changed(effect: float, se: float, t: float, scale: float) -> None:
     look = sequential.confidence_sequence(effect, se, t)
@@ -77,13 +44,6 @@ def test_arms_swapped_and_scale_changed(effect: float, se: float, t: float, scal
     assert (swapped.low, swapped.high) == (-look.high, -look.low)
     scaled = sequential.confidence_sequence(effect * scale, se * scale, t)
     assert scaled.p_value == pytest.approx(look.p_value, rel=1e-9)
-
-
-def test_the_msprt_is_the_confidence_sequence_on_an_information_clock() -> None:
-    fraction, alpha = 0.7, 0.05
-    tau = 0.03**2 * sequential.tuning(alpha, 1.0) ** 2 * fraction
-    look = sequential.confidence_sequence(0.08, 0.03, fraction, alpha)
-    assert msprt.msprt(0.08, 0.03, tau, alpha).p_value == pytest.approx(look.p_value)
 
 
 def test_d4_extreme_p_values_keep_a_logarithm() -> None:
@@ -151,9 +111,6 @@ def test_always_valid_finds_a_real_effect() -> None:
         (lambda: sequential.always_valid([], [], 1.0), "not_applicable"),
         (lambda: sequential.always_valid([1.0], [1.0, 1.0], 1.0), "not_applicable"),
         (lambda: sequential.information([0.1], scale=0.0), "control_near_zero"),
-        (lambda: msprt.msprt(0.1, 0.1, 0.0), "not_applicable"),
-        (lambda: msprt.msprt(0.1, 0.0, 1.0), "zero_variance"),
-        (lambda: msprt.statsig_tau(1.0, 1.0, 0, 0), "too_few_units"),
         (lambda: sequential.tuning(0.05, 0.0), "too_few_units"),
     ],
 )

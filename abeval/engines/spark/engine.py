@@ -42,7 +42,7 @@ class SparkEngine(CallBuilders):
         options: Address, memory, threads and temporary folder of a session to be started.
         folder: Where relative paths of logs start.
         session: The caller's own session, whose tables and views logs may name. Its settings are
-            changed while the engine is open, and `close` puts them back.
+            changed while the engine is open; `close` restores them.
     """
 
     def __init__(
@@ -71,14 +71,12 @@ class SparkEngine(CallBuilders):
         if source.table is not None and source.database is None:
             self._add(name, self._table_of(log, source.table))
             return
-        if source.table is not None:
-            self._stage(name, source)
-            return
-        files = sources.files_of(log, source.paths, self._folder)
-        if sources.kind_of(log, files, source.format) != "parquet":
-            self._stage(name, source)
-            return
-        self._add_parquet(name, files, source)
+        if source.table is None:
+            files = sources.files_of(log, source.paths, self._folder)
+            if sources.kind_of(log, files, source.format) == "parquet":
+                self._add_parquet(name, files, source)
+                return
+        self._stage(name, source)
 
     def add_frame(self, name: str, frame: object) -> None:
         """Make a frame (Spark's own, pandas, Polars, Arrow) the relation `name`."""
@@ -90,7 +88,7 @@ class SparkEngine(CallBuilders):
             self._stage(name, frame)
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in its order, by DuckDB's names."""
+        """Column names and types of a relation, in order, by DuckDB's names."""
         return self._types[relation]
 
     def view(self, name: str, sql: str) -> None:

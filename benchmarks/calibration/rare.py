@@ -1,0 +1,161 @@
+"""Calibration of 0/1 metrics with few successes, as an analysis tests them.
+
+    python -m benchmarks.calibration.rare
+
+A/A tests, and tests with a doubled rate in the smaller arm, of 20,000 units together, by
+`compare_moments`. The rejection rate of Welch's test is printed for comparison.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.inference.comparison import Comparison, Rule, compare_moments
+from abeval.metrics.definition import Metric
+from abeval.stats import means
+from abeval.stats.arrays import Floats, Integers
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+ALPHA = 0.05
+UNITS = 20_000
+SHARES = (0.5, 0.1, 0.01)
+EXPECTED = (1, 2, 3, 5, 10, 20, 40, 80)
+LIFT = 1.0
+METRIC = Metric("converted", "mean", "Σ converted / units")
+
+
+class Cell(NamedTuple):
+    """Results for one split and one expected number of successes, as shares of repetitions.
+
+    Attributes:
+        share: Units of the smaller arm, as a share of all units.
+        expected: Expected successes in the smaller arm in an A/A test.
+        welch: A/A tests that Welch's test rejects.
+        rejected: A/A tests that the analysis rejects.
+        exact: A/A tests for which the analysis uses the exact test.
+        covered: A/A tests whose interval of the difference contains zero.
+        covered_effect: Tests with a doubled rate whose interval contains the true difference.
+        covered_lift: Tests with a doubled rate whose interval contains the true lift, of those
+            with an interval.
+    """
+
+    share: float
+    expected: int
+    welch: float
+    rejected: float
+    exact: float
+    covered: float
+    covered_effect: float
+    covered_lift: float
+
+
+class Verdict(NamedTuple):
+    """Decisions of the tests on one pair of counts."""
+
+    welch: bool
+    rejected: bool
+    exact: bool
+    covered: bool
+    covered_lift: float
+
+
+def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
+    """Results for all splits and expected counts."""
+    for share in SHARES:
+        for expected in EXPECTED:
+            units = round(share * UNITS)
+            if expected / units <= 0.25:
+                yield cell(share, expected, runs, seed)
+
+
+def cell(share: float, expected: int, runs: int, seed: int = 0, units: int = UNITS) -> Cell:
+    """Results of one cell; the treatment is the smaller arm."""
+    rng = np.random.default_rng([seed, round(1000 * share), expected])
+    smaller = round(share * units)
+    arms, rate = (units - smaller, smaller), expected / smaller
+    null = rng.binomial(arms, rate, size=(runs, 2))
+    effect = rng.binomial(arms, (rate, rate * (1 + LIFT)), size=(runs // 4, 2))
+    no_effect = judged(null, lambda c, t: verdict((c, arms[0]), (t, arms[1]), 0.0, 0.0))
+    doubled = judged(effect, lambda c, t: verdict((c, arms[0]), (t, arms[1]), rate * LIFT, LIFT))
+    welch, rejected, exact, covered, _ = no_effect.mean(axis=0).tolist()
+    lifts = doubled[:, 4]
+    return Cell(
+        share,
+        expected,
+        welch,
+        rejected,
+        exact,
+        covered,
+        float(doubled[:, 3].mean()),
+        float(np.nanmean(lifts)),
+    )
+
+
+def judged(counts: Integers, judge: Callable[[int, int], Verdict]) -> Floats:
+    """The verdict on every pair of counts; each distinct pair is tested once."""
+    distinct, index = np.unique(counts, axis=0, return_inverse=True)
+    verdicts = np.array([judge(int(c), int(t)) for c, t in distinct], dtype=float)
+    return verdicts[index.ravel()]
+
+
+def verdict(
+    control: tuple[int, int], treatment: tuple[int, int], difference: float, lift: float
+) -> Verdict:
+    """Decisions of Welch's test and of the analysis on (successes, units) of two variants."""
+    arms = moments(*control), moments(*treatment)
+    result = compare_moments(METRIC, *arms, Rule(ALPHA))
+    try:
+        welch = means.welch(*arms, ALPHA).p_value < ALPHA
+    except Refusal:
+        welch = False
+    if result.effect is None:
+        return Verdict(welch, False, False, True, math.nan)
+    effect = result.effect
+    covered = effect.low - 1e-12 <= difference <= effect.high + 1e-12
+    exact = effect.method == "fisher_exact"
+    return Verdict(welch, effect.p_value < ALPHA, exact, covered, _covered_lift(result, lift))
+
+
+def _covered_lift(result: Comparison, lift: float) -> float:
+    if result.lift is None:
+        return math.nan
+    return float(result.lift.low - 1e-12 <= lift <= result.lift.high + 1e-12)
+
+
+def moments(successes: int, units: int) -> Moments:
+    """Moments of (y, x) over units, y = 1 for the successes and x = 1."""
+    products = [[successes, successes], [successes, units]]
+    return Moments.from_sums(units, [successes, units], products, [1.0, 1.0])
+
+
+def markdown(rows: Iterator[Cell]) -> Iterator[str]:
+    """Lines of the table for the documentation."""
+    yield (
+        "| split | expected successes, smaller arm | Welch rejects, % | rejected, % | by the exact "
+        "test, % | coverage, A/A | coverage, doubled | of the lift, doubled |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    for row in rows:
+        split = f"{100 - 100 * row.share:g}/{100 * row.share:g}"
+        shares = " | ".join(f"{100 * value:.2f}" for value in row[2:])
+        yield f"| {split} | {row.expected} | {shares} |"
+
+
+def main() -> None:
+    """Print the table in Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.rare")
+    parser.add_argument("--repetitions", type=int, default=20_000, help="A/A tests per row")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for line in markdown(cells(options.repetitions, options.seed)):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Metrics of 0s and 1s with few successes are judged by an exact test, and no others are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from abeval.inference import proportions
+from abeval.inference.comparison import Rule, compare_moments
+from abeval.inference.looks import AlwaysValid
+from abeval.metrics.definition import Metric
+from abeval.results import Row
+from abeval.stats.moments import Moments
+from abeval.stats.proportions import Count, exact
+from benchmarks.calibration import rare
+from tests.logs.small import START, analyze
+
+MEAN = Metric("m", "mean", "Σ y / units")
+
+
+def test_counts_are_seen_from_sums() -> None:
+    ones = np.ones(40)
+    y = np.arange(40) < 3
+    few = Moments.of(y, ones)
+    assert proportions.rare(few, few) == (Count(3, 40), Count(3, 40))
+    for other in (
+        Moments.of(2 * y, ones),
+        Moments.of(y - 0.5, ones),
+        Moments.of(y, 2 * ones),
+        Moments.of(y, ones + y),
+        Moments.of(np.where(np.arange(40) < 2, 1.5, 0), ones),
+        Moments.of(-1.0 * y, ones),
+    ):
+        assert proportions.rare(few, other) is None
+        assert proportions.rare(other, few) is None
+
+
+def test_counts_are_seen_in_steps_of_a_resolution() -> None:
+    units, successes, step = 20_011, 7, 10**6
+    sums = [successes * step, units * step]
+    products = [[successes * step**2] * 2, [successes * step**2, units * step**2]]
+    arm = Moments.from_sums(units, sums, products, [1e-6, 1e-6])
+    assert proportions.rare(arm, arm) == (Count(7, units), Count(7, units))
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment", "few"),
+    [
+        ((9, 1000), (30, 1000), True),
+        ((10, 1000), (30, 1000), False),
+        ((10, 2000), (30, 1000), False),
+        ((60, 2001), (49, 1000), True),
+        ((60, 2001), (50, 1000), False),
+        ((991, 1000), (950, 1000), True),
+        ((990, 1000), (950, 1000), False),
+    ],
+)
+def test_the_rule(control: tuple[int, int], treatment: tuple[int, int], few: bool) -> None:
+    arms = rare.moments(*control), rare.moments(*treatment)
+    assert (proportions.rare(*arms) is not None) == few
+    effect = compare_moments(MEAN, *arms, Rule()).effect
+    assert effect is not None
+    assert effect.method == ("fisher_exact" if few else "welch_t")
+
+
+def test_looks_that_repeat_keep_their_own_test() -> None:
+    arms = rare.moments(5, 1000), rare.moments(7, 1000)
+    effect = compare_moments(MEAN, *arms, Rule(looks=AlwaysValid(0.5))).effect
+    assert effect is not None
+    assert effect.method == "always_valid_welch"
+
+
+def analyzed(control: tuple[int, int], treatment: tuple[int, int], **of: object) -> Row:
+    """One impression per user, of which so many were bought."""
+    (x, n), (y, m) = control, treatment
+    log = pd.DataFrame(
+        {
+            "user_id": np.arange(n + m),
+            "variant": np.repeat(["a", "b"], [n, m]),
+            "ts": START,
+            "bought": np.concatenate([np.arange(n) < x, np.arange(m) < y]).astype(int),
+        }
+    )
+    metrics = [{"name": "bought", "value": "bought", **of}]
+    variants = {"a": {"weight": n}, "b": {"weight": m}}
+    result = analyze(log, metrics=metrics, variants=variants)
+    return result.scorecard[0]
+
+
+def test_the_analysis_chooses_by_itself_and_names_the_test() -> None:
+    row = analyzed((293, 11_298), (5, 464))
+    assert row.method == "fisher_exact"
+    assert row.p_value == pytest.approx(0.0411, abs=1e-4)
+    assert row.difference_high is not None
+    assert row.difference_high < 0
+    assert row.status == "worse"
+    many = analyzed((293, 11_298), (290, 11_000))
+    assert many.method == "welch_t"
+
+
+def test_an_arm_without_successes_has_an_honest_interval() -> None:
+    row = analyzed((20, 1000), (0, 1000))
+    assert (row.lift, row.lift_low) == (-1, -1)
+    assert row.lift_high == pytest.approx(-0.798, abs=0.001)
+    assert row.difference_low is not None
+    assert row.difference_low < -0.025
+    none = analyzed((0, 1000), (6, 1000))
+    assert (none.lift, none.reason, none.method) == (None, "control_near_zero", "fisher_exact")
+    assert none.p_value == pytest.approx(0.03, abs=0.003)
+
+
+def test_a_guardrail_is_judged_by_the_exact_interval() -> None:
+    margin = {"role": "guardrail", "direction": "decrease", "margin": {"absolute": 0.01}}
+    assert analyzed((2, 4000), (3, 4000), **margin).status == "non_inferior"
+    assert analyzed((2, 400), (5, 400), **margin).status == "unclear"
+
+
+def test_intervals_of_a_family_are_exact_too() -> None:
+    log = pd.DataFrame(
+        {
+            "user_id": np.arange(2000),
+            "variant": np.repeat(["a", "b"], 1000),
+            "ts": START,
+            "bought": np.concatenate([np.arange(1000) < 2, np.arange(1000) < 9]).astype(int),
+        }
+    )
+    metrics = [{"name": name, "value": "bought"} for name in ("one", "two")]
+    result = analyze(log, metrics=metrics, inference={"family": "bonferroni"})
+    wide = exact(Count(2, 1000), Count(9, 1000), 0.025)
+    assert [row.p_adjusted for row in result.scorecard] == [2 * wide.p_value] * 2
+    for one in result.family_intervals:
+        assert (one.difference_low, one.difference_high) == (wide.low, wide.high)
+
+
+@pytest.mark.parametrize("share", rare.SHARES)
+@pytest.mark.parametrize("expected", [1, 3, 20])
+def test_few_successes_keep_the_level_and_cover(share: float, expected: int) -> None:
+    cell = rare.cell(share, expected, runs=2000, seed=5)
+    assert cell.rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
+    assert cell.covered >= 0.94
+    assert min(cell.covered_effect, cell.covered_lift) >= 0.94 - 3 * np.sqrt(0.05 * 0.95 / 500)

@@ -1,0 +1,36 @@
+"""Every Python example of docs/statistics.md runs, one after the other as a reader would."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from abeval import stats
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(examples) > 5
+    for example in examples:
+        exec(compile(example, "docs/statistics.md", "exec"), names)  # noqa: S102
+    effect, row = names["effect"], names["row"]
+    assert round(effect.p_value, 3) == 0.041
+    assert [round(100 * end, 2) for end in (effect.low, effect.high)] == [-2.31, -0.07]
+    assert row.status == "better"
+
+
+def test_the_docstring_names_the_public_modules_and_the_page_has_them_all() -> None:
+    public = re.findall(r"`([a-z_]+)`", str(stats.__doc__))
+    assert sorted(public) == stats.__all__
+    for name in stats.__all__:
+        assert getattr(stats, name).__name__ == f"abeval.stats.{name}"
+    with pytest.raises(AttributeError):
+        stats.nothing  # noqa: B018
+    standing_on = {"moments", "effects", "records", "windows", "replay"}
+    missing = {name for name in public if f"`{name}" not in PAGE} - standing_on
+    assert missing == {"off_policy", "off_policy_model_based"}
