@@ -1,69 +1,61 @@
 """Logs → aggregates → result, on an engine, with a store, or from what was kept."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.engines.choice import open_engine
-from abeval.engines.protocol import Engine, ProgressEngine, Watcher
+from abeval.engines.protocol import ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
+from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
 from abeval.results.analysis import Result
-from abeval.steps import Step
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from abeval.engines.choice import EngineChoice
+from abeval.steps import Step, silent
 
 
 @contextmanager
-def opened(
+def opened(experiment: Experiment, inputs: Inputs) -> Iterator[Run]:
+    """A run on the engine that the caller, else the experiment, asks for; closed at the end."""
+    check_inputs(inputs)
+    connection, choice = inputs.get("connection"), inputs.get("engine")
+    step = inputs.get("step")
+    with closing(open_engine(experiment.engine, experiment.folder, connection, choice)) as engine:
+        if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
+            step.watch(engine.watched())
+        yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
+
+
+def analyze(
     experiment: Experiment,
-    connection: "duckdb.DuckDBPyConnection | None",
-    engine: "EngineChoice",
-    step: Step | None,
-) -> Iterator[Engine]:
-    """The engine that the caller, else the experiment, asks for; closed at the end.
-
-    Args:
-        experiment: What it says of engines.
-        connection: The caller's DuckDB.
-        engine: `duckdb`, `spark`, the caller's Spark session, or None.
-        step: Told how far a statement is, if it can be told.
-    """
-    with closing(open_engine(experiment.engine, experiment.folder, connection, engine)) as found:
-        if isinstance(found, ProgressEngine) and isinstance(step, Watcher):
-            step.watch(found.watched())
-        yield found
-
-
-def analyze_on(
-    experiment: Experiment,
-    engine: Engine,
-    logs: Mapping[str, object],
-    step: Step,
-    sums: Sums | None = None,
+    inputs: Inputs,
+    store: str | Path | None,
+    save_aggregates: str | Path | None,
 ) -> Result:
+    """Logs → result; with `store` only new files are read, `save_aggregates` keeps the aggregates.
+
+    Raises:
+        ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+    """
+    check_inputs(inputs)
+    save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
+    logs = inputs.get("logs") or {}
+    stored = nullcontext(one_pass) if store is None else _stored(Path(store), experiment, logs)
+    with stored as sums, opened(experiment, inputs) as run:
+        aggregates = collect(run, named_metrics(experiment), sums)
+    if save is not None:
+        save(aggregates)
+    # The engine has given back its memory: statistics of many items need some of their own.
+    return judged(experiment, aggregates, run.step)
+
+
+def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
     """Analyse an experiment on an engine of the caller's; `sums` may come from a store."""
-    return judged(experiment, collected(experiment, engine, logs, step, sums), step)
-
-
-def collected(
-    experiment: Experiment,
-    engine: Engine,
-    logs: Mapping[str, object],
-    step: Step,
-    sums: Sums | None,
-) -> Aggregates:
-    """What the metrics of the scorecard add up to; `sums` in place of one pass over the logs."""
-    metrics = named_metrics(experiment)
-    return collect(experiment, metrics, engine, logs, step, sums or one_pass)
+    aggregates = collect(run, named_metrics(run.experiment), sums)
+    return judged(run.experiment, aggregates, run.step)
 
 
 def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:
@@ -97,10 +89,10 @@ def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
     cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
     unchecked = experiment.model_copy(update={"cleaning": cleaning})
     with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
-        return analyze_on(unchecked, engine, {}, step, given_sums(file))
+        return analyze_on(Run(unchecked, engine, step=step), given_sums(file))
 
 
-def stored(
+def _stored(
     folder: Path, experiment: Experiment, frames: Mapping[str, object]
 ) -> AbstractContextManager[Sums]:
     """Sums that a store keeps by input file.
@@ -114,7 +106,7 @@ def stored(
     return stored_sums(folder)
 
 
-def saving(folder: Path, experiment: Experiment) -> Callable[[Aggregates], None]:
+def _saving(folder: Path, experiment: Experiment) -> Callable[[Aggregates], None]:
     """What writes aggregates to a folder, which is checked before they are computed."""
     from abeval.store.saved import check_savable, save_aggregates
 

@@ -29,11 +29,13 @@ from abeval.engines.sql import literal
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import scales
+from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import GAUC, UNIT_DAY
 from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
+from abeval.steps import silent
 from abeval.time.analysis import judge_time
 from abeval.time.collect import sums_of
 from abeval.time.opened import Opened, open_metrics
@@ -127,8 +129,8 @@ def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     engine = Timed(experiment)
     # Sums over impressions come last, so that their unit-days are there to be summed again.
     ordered = sorted(metrics, key=lambda metric: metric.source is UNIT_DAY)
-    opened = open_metrics(experiment, ordered, engine, {}, print_nothing)
-    sums = sums_of(opened, print_nothing)
+    opened = open_metrics(Run(experiment, engine), ordered)
+    sums = sums_of(opened, silent)
     began = time.perf_counter()
     result = judge_time(experiment, ordered, sums, WIDTHS, ())
     judged = time.perf_counter() - began
@@ -137,10 +139,6 @@ def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     rows = [row for row in result.windows if row.axis == "calendar" and row.p_value is not None]
     agree([one for m in plain for one in agreements(opened, sums.days, m, rows)])
     engine.close()
-
-
-def print_nothing(_: str) -> None:
-    """Steps are not shown."""
 
 
 def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
@@ -157,11 +155,11 @@ def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
 def gauc(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """GAUC by day against GAUC over the whole, each with what makes its input."""
     engine = Timed(experiment)
-    opened = open_metrics(experiment, metrics, engine, {}, print_nothing)
+    opened = open_metrics(Run(experiment, engine), metrics)
     began = time.perf_counter()
-    opened.run.load("gauc")
+    opened.run.load(GAUC)
     whole = time.perf_counter() - began
-    sums_of(opened, print_nothing)
+    sums_of(opened, silent)
     daily = engine.seconds["scored_day"] + engine.seconds["gauc_day"]
     print(f"GAUC over the whole                             {whole:7.2f} s")
     print(f"GAUC by day                                     {daily:7.2f} s")

@@ -1,6 +1,6 @@
-"""Runs the queries of an experiment in order, and brings back its aggregates."""
+"""Runs the queries of an experiment in order, and returns its aggregates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -17,61 +17,48 @@ from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, check_total_left, facts
 from abeval.logs.prepare import Prepared, place_units, prepare
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import DayTotals, Sums, one_pass
 from abeval.metrics.definition import Metric, Need
 from abeval.metrics.sources import CATALOGUE, QUANTILE
-
-Step = Callable[[str], None]
+from abeval.steps import Step
 
 _ROWS = "the rows of the impressions, of which only sums per unit and day are given"
 
 
-def collect(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    sums: Sums = one_pass,
-) -> Aggregates:
+def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggregates:
     """Aggregate the logs of an experiment.
 
     Args:
-        experiment: What to analyse.
+        run: The experiment and its engine.
         metrics: The metrics of the scorecard.
-        engine: Where the queries run.
-        frames: Logs given from Python, by name; the others are read from where the file says.
-        step: Told the name of each step as it begins.
         sums: Makes the sums per unit and day.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(experiment, metrics, engine, frames, step, sums=sums)
+    experiment, engine = run.experiment, run.engine
+    prepared = prepare(run, metrics, sums=sums)
     check_some_left(experiment, prepared, engine)
-    found = _gathered(experiment, metrics, prepared, engine, step)
+    aggregates = _gathered(run, metrics, prepared)
     earlier = prepared.summed.earlier
     if earlier is not None:
         engine.view("logged_sums", earlier.sums)
-        place_units(experiment, prepared.shape, engine, step)
-        before = _gathered(experiment, metrics, prepared, engine, step)
-        found = with_change(earlier.aggregates, before, found)
-        check_total_left(experiment, prepared, engine, found.accounts)
+        place_units(run, prepared.shape)
+        before = _gathered(run, metrics, prepared)
+        aggregates = with_change(earlier.aggregates, before, aggregates)
+        check_total_left(experiment, prepared, engine, aggregates.accounts)
     if prepared.summed.keep is not None:
-        prepared.summed.keep(found)
-    return replace(found, days=found.days[found.days["units"] > 0].reset_index(drop=True))
+        prepared.summed.keep(aggregates)
+    with_units = aggregates.days["units"] > 0
+    return replace(aggregates, days=aggregates.days[with_units].reset_index(drop=True))
 
 
-def _gathered(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    prepared: Prepared,
-    engine: Engine,
-    step: Step,
-) -> Aggregates:
-    """What the units at hand add up to."""
+def _gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
+    """Aggregates of the units in the table `units`."""
+    experiment, engine = run.experiment, run.engine
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
     if not prepared.summed.has_rows:
@@ -81,27 +68,27 @@ def _gathered(
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
     if any(source.scored for source in sources):
         engine.view("scored", scored_view(shape))
-    run = MetricQueries(experiment, shape, engine)
+    queries = MetricQueries(experiment, shape, engine)
     units = engine.frame(query("units/unit_counts"))
     by_units = prepared.summed.earlier is None and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     for source in sources:
         if source.per_unit:
-            step(source.title)
+            run.step(source.title)
             chosen = [m for m in wanted if m.source == source]
             parts.append(
-                run.of_source(source, chosen, [m for m in resampled if m.source == source])
+                queries.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
             if experiment.trust.aa_runs:
-                buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
-    quantiles = _quantiles(run, [m for m in wanted if m.source is QUANTILE], step)
-    step("catalogue" if CATALOGUE in sources else "accounting")
+                buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
+    quantiles = _quantiles(queries, [m for m in wanted if m.source is QUANTILE], run.step)
+    run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
     daily = DayTotals([row for row in rows if row[1] == DAY], engine.frame(query("units/days")))
     if prepared.summed.settle is not None:
-        daily = prepared.summed.settle(run, wanted, daily)
+        daily = prepared.summed.settle(queries, wanted, daily)
     return Aggregates(
         moments=pd.DataFrame(
             [*(row for row in rows if row[1] != DAY), *daily.rows, *quantiles.rows],
@@ -122,15 +109,15 @@ def _gathered(
     )
 
 
-def _quantiles(run: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
+def _quantiles(queries: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
     if not metrics:
         return QuantileSums([], {})
     step(QUANTILE.title)
-    return collect_quantiles(run, metrics)
+    return collect_quantiles(queries, metrics)
 
 
 def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """What is wanted by sub-bucket: the parts of functions, and with `resample` every sum."""
+    """Metrics that are summed by sub-bucket: parts of functions; with `resample`, all sums."""
     parts = {part.name: part for metric in metrics for part in metric.parts}
     if experiment.inference.resample is not None:
         parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}
@@ -143,7 +130,7 @@ def reads_rows(metric: Metric) -> bool:
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
-    """The metrics that these logs cannot give, each with what they lack."""
+    """Metrics that these logs cannot give → what the logs lack."""
     return {
         metric.name: tuple(sorted(metric.needs - has))
         for metric in metrics
@@ -181,9 +168,9 @@ def _catalogue(
 
 
 def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """The rows of `catalogue/reach`, over arrays where that is sooner."""
-    found = None
+    """The rows of `catalogue/reach`, by the kernel where the engine has arrays."""
+    reach = None
     if isinstance(engine, ArrayEngine):
         folder = experiment.engine.temp_directory
-        found = reach_table(engine, list(experiment.variants), folder)
-    return engine.frame(query("catalogue/reach")) if found is None else found
+        reach = reach_table(engine, list(experiment.variants), folder)
+    return engine.frame(query("catalogue/reach")) if reach is None else reach

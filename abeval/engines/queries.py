@@ -1,4 +1,4 @@
-"""Finds the SQL of `queries/`: one SELECT a file, named by its path without the suffix."""
+"""The SQL of `queries/`: one SELECT per file, named by its path without the suffix."""
 
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,7 @@ def query_names() -> tuple[str, ...]:
 
 @cache
 def is_query(sql: str) -> bool:
-    """Whether a text is that of a query.
+    """Whether a text is that of a query in `queries/`.
 
     Example:
         >>> is_query(query("units/unit_day")), is_query("select 1")

@@ -16,6 +16,7 @@ from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
 from abeval.logs.shape import own_name
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
@@ -116,7 +117,7 @@ def read_policy_log(
                 f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
             )
     extra = [column for column in (choice.probability, reward) if column is not None]
-    prepared = prepare(experiment, [], engine, frames, step, extra)
+    prepared = prepare(Run(experiment, engine, frames, step), [], extra)
     _check_columns(prepared.shape.impressions, choice)
     _check_number(prepared.shape.impressions, reward, "reward")
     step("policy")

@@ -8,6 +8,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
 from abeval.offline.candidates import impressions as replay_log
 from abeval.offline.candidates.truth_log import TRUTH, open_truth
 from abeval.offline.candidates.vectors import vectors_asked, write_vectors
@@ -54,7 +55,7 @@ def replay(
     relevance = replay_log.relevance_metric(experiment, options.relevance)
     terms = [] if relevance is None else [relevance]
     extra = [*replay_log.score_columns(experiment), *sliced_by(options)]
-    shape = prepare(experiment, terms, engine, frames, step, extra).shape
+    shape = prepare(Run(experiment, engine, frames, step), terms, extra).shape
     step("candidates")
     asked_by = vectors_asked(metrics, options.relevance)
     if asked_by is not None:

@@ -4,42 +4,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.collect import Step
-from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
-from abeval.experiment.model import Experiment
 from abeval.inference.aa import aa_replays
+from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.results.aa import AAResult
 from abeval.time.opened import open_metrics
 
 
-def aa(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    runs: int,
-    seed: int,
-) -> AAResult:
+def aa(run: Run, metrics: Sequence[Metric], runs: int, seed: int) -> AAResult:
     """Replay A/A tests of an experiment's metrics on its own logs."""
-    sums, refused, counts = collect_buckets(experiment, metrics, engine, frames, step)
-    step("replays")
+    sums, refused, counts = collect_buckets(run, metrics)
+    run.step("replays")
     ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
-    found = aa_replays(experiment, ordered, counts, runs, seed)
-    return replace(found, refused={**refused, **found.refused})
+    result = aa_replays(run.experiment, ordered, counts, runs, seed)
+    return replace(result, refused={**refused, **result.refused})
 
 
 def collect_buckets(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
+    run: Run, metrics: Sequence[Metric]
 ) -> tuple[dict[str, BucketSums], dict[str, str], Mapping[str, int]]:
     """Bucket sums of every metric, why others have none, and the units of each variant."""
-    opened = open_metrics(experiment, metrics, engine, frames, step)
+    opened, engine = open_metrics(run, metrics), run.engine
     refused = {name: f"the logs lack {', '.join(what)}" for name, what in opened.refused.items()}
     counts = {str(v): int(n or 0) for v, n, _ in engine.rows(query("units/unit_counts"))}
     by_units = deals_units(sum(counts.values()))
@@ -48,7 +34,7 @@ def collect_buckets(
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in chosen), source.no_replays)
             continue
-        step(f"sums per sub-bucket of {source}")
+        run.step(f"sums per sub-bucket of {source}")
         opened.run.load(source)
         engine.table("source_unit", query("units/unit_total"))
         found |= {m.name: opened.run.bucket_sums(m, by_units) for m in chosen}

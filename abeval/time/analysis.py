@@ -5,14 +5,21 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 
-from abeval.aggregates.collect import Step
-from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.trust import balance
+from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
-from abeval.results.time import TIME_SCHEMA_VERSION, TimeResult
-from abeval.results.windows import EventRow, Look, Novelty, Ramp, Stability, WindowRow
+from abeval.results.windows import (
+    TIME_SCHEMA_VERSION,
+    EventRow,
+    Look,
+    Novelty,
+    Ramp,
+    Stability,
+    TimeResult,
+    WindowRow,
+)
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
@@ -39,18 +46,16 @@ class MetricOverTime:
     events: tuple[EventRow, ...]
 
 
-def over_time(
-    experiment: Experiment,
+def windows(
+    run: Run,
     metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
     widths: Sequence[int],
     looks: Sequence[int],
     by: Sequence[By] = (),
 ) -> TimeResult:
     """Analyse an experiment over time."""
-    opened = open_metrics(experiment, metrics, engine, frames, step)
+    experiment, step = run.experiment, run.step
+    opened = open_metrics(run, metrics)
     sums = sums_of(opened, step, by)
     cuts: Mapping[Key, Sequence[CutWindow]] = {}
     if len(strata_of(sums.activity)) == 1:

@@ -7,7 +7,6 @@ from datetime import date, timedelta
 import numpy as np
 
 from abeval.aggregates.aggregates import moments_by_variant
-from abeval.aggregates.collect import Step
 from abeval.aggregates.metric_queries import Asked, Terms
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -19,8 +18,9 @@ from abeval.inference.context import partial_days
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source
 from abeval.stats.moments import Moments
+from abeval.steps import Step
 from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
-from abeval.time.opened import Opened, open_metrics
+from abeval.time.opened import Opened
 from abeval.time.pairs import cohort_of, pair_sums
 from abeval.time.sums import Activity, DaySums
 
@@ -48,29 +48,12 @@ class TimeSums:
     before: Mapping[str, Mapping[str, Moments]] = field(default_factory=dict)
 
 
-def collect_time(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    by: Sequence[By] = (),
-) -> TimeSums:
-    """Aggregate the logs of an experiment by day.
-
-    Raises:
-        LogError: The log has no time, or as for `collect`.
-        QueryError: The engine could not run a query.
-    """
-    return sums_of(open_metrics(experiment, metrics, engine, frames, step), step, by)
-
-
 def sums_of(opened: Opened, step: Step, by: Sequence[By] = ()) -> TimeSums:
     """The sums of opened logs.
 
     Raises:
-        LogError: As for `collect_time`.
-        QueryError: As for `collect_time`.
+        LogError: The log has no time.
+        QueryError: The engine could not run a query.
     """
     experiment, engine = opened.run.experiment, opened.run.engine
     if not opened.shape.has_time:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
-from abeval.aggregates.collect import Step
 from abeval.aggregates.metric_queries import SourceSums
 from abeval.aggregates.quantiles import QuantileSums, dated_events, quantile_groups, quantile_sums
 from abeval.engines.queries import query
@@ -20,6 +19,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
+from abeval.steps import Step
 from abeval.time.collect import load_days
 from abeval.time.opened import Opened
 from abeval.time.sums import Span

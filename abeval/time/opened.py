@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval.aggregates.collect import Step, refusals, scored_view
+from abeval.aggregates.collect import refusals, scored_view
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.engines.protocol import Engine
-from abeval.experiment.model import Experiment
 from abeval.logs.accounting import check_some_left
 from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source
@@ -38,20 +37,15 @@ class Opened:
         return found
 
 
-def open_metrics(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-) -> Opened:
+def open_metrics(run: Run, metrics: Sequence[Metric]) -> Opened:
     """Read the logs up to the tables `unit_day` and `units`.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(experiment, metrics, engine, frames, step)
+    experiment, engine = run.experiment, run.engine
+    prepared = prepare(run, metrics)
     check_some_left(experiment, prepared, engine)
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))

@@ -23,6 +23,7 @@ from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
+from abeval.logs.run import Run
 from tests.logs.small import analyze, small_log
 
 ROOT = 2**53
@@ -41,7 +42,7 @@ def aggregate(log: pd.DataFrame, **entries: object) -> Aggregates:
     engine = DuckDBEngine(experiment.engine)
     metrics = chosen_metrics(experiment)
     try:
-        return collect(experiment, metrics, engine, {"impressions": log}, lambda _: None)
+        return collect(Run(experiment, engine, {"impressions": log}), metrics)
     finally:
         engine.close()
 

@@ -20,6 +20,7 @@ from abeval.engines.sql import quoted
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics, known_metrics
+from abeval.logs.run import Run
 from tests.logs.small import PERIOD, small_log
 
 Types = Mapping[str, str]
@@ -72,7 +73,7 @@ def relations() -> dict[str, Types]:
         experiment = _experiment(entries)
         chosen = chosen_metrics(experiment)
         engine = Recorder(found)
-        collect(experiment, chosen, engine, frames, lambda _: None)
+        collect(Run(experiment, engine, frames), chosen)
         engine.close()
     return found
 

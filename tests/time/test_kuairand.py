@@ -52,9 +52,7 @@ def analysed(log, salt, more=0.0):
 def test_the_quick_way_is_the_whole_way(log):
     quick = analysed(log, "aa-3")
     loaded = kuairand("aa-3", metrics=[{"name": "ctr", "role": "goal"}])
-    renamed = loaded.replace(
-        control="control", variants={"control": {}, "treatment": {}}
-    ).over_time()
+    renamed = loaded.replace(control="control", variants={"control": {}, "treatment": {}}).windows()
     assert renamed.partial == tuple(sorted(PARTIAL))
     assert quick.looks[-1].fixed_p_value == pytest.approx(renamed.looks[-1].fixed_p_value, rel=1e-9)
     row = renamed["ctr"]
