@@ -1,9 +1,10 @@
-"""One metric in one variant against control: aggregates in, an effect or a reason out."""
+"""One metric in one variant against control: moments in, an effect or a reason out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Adjust, Relative, Resample
 from abeval.inference.adjust import by_covariates, by_strata
 from abeval.inference.looks import LookBoundary, Looks, at_look
@@ -62,6 +63,17 @@ class Rule:
     resample: Resample | None = None
 
 
+class Arms(NamedTuple):
+    """The names of the two variants of a comparison."""
+
+    control: str
+    treatment: str
+
+    def units(self, aggregates: Aggregates) -> tuple[int, int]:
+        """Analysed units of each."""
+        return aggregates.units_of(self.control), aggregates.units_of(self.treatment)
+
+
 class Numbers(NamedTuple):
     """The numbers that every row of effects shows; None where there is none."""
 
@@ -91,7 +103,7 @@ class Comparison:
         lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
         adjusted: The effect with and without its covariates or strata, where there are any.
-        boundary: The boundary of this look, where looks are not fixed.
+        boundary: The stopping boundary of this look, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
     """
 
@@ -157,7 +169,7 @@ def _scale(term: Term | None) -> float:
 
 
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:
-    """A comparison without numbers."""
+    """A comparison without numbers, and why."""
     return Comparison(units_control, units, reason=reason)
 
 

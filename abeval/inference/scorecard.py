@@ -51,7 +51,7 @@ def _row(
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
         status=status if doubt is None else "untrusted",
-        # Without an effect, why there is none; with one, rather why it must not be trusted.
+        # Keep the original reason if there is no effect; otherwise report the trust failure.
         reason=comparison.reason if effect is None or doubt is None else doubt,
     )
 

@@ -35,7 +35,7 @@ class SharedCells:
 
 
 def _shared_cells(analysis: Analysis) -> Iterator[SharedCells]:
-    """Of every segment, for means and ratios that are goals or guardrails, in every variant."""
+    """Shared cells of every segment, for goals and guardrails that are means or ratios."""
     for segment in analysis.experiment.segments:
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
@@ -107,7 +107,7 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
 
 
 def _denominators(cells: Sequence[Moments]) -> list[float]:
-    """The denominator's total in each cell, by which a cell weighs in the whole."""
+    """The total of the denominator in each cell: the cell's weight in the overall value."""
     return [moments.n * float(moments.mean[1]) for moments in cells]
 
 
