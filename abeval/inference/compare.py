@@ -14,13 +14,11 @@ from abeval.inference.comparison import (
     Rule,
     compare_moments,
     compare_strata,
-    covariate_scales,
     refused,
-    scales,
 )
 from abeval.inference.looks import looks_of
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, covariate_scales, scales
 from abeval.stats.moments import Moments
 
 

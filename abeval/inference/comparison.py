@@ -8,7 +8,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Adjust, Relative, Resample
 from abeval.inference.adjust import by_covariates, by_strata
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.metrics.definition import Metric, Term, own_terms, rounding
+from abeval.metrics.definition import Metric, rounding
 from abeval.stats import effects, means, multiplicity, ratios, relative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
@@ -151,21 +151,6 @@ def adjusted_p_values(
     p_values = {key: c.effect.p_value for key, c in comparisons.items() if c.effect is not None}
     adjusted = multiplicity.adjust(list(p_values.values()), method)
     return dict(zip(p_values, adjusted.tolist(), strict=True))
-
-
-def scales(metric: Metric) -> tuple[float, float]:
-    """The worth of one counted unit of the numerator and of the denominator."""
-    return _scale(metric.value), _scale(metric.per)
-
-
-def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """The worth of one counted unit of y, x, every covariate and newness."""
-    own = scales(metric)[: len(own_terms(metric))]
-    return (*scales(metric), *own, *(term.scale for term in metric.covariates), 1.0)
-
-
-def _scale(term: Term | None) -> float:
-    return 1.0 if term is None else term.scale
 
 
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:

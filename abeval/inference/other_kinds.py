@@ -14,11 +14,10 @@ from abeval.inference.comparison import (
     limit,
     reason_of,
     refused,
-    scales,
     with_difference,
     with_joint,
 )
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.metrics.functions import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.arrays import Floats

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Comparison, Key, Reason, Rule, compare_moments, scales
+from abeval.inference.comparison import Comparison, Key, Reason, Rule, compare_moments
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted
 from abeval.inference.status import goodness_p_value, status_of
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow
 
 

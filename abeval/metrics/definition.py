@@ -153,6 +153,18 @@ def own_terms(metric: Metric) -> tuple[Term, ...]:
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
+def scales(metric: Metric) -> tuple[float, float]:
+    """The worth of one counted unit of the numerator and of the denominator."""
+    value, per = (1.0 if term is None else term.scale for term in (metric.value, metric.per))
+    return value, per
+
+
+def covariate_scales(metric: Metric) -> tuple[float, ...]:
+    """The worth of one counted unit of y, x, every covariate and newness."""
+    terms = (*own_terms(metric), *metric.covariates)
+    return (*scales(metric), *(term.scale for term in terms), 1.0)
+
+
 def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """The terms of a metric whose single values are needed, not only their sums."""
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
