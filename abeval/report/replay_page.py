@@ -7,8 +7,7 @@ from abeval.report import assets, replay_figures, templates
 from abeval.report import replay_views as views
 from abeval.report.figures import FigureView, island
 from abeval.results import format as fmt
-from abeval.results.replay import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
-from abeval.results.replayed_models import Blend
+from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
