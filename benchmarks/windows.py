@@ -28,9 +28,8 @@ from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import scales
 from abeval.logs.run import Run
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.metrics.sources import GAUC, UNIT_DAY
 from abeval.results.windows import WindowRow
 from abeval.simulate import simulate

@@ -25,7 +25,7 @@ from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY
 
 
 def known_metrics(experiment: Experiment) -> dict[str, Metric]:
-    """Every built-in metric by name, with the thresholds of the experiment."""
+    """Every built-in metric by name, with the experiment's thresholds."""
     return builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
 
 
@@ -47,7 +47,7 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
 
 
 def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
-    """The named metrics, built-in ones too; without names, all of the scorecard.
+    """The metrics with these names, built-in ones too; without names, those of the scorecard.
 
     Raises:
         ExperimentError: There is no such metric.

@@ -7,17 +7,15 @@ halves, so a test at 5 % must reject 5 % of the splits.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
+from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
 from abeval.stats.replay import aa_replay, aa_summary
-
-Floats = NDArray[np.float64]
 
 BINS = 20
 """Of the histogram of p-values, from 0 to 1."""
@@ -115,7 +113,7 @@ def _resplit(sums: Sequence[BucketSums], share: float, runs: int, seed: int) -> 
 
 
 def _share(experiment: Experiment, counts: Mapping[str, int]) -> float:
-    """Of control and a variant, the share of the variant, where it is smallest."""
+    """A variant's share of the units of itself and control: the most uneven one."""
     control = counts.get(experiment.control, 0)
     shares = [
         counts[name] / (control + counts[name])

@@ -64,13 +64,13 @@ def by_strata(
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    strata = strata_of(control, treatment)
+    strata = _strata(control, treatment)
     arms = [c for c, _ in strata], [t for _, t in strata]
     method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
 
 
-def strata_of(
+def _strata(
     control: Mapping[str, Moments], treatment: Mapping[str, Moments]
 ) -> list[tuple[Moments, Moments]]:
     """Control's and treatment's moments of each stratum; small cells are merged into one."""

@@ -4,31 +4,27 @@ from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
 from abeval.results import Belief
 from abeval.stats.bayes import Prior, normal_normal
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Refusal
 
 
 def beliefs(analysis: Analysis) -> tuple[Belief, ...]:
     """One row per metric and variant that has a lift, where the experiment states a prior."""
-    experiment = analysis.experiment
-    if experiment.inference.prior is None:
+    stated = analysis.experiment.inference.prior
+    if stated is None:
         return ()
-    prior = Prior(experiment.inference.prior.mean, experiment.inference.prior.sd)
-    rows = (
-        _belief(metric, variant, effect, prior, experiment.alpha)
-        for metric, variant in analysis.rows
-        if (effect := analysis.comparisons[metric.name, variant].effect) is not None
-    )
+    prior = Prior(stated.mean, stated.sd)
+    rows = (_belief(analysis, metric, variant, prior) for metric, variant in analysis.rows)
     return tuple(row for row in rows if row is not None)
 
 
-def _belief(
-    metric: Metric, variant: str, effect: Effect, prior: Prior, alpha: float
-) -> Belief | None:
-    """The posterior of the lift; a metric that should meet a target has no better side."""
-    if metric.direction.toward is not None:
+def _belief(analysis: Analysis, metric: Metric, variant: str, prior: Prior) -> Belief | None:
+    """None without an effect, or for a metric with a target, which has no better side."""
+    effect = analysis.comparisons[metric.name, variant].effect
+    if effect is None or metric.direction.toward is not None:
         return None
     sign, size = metric.direction.sign, abs(effect.control)
     gain = Prior(sign * prior.mean, prior.sd).on_absolute_scale(effect.control)
+    alpha = analysis.experiment.alpha
     try:
         posterior = normal_normal(sign * effect.difference, effect.se, gain, alpha)
     except Refusal:

@@ -1,4 +1,4 @@
-"""An analysis, and the comparison of each of its metrics by kind and plan."""
+"""An analysis, and how each of its metrics is compared: by its kind, as the plan says."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,24 +7,18 @@ from functools import cached_property
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import (
+    Arms,
     Comparison,
     Key,
     Reason,
     Rule,
     compare_moments,
     compare_strata,
-    covariate_scales,
     refused,
-    scales,
 )
 from abeval.inference.looks import looks_of
-from abeval.inference.other_kinds import (
-    Arms,
-    compare_catalogue,
-    compare_quantiles,
-    compare_resampled,
-)
-from abeval.metrics.definition import Metric
+from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
+from abeval.metrics.definition import Metric, covariate_scales, scales
 from abeval.stats.moments import Moments
 
 
@@ -136,7 +130,7 @@ def _by_cell(
 
 
 def rule_of(analysis: Analysis, units: int) -> Rule:
-    """How the effects of a comparison of so many units are judged."""
+    """The rule for a comparison of so many units."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
     looks = looks_of(experiment, units, analysis.aggregates.days)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)

@@ -1,14 +1,15 @@
-"""One metric in one variant against control: aggregates in, an effect or a reason out."""
+"""One metric in one variant against control: moments in, an effect or a reason out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Adjust, Relative, Resample
 from abeval.inference import proportions
 from abeval.inference.adjust import by_covariates, by_strata
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.metrics.definition import Metric, Term, own_terms, rounding
+from abeval.metrics.definition import Metric, rounding
 from abeval.stats import effects, means, multiplicity, ratios, relative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
@@ -63,6 +64,17 @@ class Rule:
     resample: Resample | None = None
 
 
+class Arms(NamedTuple):
+    """The names of the two variants of a comparison."""
+
+    control: str
+    treatment: str
+
+    def units(self, aggregates: Aggregates) -> tuple[int, int]:
+        """Analysed units of each."""
+        return aggregates.units_of(self.control), aggregates.units_of(self.treatment)
+
+
 class Numbers(NamedTuple):
     """The numbers that every row of effects shows; None where there is none."""
 
@@ -92,7 +104,7 @@ class Comparison:
         lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
         adjusted: The effect with and without its covariates or strata, where there are any.
-        boundary: The boundary of this look, where looks are not fixed.
+        boundary: The stopping boundary of this look, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
     """
@@ -144,23 +156,8 @@ def adjusted_p_values(
     return dict(zip(p_values, adjusted.tolist(), strict=True))
 
 
-def scales(metric: Metric) -> tuple[float, float]:
-    """The worth of one counted unit of the numerator and of the denominator."""
-    return _scale(metric.value), _scale(metric.per)
-
-
-def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """The worth of one counted unit of y, x, every covariate and newness."""
-    own = scales(metric)[: len(own_terms(metric))]
-    return (*scales(metric), *own, *(term.scale for term in metric.covariates), 1.0)
-
-
-def _scale(term: Term | None) -> float:
-    return 1.0 if term is None else term.scale
-
-
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:
-    """A comparison without numbers."""
+    """A comparison without numbers, and why."""
     return Comparison(units_control, units, reason=reason)
 
 

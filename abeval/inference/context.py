@@ -58,7 +58,7 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """What definitions leave out, counted per variant."""
+    """What the definitions of metrics leave out, counted per variant."""
     return tuple(
         LeftOut(metric.name, variant, what, count)
         for metric in metrics
@@ -67,7 +67,12 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
-    """Days, of the rows of `units/days`, that the log covers only in part, by more than an hour."""
+    """Days of which the log lacks more than an hour.
+
+    Args:
+        experiment: Its time zone.
+        days: The rows of `units/days`.
+    """
     zone = ZoneInfo(experiment.timezone)
     if (days["first_ms"] == days["last_ms"]).all():
         # The log knows days but no time of day.

@@ -13,10 +13,10 @@ from abeval.stats.distributions import tail
 from abeval.stats.records import Effect
 
 _NEAR = 0.01
-"""A look this much later than planned, as a share of the information, is the planned one."""
+"""A look this much later than planned, as a share of the information, still counts as planned."""
 
 _WIDEST = 37.0
-"""Critical values beyond this have no probability in double precision."""
+"""Beyond this z, tail probabilities are 0 in double precision."""
 
 
 class AlwaysValid(NamedTuple):

@@ -2,42 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import QUANTILE, Aggregates, Quantile
 from abeval.inference.comparison import (
+    Arms,
     Comparison,
     Rule,
     limit,
     reason_of,
     refused,
-    scales,
     with_difference,
     with_joint,
 )
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.metrics.functions import evaluate
 from abeval.stats import catalogue, quantiles, resampling
+from abeval.stats.arrays import Floats
 from abeval.stats.exposure import Functional
 from abeval.stats.incidence import Incidence
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
-
-Floats = NDArray[np.float64]
-
-
-class Arms(NamedTuple):
-    """The names of the two variants of a comparison."""
-
-    control: str
-    treatment: str
-
-    def units(self, aggregates: Aggregates) -> tuple[int, int]:
-        """Analysed units of each."""
-        return aggregates.units_of(self.control), aggregates.units_of(self.treatment)
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:

@@ -7,8 +7,7 @@ from typing import Literal
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment, Family
 from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import Comparison, Comparisons, Key, adjusted_p_values
-from abeval.inference.other_kinds import Arms
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.trust import trust_checks
 from abeval.metrics.definition import Metric
 from abeval.results.pairwise import Pair, Pairwise
@@ -37,7 +36,7 @@ def pairwise(
 
 
 def _of_pairs(family: Family) -> Literal["none"] | Method:
-    """Dunnett is for pairs with control, and the pairs of one metric weigh the same."""
+    """Dunnett needs pairs with control, and all pairs of one metric have the same weight."""
     if family == "dunnett":
         return "holm"
     return "bonferroni" if family == "weighted" else family

@@ -9,9 +9,8 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import estimate
+from abeval.inference.comparison import Arms, estimate
 from abeval.inference.looks import planned_fractions
-from abeval.inference.other_kinds import Arms
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
 from abeval.stats import design, duration, group_sequential
@@ -68,7 +67,7 @@ def _plan(analysis: Analysis, metric: Metric, target: Target) -> Plan:
 
 
 def _baseline(analysis: Analysis, metric: Metric) -> Baseline:
-    """With CUPED, the standard deviation that it leaves."""
+    """Control's value and spread, the spread after CUPED if the experiment uses it."""
     if metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "the logs lack a column")
     arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
@@ -100,7 +99,7 @@ def _critical(experiment: Experiment) -> float | None:
 def _plan_for_effect(
     analysis: Analysis, metric: Metric, baseline: Baseline, target: Target
 ) -> Plan:
-    """The units and days that the wanted effect takes."""
+    """The units and days needed to find the effect."""
     experiment, days = analysis.experiment, analysis.aggregates.days
     control_share, treatment_share = _shares(experiment)
     mde = target.mde or 0.0
@@ -119,7 +118,7 @@ def _plan_for_effect(
 
 
 def _plan_for_days(analysis: Analysis, metric: Metric, baseline: Baseline, target: Target) -> Plan:
-    """The effect that so many days, or the units seen so far, can find."""
+    """The smallest effect that the target's days, or the units seen so far, can find."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     units = float(aggregates.units["units"].sum())
     days = float(len(aggregates.days)) or None

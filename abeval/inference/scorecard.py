@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Comparison, Key, Reason, Rule, compare_moments, scales
+from abeval.inference.comparison import Comparison, Reason, Rule, compare_moments
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted
 from abeval.inference.status import goodness_p_value, status_of
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow
 
 
@@ -21,26 +21,21 @@ def scorecard(analysis: Analysis, doubts: Mapping[str, Reason]) -> tuple[Row, ..
         doubts: Metrics whose numbers must not be trusted, and why.
     """
     p_values = adjusted(analysis.experiment, analysis.metrics, analysis.comparisons)
-    return tuple(
-        _row(analysis, metric, variant, p_values, doubts.get(metric.name))
+    rows = (
+        _row(analysis, metric, variant, p_values.get((metric.name, variant)))
         for metric, variant in analysis.rows
+    )
+    return tuple(
+        _untrusted(row, doubts[row.metric]) if row.metric in doubts else row for row in rows
     )
 
 
-def _row(
-    analysis: Analysis,
-    metric: Metric,
-    variant: str,
-    p_values: Mapping[Key, float],
-    doubt: Reason | None,
-) -> Row:
+def _row(analysis: Analysis, metric: Metric, variant: str, p_adjusted: float | None) -> Row:
     comparison = analysis.comparisons[metric.name, variant]
     effect = comparison.effect
-    p_adjusted = p_values.get((metric.name, variant))
     p_value = None if effect is None else goodness_p_value(metric.direction, effect)
     if p_adjusted is not None:
         p_value = p_adjusted
-    status = status_of(metric, comparison, p_value, analysis.experiment.alpha)
     return Row(
         metric=metric.name,
         kind=metric.kind,
@@ -50,10 +45,15 @@ def _row(
         **comparison.numbers._asdict(),
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
-        status=status if doubt is None else "untrusted",
-        # Without an effect, why there is none; with one, rather why it must not be trusted.
-        reason=comparison.reason if effect is None or doubt is None else doubt,
+        status=status_of(metric, comparison, p_value, analysis.experiment.alpha),
+        reason=comparison.reason,
     )
+
+
+def _untrusted(row: Row, doubt: Reason) -> Row:
+    """Keep the original reason if there is no effect; otherwise report the trust failure."""
+    reason = row.reason if row.difference is None else doubt
+    return replace(row, status="untrusted", reason=reason)
 
 
 def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 from abeval.aggregates.aggregates import SEGMENT, Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Rule, compare_moments, estimate
+from abeval.inference.comparison import Comparison, Rule, compare_moments, estimate
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.stats import heterogeneity, multiplicity, simpson, srm_segments
@@ -35,7 +35,7 @@ class SharedCells:
 
 
 def _shared_cells(analysis: Analysis) -> Iterator[SharedCells]:
-    """Of every segment, for means and ratios that are goals or guardrails, in every variant."""
+    """Shared cells of every segment, for goals and guardrails that are means or ratios."""
     for segment in analysis.experiment.segments:
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
@@ -72,22 +72,10 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
     effects = {cell: c.effect for cell, c in comparisons.items() if c.effect is not None}
     if len(effects) < 2:
         return None
+    differences, ses = zip(*((e.difference, e.se) for e in effects.values()), strict=True)
     try:
-        same = heterogeneity.cochran(
-            [effect.difference for effect in effects.values()],
-            [effect.se for effect in effects.values()],
-        )
-        control, treatment = (
-            [moments[cell] for cell in effects] for moments in (cells.control, cells.treatment)
-        )
-        mix = simpson.mix_shift(
-            [comparisons[cell].control or 0.0 for cell in effects],
-            [comparisons[cell].treatment or 0.0 for cell in effects],
-            _denominators(control),
-            _denominators(treatment),
-            [moments.n for moments in control],
-            [moments.n for moments in treatment],
-        )
+        same = heterogeneity.cochran(differences, ses)
+        mix = _mix(cells, {cell: comparisons[cell] for cell in effects})
     except Refusal:
         return None
     return SegmentTest(
@@ -106,8 +94,23 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
     )
 
 
+def _mix(cells: SharedCells, comparisons: Mapping[str, Comparison]) -> simpson.MixShift:
+    """The overall difference as effects within cells and a shift of their mix."""
+    control, treatment = (
+        [moments[cell] for cell in comparisons] for moments in (cells.control, cells.treatment)
+    )
+    return simpson.mix_shift(
+        [one.control or 0.0 for one in comparisons.values()],
+        [one.treatment or 0.0 for one in comparisons.values()],
+        _denominators(control),
+        _denominators(treatment),
+        [moments.n for moments in control],
+        [moments.n for moments in treatment],
+    )
+
+
 def _denominators(cells: Sequence[Moments]) -> list[float]:
-    """The denominator's total in each cell, by which a cell weighs in the whole."""
+    """The total of the denominator in each cell: the cell's weight in the overall value."""
     return [moments.n * float(moments.mean[1]) for moments in cells]
 
 

@@ -13,7 +13,7 @@ from abeval.metrics.sources import (
 )
 
 PER_UNIT_RESOLUTION = 1e-9
-"""Per-unit and per-request values that are not integers are summed in multiples of this."""
+"""Fractional values per unit or request are rounded to multiples of this before they are summed."""
 
 _IMPRESSIONS = RowTerm("1")
 _CLICKS = RowTerm("click")
@@ -39,7 +39,7 @@ def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric
     """Every built-in metric by name.
 
     Args:
-        long_seconds: Dwell from which on a click is long.
+        long_seconds: The shortest dwell of a long click.
         gap_minutes: Time without an impression after which a session has ended.
 
     Example:

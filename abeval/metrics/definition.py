@@ -17,7 +17,7 @@ class Direction:
     """Which way is better: up, down, or toward a value.
 
     Example:
-        >>> str(Direction(toward=1.0)), Direction(sign=-1).label
+        >>> Direction(toward=1.0).label, Direction(sign=-1).label
         ('toward 1', 'decrease')
     """
 
@@ -30,9 +30,6 @@ class Direction:
         if self.toward is not None:
             return f"toward {self.toward:g}"
         return "increase" if self.sign > 0 else "decrease"
-
-    def __str__(self) -> str:
-        return self.label
 
 
 INCREASE = Direction(sign=1)
@@ -89,7 +86,7 @@ class Metric:
         name: Its id.
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
             impression), `function` (of other metrics), `auc`, or `catalogue`.
-        formula: In words, as a reader would check it.
+        formula: In words.
         unit: Of the value, empty for a pure number.
         direction: Which way is better.
         role: `goal`, `guardrail` or `diagnostic`.
@@ -156,8 +153,20 @@ def own_terms(metric: Metric) -> tuple[Term, ...]:
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
+def scales(metric: Metric) -> tuple[float, float]:
+    """The worth of one counted unit of the numerator and of the denominator."""
+    value, per = (1.0 if term is None else term.scale for term in (metric.value, metric.per))
+    return value, per
+
+
+def covariate_scales(metric: Metric) -> tuple[float, ...]:
+    """The worth of one counted unit of y, x, every covariate and newness."""
+    terms = (*own_terms(metric), *metric.covariates)
+    return (*scales(metric), *(term.scale for term in terms), 1.0)
+
+
 def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
-    """The terms of a metric that are needed of every impression, because sums do not suffice."""
+    """The terms of a metric whose single values are needed, not only their sums."""
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
         return (metric.value,)
     return ()

@@ -59,7 +59,7 @@ def parse_expression(text: str) -> exp.Expr:
     """The syntax tree of one scalar expression; column names are lower-case, as SQL ignores case.
 
     Raises:
-        ExperimentError: It is not one, or holds what a row-level expression may not.
+        ExperimentError: It is not one expression, or has a part that is not allowed.
 
     Example:
         >>> parse_expression("price * Click").sql()
@@ -124,7 +124,7 @@ def _place(error: SqlglotError) -> str:
 
 
 def _wrong_part(tree: exp.Expr) -> str | None:
-    """The first part of an expression that it may not have."""
+    """The first part of an expression that is not allowed."""
     for kind, what in _FORBIDDEN:
         node = tree.find(kind)
         if node is not None:
@@ -157,7 +157,7 @@ def missing_columns(tree: exp.Expr, known: Collection[str]) -> list[str]:
 def never_fails(text: str) -> bool:
     """Whether an expression over the views' columns has a value for every row.
 
-    It has if it only compares and chooses among clicks, dwell, scores and numbers.
+    This is certain if it only compares and chooses among clicks, dwell, scores and numbers.
 
     Example:
         >>> never_fails("case when click = 1 then coalesce(dwell_ms, 0) else 0 end")

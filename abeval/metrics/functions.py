@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from abeval.metrics.expressions import parsed
-
-Floats = NDArray[np.float64]
+from abeval.stats.arrays import Floats
 
 _TWO: Mapping[type[exp.Expr], Callable[[Floats, Floats], Floats]] = {
     exp.Add: np.add,

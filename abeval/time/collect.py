@@ -13,9 +13,8 @@ from abeval.engines.queries import query
 from abeval.engines.sql import by_value
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import scales
 from abeval.inference.context import partial_days
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.metrics.sources import Source
 from abeval.stats.moments import Moments
 from abeval.steps import Step

@@ -9,8 +9,7 @@ import pandas as pd
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.engines.queries import query
-from abeval.inference.comparison import scales
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.time.sums import Activity, DaySums, Whole
 
 
