@@ -37,8 +37,8 @@ from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
 from abeval.steps import silent
 from abeval.time.analysis import judge_time
-from abeval.time.collect import sums_of
-from abeval.time.opened import Opened, open_metrics
+from abeval.time.open import OpenLogs, open_logs
+from abeval.time.time_sums import sums_of
 
 Floats = NDArray[np.float64]
 B = 4096
@@ -47,7 +47,7 @@ OF_THE_PASS = ("logged_sums", "unit_names", "unit_day")
 """The one pass over the log, and what brings its cells down to units and days."""
 
 OF_WINDOWS = (
-    "placed_unit_day",
+    "placed_day",
     query("time/co_moments"),
     query("time/returns"),
     query("time/entered"),
@@ -61,7 +61,7 @@ active as (
   select
     sub_bucket, day, {y} as y, {x} as x,
     lag(day) over (partition by unit_id order by day) as previous_day
-  from placed_unit_day
+  from placed_day
   join buckets on unit_id = id
   where variant = {variant}
 )
@@ -129,15 +129,15 @@ def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     engine = Timed(experiment)
     # Sums over impressions come last, so that their unit-days are there to be summed again.
     ordered = sorted(metrics, key=lambda metric: metric.source is UNIT_DAY)
-    opened = open_metrics(Run(experiment, engine), ordered)
-    sums = sums_of(opened, silent)
+    logs = open_logs(Run(experiment, engine), ordered)
+    sums = sums_of(logs, silent)
     began = time.perf_counter()
     result = judge_time(experiment, ordered, sums, WIDTHS, ())
     judged = time.perf_counter() - began
     cost(engine, judged, len(ordered), len(result.windows))
     plain = [m for m in ordered if m.source is UNIT_DAY]
     rows = [row for row in result.windows if row.axis == "calendar" and row.p_value is not None]
-    agree([one for m in plain for one in agreements(opened, sums.days, m, rows)])
+    agree([one for m in plain for one in agreements(logs, sums.days, m, rows)])
     engine.close()
 
 
@@ -155,11 +155,11 @@ def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
 def gauc(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """GAUC by day against GAUC over the whole, each with what makes its input."""
     engine = Timed(experiment)
-    opened = open_metrics(Run(experiment, engine), metrics)
+    logs = open_logs(Run(experiment, engine), metrics)
     began = time.perf_counter()
-    opened.run.load(GAUC)
+    logs.queries.load(GAUC)
     whole = time.perf_counter() - began
-    sums_of(opened, silent)
+    sums_of(logs, silent)
     daily = engine.seconds["scored_day"] + engine.seconds["gauc_day"]
     print(f"GAUC over the whole                             {whole:7.2f} s")
     print(f"GAUC by day                                     {daily:7.2f} s")
@@ -201,11 +201,11 @@ class Cube(NamedTuple):
 
 
 def agreements(
-    opened: Opened, days: Sequence[str], metric: Metric, rows: Sequence[WindowRow]
+    logs: OpenLogs, days: Sequence[str], metric: Metric, rows: Sequence[WindowRow]
 ) -> list[Agreement]:
     """Every window of one metric both ways."""
-    experiment = opened.run.experiment
-    cubes = {name: cube(opened, days, metric, name) for name in experiment.variants}
+    experiment = logs.queries.experiment
+    cubes = {name: cube(logs, days, metric, name) for name in experiment.variants}
     scale = scales(metric)[0] / scales(metric)[1]
     quantile = two_sided_quantile(experiment.alpha)
     found = []
@@ -222,11 +222,11 @@ def agreements(
     return found
 
 
-def cube(opened: Opened, days: Sequence[str], metric: Metric, variant: str) -> Cube:
+def cube(logs: OpenLogs, days: Sequence[str], metric: Metric, variant: str) -> Cube:
     """The sums of one metric in one variant."""
-    y_sql, x_sql = opened.run.both(metric, "c_")
+    y_sql, x_sql = logs.queries.both(metric, "c_")
     place = {day: i for i, day in enumerate(days)}
-    frame = opened.run.engine.frame(CUBE.format(y=y_sql, x=x_sql, variant=literal(variant)))
+    frame = logs.queries.engine.frame(CUBE.format(y=y_sql, x=x_sql, variant=literal(variant)))
     bucket = frame["sub_bucket"].to_numpy()
     day = frame["day"].map(place).to_numpy()
     before = frame["previous_day"].map(place).fillna(-1).to_numpy(dtype=int) + 1

@@ -16,14 +16,14 @@ from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Axis, calendar, since_entry
 from abeval.time.clock import By
-from abeval.time.collect import TimeSums, sums_of
-from abeval.time.cut import CutWindow, Key, cut_metrics, cut_windows
+from abeval.time.cut import CutWindow, Key, cut_windows
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
-from abeval.time.opened import open_metrics
+from abeval.time.open import open_logs
 from abeval.time.ramps import Strata, shares_of, strata_of
 from abeval.time.rhythm import clock_rows
 from abeval.time.stability import agreement, judge
+from abeval.time.time_sums import TimeSums, sums_of
 from abeval.time.windows import effect_of, row_of, window_rows
 
 
@@ -47,11 +47,11 @@ def windows(
 ) -> TimeResult:
     """Analyse an experiment over time."""
     experiment, step = run.experiment, run.step
-    opened = open_metrics(run, metrics)
-    sums = sums_of(opened, step, by)
+    logs = open_logs(run, metrics)
+    sums = sums_of(logs, step, by)
     cuts: Mapping[Key, Sequence[CutWindow]] = {}
     if len(strata_of(sums.activity)) == 1:
-        cuts = cut_windows(opened, cut_metrics(experiment, opened.metrics), sums.days, widths, step)
+        cuts = cut_windows(logs, sums.days, widths, step)
     step("windows")
     return judge_time(experiment, metrics, sums, widths, looks, cuts)
 
@@ -164,12 +164,12 @@ def cut_rows(
     metric: Metric, axis: Axis, variant: str, cut: Sequence[CutWindow]
 ) -> tuple[WindowRow, ...]:
     """The rows of windows that were worked out one by one."""
-    return tuple(row_of(metric, axis, variant, one.kind, one.span, one.found) for one in cut)
+    return tuple(row_of(metric, axis, variant, one.kind, one.span, one.comparison) for one in cut)
 
 
 def cut_looks(metric: Metric, cut: Sequence[CutWindow]) -> tuple[peeking.Seen, ...]:
     """The looks that such windows give."""
-    cumulative = [(one.span[1], one.found) for one in cut if one.kind == "cumulative"]
+    cumulative = [(one.span[1], one.comparison) for one in cut if one.kind == "cumulative"]
     return peeking.seen_of(metric, cumulative)
 
 

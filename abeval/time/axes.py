@@ -7,8 +7,8 @@ from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.windows import stratified
+from abeval.time.day_sums import DaySums, Span
 from abeval.time.ramps import Strata
-from abeval.time.sums import DaySums, Span
 
 Arms = tuple[Moments, Moments]
 

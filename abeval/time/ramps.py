@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from abeval.time.sums import Activity
+from abeval.time.day_sums import Activity
 
 Strata = tuple[tuple[int, ...], ...]
 

@@ -9,7 +9,7 @@ from abeval.metrics.definition import Metric
 from abeval.results.windows import WindowRow
 from abeval.stats.records import Refusal
 from abeval.time.axes import Axis
-from abeval.time.sums import Span
+from abeval.time.day_sums import Span
 
 Kind = Literal["daily", "cumulative", "rolling"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.results.windows import Verdict
-from abeval.time.collect import TimeSums
-from abeval.time.sums import DaySums
+from abeval.time.day_sums import DaySums
+from abeval.time.time_sums import TimeSums
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

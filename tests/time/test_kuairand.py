@@ -6,9 +6,9 @@ import pytest
 
 from abeval.assignment import Assignment
 from abeval.time.analysis import metric_over_time
-from abeval.time.collect import TimeSums
+from abeval.time.day_sums import DaySums
 from abeval.time.ramps import strata_of
-from abeval.time.sums import DaySums
+from abeval.time.time_sums import TimeSums
 from benchmarks.calibration.verdicts import CTR, experiment_of
 from tests.real_logs import kuairand, need
 
