@@ -36,7 +36,7 @@ from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
 from abeval.steps import silent
-from abeval.time.analysis import judge_time
+from abeval.time.analysis import Timeline, time_result
 from abeval.time.open import OpenLogs, open_logs
 from abeval.time.time_sums import sums_of
 
@@ -132,7 +132,7 @@ def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     logs = open_logs(Run(experiment, engine), ordered)
     sums = sums_of(logs, silent)
     began = time.perf_counter()
-    result = judge_time(experiment, ordered, sums, WIDTHS, ())
+    result = time_result(Timeline(experiment, sums, WIDTHS), ordered)
     judged = time.perf_counter() - began
     cost(engine, judged, len(ordered), len(result.windows))
     plain = [m for m in ordered if m.source is UNIT_DAY]
