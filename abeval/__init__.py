@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
-    from abeval.results.time import TimeResult
+    from abeval.results.windows import TimeResult
 
 __version__ = "0.1.0"
 
@@ -63,7 +63,7 @@ _HOME = {
     "QueryError": "errors",
     "ReplayResult": "results.replay",
     "Result": "results.analysis",
-    "TimeResult": "results.time",
+    "TimeResult": "results.windows",
     "define": "api",
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",

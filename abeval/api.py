@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
-    from abeval.results.time import TimeResult
+    from abeval.results.windows import TimeResult
     from abeval.time.clock import By
 
 

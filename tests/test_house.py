@@ -165,3 +165,22 @@ def circles() -> list[list[str]]:
 
 def test_no_import_runs_in_a_circle():
     assert circles() == []
+
+
+def made_relations() -> dict[str, list[str]]:
+    """Each SQL relation that is named in the code, and the calls that create it."""
+    makers: dict[str, list[str]] = {}
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="table" | "view" | "add_frame"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    makers.setdefault(name, []).append(f"{module}:{node.lineno}")
+    return makers
+
+
+def test_every_relation_has_one_maker():
+    assert len(made_relations()) > 50
+    assert {name: calls for name, calls in made_relations().items() if len(calls) > 1} == {}

@@ -1,22 +1,24 @@
-"""What the commands of the command line share."""
+"""Options, checks and output that the commands share."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from abeval.files import check_writable, write_text
+
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.api import LoadedExperiment
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
 
 
 def writable(file: Path | None) -> Path | None:
-    """Say before long work that its result could not be written."""
-    from abeval.files import check_writable
-
+    """Fail before long work if its result could not be written."""
     if file is not None:
         check_writable(file)
     return file
@@ -29,6 +31,10 @@ ReportFile = Annotated[
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=writable),
+]
+
+MetricNames = Annotated[
+    list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
 ]
 
 _ENGINE: Mapping[str, object] = {
@@ -57,18 +63,19 @@ _ENGINE: Mapping[str, object] = {
         ),
     ],
 }
-"""Flags that stand in for entries of `[engine]`, of every command that takes an experiment."""
+"""Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
 def on_engine(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is a loaded experiment, as one that takes its file.
+    """A command on a loaded experiment as a command on its file, with the flags of the engine.
 
-    The flags of the engine are added to its own, and change `[engine]` of the experiment.
+    Args:
+        command: Its first parameter is the loaded experiment.
     """
 
-    def run(experiment: Path, **given: Any) -> None:  # noqa: ANN401 (typer's values)
-        flags = {name: given.pop(name) for name in _ENGINE}
-        command(_loaded(experiment, flags), **given)
+    def run(experiment: Path, **values: Any) -> None:  # noqa: ANN401 (typer's values)
+        flags = {name: values.pop(name) for name in _ENGINE}
+        command(_loaded(experiment, flags), **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -93,5 +100,26 @@ def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
     entries = {"name" if k == "engine" else k: v for k, v in flags.items() if v is not None}
     if not entries:
         return loaded
-    told = loaded.experiment.engine.model_dump(exclude_unset=True)
-    return loaded.replace(engine={**told, **entries})
+    engine = loaded.experiment.engine.model_dump(exclude_unset=True)
+    return loaded.replace(engine={**engine, **entries})
+
+
+class _Result(Protocol):
+    def to_json(self) -> str: ...
+
+
+def write_json(file: Path | None, result: _Result) -> None:
+    """Write a result as JSON, if a file is named."""
+    if file is not None:
+        write_text(file, result.to_json())
+
+
+def print_frame(frame: "pd.DataFrame") -> None:
+    """Print a frame with numbers to four digits."""
+    typer.echo(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+
+
+def print_refused(refused: Mapping[str, str]) -> None:
+    """Print why metrics are missing from a result."""
+    for name, why in refused.items():
+        typer.echo(f"{name} is not shown: {why}", err=True)

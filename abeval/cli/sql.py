@@ -1,4 +1,4 @@
-"""`abeval sql`: the queries, as they stand or for the user's own warehouse."""
+"""`abeval sql`: the queries, as they are or for the user's own warehouse."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from abeval.steps import silent
 
 if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
-    from abeval.engines.statement import Run as Analysis
+    from abeval.engines.statement import Analysis
     from abeval.experiment.model import Experiment
 
 
@@ -45,7 +45,7 @@ def sql(
 
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
-    """The analysis that comes to a query: each folder of `queries/` belongs to one."""
+    """The analysis that runs a query: each folder of `queries/` belongs to one."""
     folder = name.split("/")[0]
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
@@ -69,7 +69,7 @@ def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
 
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
-    """From the control's log to what another variant shows."""
+    """The policy of another variant, from the log of control."""
     from abeval.off_policy.estimates import OffPolicyOptions
     from abeval.off_policy.log import PolicyChoice
     from abeval.off_policy.run import off_policy
@@ -91,8 +91,3 @@ def _windows(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
         aa(Run(experiment, engine), metrics, 1, 0)
     else:
         windows(Run(experiment, engine), metrics, (3,), (), CLOCKS)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(sql)

@@ -1,4 +1,4 @@
-"""Finds the SQL of `queries/`: one SELECT a file, named by its path without the suffix."""
+"""The SQL of `queries/`: one SELECT per file, named by its path without the suffix."""
 
 import re
 from functools import cache
@@ -48,7 +48,7 @@ def query_names() -> tuple[str, ...]:
 
 @cache
 def is_query(sql: str) -> bool:
-    """Whether a text is that of a query, over whatever units.
+    """Whether a text is that of a query in `queries/`, over whatever units.
 
     Example:
         >>> is_query(query("units/units")), is_query("select 1")

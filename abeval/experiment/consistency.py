@@ -1,4 +1,4 @@
-"""What no single entry of an experiment file can show: entries that contradict each other."""
+"""Entries of an experiment file that contradict each other."""
 
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones
@@ -31,7 +31,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
     "truth": ("request_id", "unit_id", "item_id", "grade"),
 }
-"""The names that abeval gives the columns of each log."""
+"""abeval's names for the columns of each log."""
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:
@@ -83,14 +83,8 @@ def _times(experiment: Experiment) -> Iterator[Problem]:
 
 def _logs(experiment: Experiment) -> Iterator[Problem]:
     logs = experiment.logs
-    for name, log in (
-        ("impressions", logs.impressions),
-        ("clicks", logs.clicks),
-        ("items", logs.items),
-        ("exposures", logs.exposures),
-        ("scores", logs.scores),
-        ("truth", logs.truth),
-    ):
+    for name in CANONICAL_COLUMNS:
+        log: LogSource | None = getattr(logs, name)
         if log is not None:
             yield from _log(name, log)
     if logs.clicks is not None and "click" in logs.impressions.columns:
@@ -174,23 +168,19 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         yield Problem(("metrics", i, "quantile"), message)
     for key in ("value", "numerator", "denominator"):
         text = getattr(choice, key)
-        problem = None if text is None else expression_problem(text)
-        if problem is not None:
+        if text is not None and (problem := expression_problem(text)):
             yield Problem(("metrics", i, key), problem)
 
 
 def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
-    told = choice.model_dump(exclude_none=True)
     for key in ("value", "numerator", "denominator", "quantile", "cap", "covariates"):
-        if key in told:
+        if getattr(choice, key) is not None:
             yield Problem(("metrics", i, key), "does not go with `function`")
-    problem = function_problem(str(choice.function))
-    if problem is not None:
+    if problem := function_problem(str(choice.function)):
         yield Problem(("metrics", i, "function"), problem)
 
 
 def _segments(experiment: Experiment) -> Iterator[Problem]:
     for name, text in experiment.segments.items():
-        problem = expression_problem(text)
-        if problem is not None:
+        if problem := expression_problem(text):
             yield Problem(("segments", name), problem)

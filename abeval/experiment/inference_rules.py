@@ -1,4 +1,4 @@
-"""Entries of `[inference]` that do not go together, each with what would."""
+"""Entries of `[inference]` that contradict each other, each with what would fit."""
 
 from collections.abc import Iterator, Mapping
 
@@ -91,8 +91,8 @@ def _resample(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _functions(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
-    """A function is of means and ratios, built in or the file's own."""
-    usable = {name for name, metric in builtin.items() if metric.kind in ("mean", "ratio")}
+    """Functions may name means and ratios, built-in ones or the file's own."""
+    usable = {name for name, metric in builtin.items() if metric.is_mean_or_ratio}
     own = [c for c in experiment.metrics if c.is_own]
     usable |= {c.name for c in own if c.function is None and c.quantile is None}
     for i, choice in enumerate(experiment.metrics):

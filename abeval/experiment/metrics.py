@@ -30,7 +30,7 @@ def known_metrics(experiment: Experiment) -> dict[str, Metric]:
 
 
 def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
-    """The metrics of the scorecard, in the order of the file, as the file wants them judged.
+    """The metrics of the scorecard in the order of the file, with its roles and margins.
 
     A file that lists none gets every built-in metric, CTR as the goal.
     """
@@ -127,7 +127,7 @@ def _own(choice: MetricChoice) -> Metric:
 
 
 def _not_numbers(text: str) -> tuple[str, Term]:
-    """Impressions that add nothing, because their value is no number."""
+    """Counts impressions that add nothing, because their value is not a number."""
     missing = f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
     return f"impressions whose {text} is null, NaN or infinite", RowTerm(missing)
 

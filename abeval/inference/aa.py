@@ -1,7 +1,7 @@
-"""A/A replay: would this metric's test keep its level on these logs?
+"""A/A replays: would this metric's test keep its level on these logs?
 
-The units are dealt out anew, thousands of times, with no regard to what they were shown. Nothing
-differs between the halves, so a test at 5 % must reject 5 % of them.
+The units are split anew, thousands of times, whatever they were shown. Nothing differs between the
+halves, so a test at 5 % must reject 5 % of the splits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.experiment.model import Experiment
+from abeval.inference.compare import Analysis
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
 from abeval.stats.records import Refusal
@@ -21,25 +22,37 @@ Floats = NDArray[np.float64]
 BINS = 20
 """Of the histogram of p-values, from 0 to 1."""
 
+AA_UNITS = 200
+"""With fewer units a variant than this, large-sample tests do not keep their level."""
 
-def replays(
+
+def aa_of(analysis: Analysis) -> AAResult | None:
+    """A/A replays of the metrics, None where none were requested or units are too few."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    counts = {name: aggregates.units_of(name) for name in experiment.variants}
+    if not aggregates.buckets or min(counts.values()) < AA_UNITS:
+        return None
+    return aa_replays(experiment, aggregates.buckets, counts, experiment.trust.aa_runs)
+
+
+def aa_replays(
     experiment: Experiment,
     sums: Mapping[str, BucketSums],
     counts: Mapping[str, int],
     runs: int,
     seed: int = 0,
 ) -> AAResult:
-    """Replay A/A tests of metrics from their pooled sums.
+    """A/A replays of metrics from their pooled sums.
 
     Args:
-        experiment: Its level, and the variants.
+        experiment: Its level and variants.
         sums: Metric → its pooled sums.
         counts: Variant → its analysed units.
         runs: Replays.
         seed: Of the re-splits.
     """
     share = _share(experiment, counts)
-    p_values, refused = replay(sums, share, runs, seed)
+    p_values, refused = aa_p_values(sums, share, runs, seed)
     units = sum(counts.values())
     return AAResult(
         alpha=experiment.alpha,
@@ -52,45 +65,47 @@ def replays(
     )
 
 
-def replay(
+def aa_p_values(
     sums: Mapping[str, BucketSums], share: float, runs: int, seed: int
 ) -> tuple[dict[str, Floats], dict[str, str]]:
     """P-values of every metric over the same re-splits, and why a metric has none.
 
     Args:
-        sums: Metric → its pooled sums, all over the same buckets.
+        sums: Metric → its pooled sums.
         share: Of units that go to treatment.
         runs: Replays.
         seed: Of the re-splits.
 
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
-        >>> p, refused = replay({"mean": BucketSums.of_units(y, np.ones(5000))}, 0.5, 200, 0)
+        >>> sums = {"mean": BucketSums.of_units(y, np.ones(5000))}
+        >>> p, refused = aa_p_values(sums, 0.5, 200, 0)
         >>> p["mean"].shape, refused
         ((200,), {})
     """
-    together = [name for name, found in sums.items() if _alike(found, next(iter(sums.values())))]
+    # Metrics with the same units in each bucket are computed together, which is faster.
+    together = [name for name, one in sums.items() if _same_units(one, next(iter(sums.values())))]
     try:
-        p_values = _replayed([sums[name] for name in together], share, runs, seed)
-        alone = [name for name in sums if name not in together]
-        found = {name: p_values[:, i] for i, name in enumerate(together)}
+        columns = _resplit([sums[name] for name in together], share, runs, seed)
+        p_values = {name: columns[:, i] for i, name in enumerate(together)}
     except Refusal:
-        alone, found = list(sums), {}
+        p_values = {}
     refused: dict[str, str] = {}
-    for name in alone:
+    for name in [name for name in sums if name not in p_values]:
         try:
-            found[name] = _replayed([sums[name]], share, runs, seed)[:, 0]
+            p_values[name] = _resplit([sums[name]], share, runs, seed)[:, 0]
         except Refusal as refusal:
             refused[name] = str(refusal)
-    return {name: found[name] for name in sums if name in found}, refused
+    return {name: p_values[name] for name in sums if name in p_values}, refused
 
 
-def _alike(one: BucketSums, other: BucketSums) -> bool:
+def _same_units(one: BucketSums, other: BucketSums) -> bool:
     return one.units.shape == other.units.shape and bool(np.all(one.units == other.units))
 
 
-def _replayed(sums: Sequence[BucketSums], share: float, runs: int, seed: int) -> Floats:
-    stacked = np.stack([found.sums for found in sums], axis=1)
+def _resplit(sums: Sequence[BucketSums], share: float, runs: int, seed: int) -> Floats:
+    """P-values of several metrics, shape (runs, metrics)."""
+    stacked = np.stack([one.sums for one in sums], axis=1)
     return aa_replay(sums[0].units, stacked, share, runs, seed).p_values
 
 
@@ -106,8 +121,10 @@ def _share(experiment: Experiment, counts: Mapping[str, int]) -> float:
 
 
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
-    found = aa_summary(p_values, alpha)
-    return AAMetric(name, found.replays, found.rate, found.low, found.high, found.ks_p_value)
+    summary = aa_summary(p_values, alpha)
+    return AAMetric(
+        name, summary.replays, summary.rate, summary.low, summary.high, summary.ks_p_value
+    )
 
 
 def _histogram(p_values: Floats) -> tuple[int, ...]:

@@ -6,39 +6,37 @@ from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment, Family
-from abeval.inference.compare import compare
-from abeval.inference.comparison import Comparison
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Comparison, Comparisons, Key, adjusted_p_values
+from abeval.inference.other_kinds import Arms
 from abeval.inference.trust import trust_checks
 from abeval.metrics.definition import Metric
 from abeval.results.pairwise import Pair, Pairwise
-from abeval.stats import multiplicity
+from abeval.stats.multiplicity import Method
 
 
 def pairwise(
     experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
 ) -> Pairwise:
     """Compare every two variants on a metric."""
-    found = {
-        (base, variant): compare(experiment, metric, variant, aggregates, control=base)
+    analysis = Analysis(experiment, metrics, aggregates)
+    comparisons = {
+        (base, variant): compare(analysis, metric, Arms(base, variant))
         for base, variant in combinations(experiment.variants, 2)
     }
-    tested = {key: f.effect.p_value for key, f in found.items() if f.effect is not None}
     family = _of_pairs(experiment.inference.family)
-    adjusted = dict(tested)
-    if tested and family != "none":
-        values = multiplicity.adjust(list(tested.values()), family)
-        adjusted = dict(zip(tested, (float(p) for p in values), strict=True))
+    adjusted = {} if family == "none" else adjusted_p_values(comparisons, family)
     return Pairwise(
         metric=metric.name,
-        values=_values(experiment, found),
+        values=_values(experiment, comparisons),
         family=family,
         alpha=experiment.alpha,
-        pairs=tuple(_pair(key, f, adjusted.get(key)) for key, f in found.items()),
-        trust=trust_checks(experiment, metrics, aggregates),
+        pairs=tuple(_pair(key, one, adjusted.get(key)) for key, one in comparisons.items()),
+        trust=trust_checks(analysis),
     )
 
 
-def _of_pairs(family: Family) -> Literal["none"] | multiplicity.Method:
+def _of_pairs(family: Family) -> Literal["none"] | Method:
     """Dunnett is for pairs with control, and the pairs of one metric weigh the same."""
     if family == "dunnett":
         return "holm"
@@ -46,27 +44,28 @@ def _of_pairs(family: Family) -> Literal["none"] | multiplicity.Method:
 
 
 def _values(
-    experiment: Experiment, found: dict[tuple[str, str], Comparison]
+    experiment: Experiment, comparisons: Comparisons
 ) -> tuple[tuple[str, float | None], ...]:
-    known: dict[str, float | None] = dict.fromkeys(experiment.variants)
-    for (base, variant), comparison in found.items():
-        known[base] = comparison.control if known[base] is None else known[base]
-        known[variant] = comparison.treatment if known[variant] is None else known[variant]
-    return tuple(known.items())
+    """The value of each variant, from the first comparison that has one."""
+    values: dict[str, float | None] = dict.fromkeys(experiment.variants)
+    for (base, variant), comparison in comparisons.items():
+        values[base] = comparison.control if values[base] is None else values[base]
+        values[variant] = comparison.treatment if values[variant] is None else values[variant]
+    return tuple(values.items())
 
 
-def _pair(key: tuple[str, str], found: Comparison, p_adjusted: float | None) -> Pair:
-    effect, lift = found.effect, found.lift
+def _pair(key: Key, comparison: Comparison, p_adjusted: float | None) -> Pair:
+    numbers = comparison.numbers
     return Pair(
         base=key[0],
         variant=key[1],
-        units_base=found.units_control,
-        units=found.units,
-        difference=None if effect is None else effect.difference,
-        difference_low=None if effect is None else effect.low,
-        difference_high=None if effect is None else effect.high,
-        lift=None if lift is None else lift.value,
-        p_value=None if effect is None else effect.p_value,
-        p_adjusted=p_adjusted,
-        reason=found.reason,
+        units_base=numbers.units_control,
+        units=numbers.units,
+        difference=numbers.difference,
+        difference_low=numbers.difference_low,
+        difference_high=numbers.difference_high,
+        lift=numbers.lift,
+        p_value=numbers.p_value,
+        p_adjusted=numbers.p_value if p_adjusted is None else p_adjusted,
+        reason=comparison.reason,
     )

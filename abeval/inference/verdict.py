@@ -84,9 +84,9 @@ def _decision(case: _Case) -> Decision:
 def _do_not_trust(case: _Case) -> str:
     first, *rest = case.failed
     # The verdict is one sentence; the trust section has the whole message.
-    found = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
+    sentence = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
     also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
-    return f"{first.name}: {found}{also}"
+    return f"{first.name}: {sentence}{also}"
 
 
 def _ship(case: _Case) -> str:

@@ -49,13 +49,13 @@ class Margin:
 
 @dataclass(frozen=True)
 class RowTerm:
-    """A row-level expression over the impression, summed by the engine as an integer.
+    """A row-level expression over an impression, summed by the engine as an integer.
 
     Attributes:
         expression: SQL over the columns of an impression.
-        scale: What one counted unit is worth: the value is the sum times this.
-        resolution: None where the expression is an integer as it stands; otherwise it is
-            rounded to whole multiples of this before the sum, so that no order of summing matters.
+        scale: The worth of one counted unit: the value is the sum times this.
+        resolution: None if the expression is an integer; otherwise it is rounded to whole
+            multiples of this before the sum, so that the order of summing does not matter.
     """
 
     expression: str
@@ -69,7 +69,7 @@ class ColumnTerm:
 
     Attributes:
         column: Its name.
-        scale: What one counted unit is worth.
+        scale: The worth of one counted unit.
         rounded: Whether its values were rounded to whole multiples of the scale.
     """
 
@@ -83,7 +83,7 @@ Term = RowTerm | ColumnTerm
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with its definition, and how this experiment judges it.
+    """A metric: its definition, and how an experiment judges it.
 
     Attributes:
         name: Its id.
@@ -96,16 +96,15 @@ class Metric:
         source: The query that its per-unit values come from.
         value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
             where it has none; None for catalogue metrics.
-        per: Denominator of a ratio; None for a mean, whose denominator is the units.
+        per: Denominator of a ratio; None for a mean, which is divided by the units.
         level: Of a quantile, between 0 and 1.
         function: Arithmetic over the names of `parts`.
         parts: The means and ratios that a function is of.
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
-        covariates: Further sums that CUPED takes from before the period, beside the metric's own.
+        covariates: Further sums of the pre-period for CUPED, beside the metric's own.
         margin: Of a guardrail, or of an equivalence.
-        cap: Share of units, over all variants, whose values stay as they are; the largest are
-            brought down to theirs.
+        cap: The quantile of all units' values, over all variants, to which larger ones are cut.
     """
 
     name: str
@@ -126,9 +125,14 @@ class Metric:
     margin: Margin | None = None
     cap: float | None = None
 
+    @property
+    def is_mean_or_ratio(self) -> bool:
+        """Whether its value is a sum over units, divided by the units or by another sum."""
+        return self.kind in ("mean", "ratio")
+
 
 def rounding(metric: Metric) -> float:
-    """The step to which values of the numerator are rounded; 0 where they are exact."""
+    """The step to which values of the numerator are rounded; 0 if they are exact."""
     match metric.value:
         case RowTerm(resolution=float(step)):
             return step
@@ -153,7 +157,7 @@ def own_terms(metric: Metric) -> tuple[Term, ...]:
 
 
 def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
-    """The terms of a metric that every impression has by itself, and no sum replaces."""
+    """The terms of a metric that are needed of every impression, because sums do not suffice."""
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
         return (metric.value,)
     return ()

@@ -1,4 +1,4 @@
-"""Where the values of a metric come from: one frozen record a source, and all that follows from it.
+"""Sources: where the values of a metric come from, one frozen record each.
 
 A source is a query of `queries/units`, or a kernel in its place, that returns a value per unit (and
 day); quantiles, functions and catalogue metrics have queries of their own.
@@ -14,14 +14,14 @@ class Source:
     Attributes:
         name: Its id, and the name of its relation.
         title: The step that computes it, as a progress bar shows it.
-        reads: Columns of the impressions that its query reads, beside scores; empty where the sums
+        reads: Columns of the impressions that its query reads, beside scores; empty if the sums
             per unit and day are enough.
-        scored: Whether it reads the score of the model that a variant serves.
+        scored: Whether it reads the score of the variant's model.
         per_unit: Whether it has one value per unit, so that sums over units describe it.
         daily: Whether its values belong to a day and add up over days.
-        day_query: The query of its values by day, where they are others than those of the period.
-        no_days: Why it has no effects by day, None where it has.
-        no_replays: Why A/A replays cannot deal it out, None where they can.
+        day_query: The query of its values by day, if they are computed otherwise than the period's.
+        no_days: Why it has no effects by day; None if it has.
+        no_replays: Why A/A replays cannot split it; None if they can.
         capped: Whether the total of a unit can be capped.
 
     Example:

@@ -1,15 +1,12 @@
-"""The report: one self-contained HTML file a result, and a summary for notebooks."""
+"""The report: one self-contained HTML file per result, a summary for notebooks, the terminal."""
 
 from pathlib import Path
 
 from abeval.files import write_text
-from abeval.report.page import page_html, summary
-from abeval.report.replay_page import replay_page_html
-from abeval.report.time_page import time_page_html
 from abeval.results.aa import AAResult
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
-from abeval.results.time import TimeResult
+from abeval.results.windows import TimeResult
 
 __all__ = ["Reported", "Result", "summary_html", "write_report"]
 
@@ -22,7 +19,7 @@ def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Pa
     Args:
         result: What to report.
         path: The file; its folder must exist.
-        aa: A/A replays that stand beside a result over time.
+        aa: A/A replays, added to the page of effects over time.
 
     Returns:
         The path.
@@ -34,15 +31,24 @@ def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Pa
 
 
 def _page(result: Reported, aa: AAResult | None) -> str:
+    # Pages import Plotly and Jinja, which the terminal does not need.
     match result:
         case Result():
+            from abeval.report.page import page_html
+
             return page_html(result)
         case ReplayResult():
+            from abeval.report.replay_page import replay_page_html
+
             return replay_page_html(result)
         case TimeResult():
-            return time_page_html(result, aa)
+            from abeval.report.windows_page import windows_page_html
+
+            return windows_page_html(result, aa)
 
 
 def summary_html(result: Result) -> str:
     """The verdict and the scorecard as inline HTML without scripts, for notebooks."""
+    from abeval.report.page import summary
+
     return summary(result)

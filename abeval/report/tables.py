@@ -1,4 +1,4 @@
-"""What stands beside the scorecard, as tables of words that the terminal and the page share."""
+"""Tables of text that the terminal and the page share, beside the scorecard."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,16 +7,16 @@ from abeval.results import Adjustment, SegmentTest
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
+ROLES = (
+    ("goal", "Goals", "what the experiment is meant to move"),
+    ("guardrail", "Guardrails", "what it must not harm"),
+    ("diagnostic", "Diagnostics", "what helps to understand it; no verdict rests on these"),
+)
+"""Role, title and hint of each part of the scorecard."""
 
-class Beside(NamedTuple):
-    """A table beside the scorecard.
 
-    Attributes:
-        title: Its heading.
-        lead: What it says, in one sentence.
-        headers: Of its columns.
-        rows: Its cells.
-    """
+class TextTable(NamedTuple):
+    """A table, formatted as text; `lead` says in one sentence what it shows."""
 
     title: str
     lead: str
@@ -24,20 +24,18 @@ class Beside(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(result: Result) -> tuple[Beside, ...]:
+def tables(result: Result) -> tuple[TextTable, ...]:
     """The tables that have rows."""
-    makers: tuple[Callable[[Result], Beside], ...] = (
-        _adjustments,
-        _boundaries,
-        _beliefs,
-        _family_intervals,
-    )
-    return tuple(table for make in makers if (table := make(result)).rows)
+    return _filled(result, _adjustments, _boundaries, _beliefs, _family_intervals)
 
 
-def segment_tables(result: Result) -> tuple[Beside, ...]:
+def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """The tables about segments that have rows."""
-    return tuple(t for make in (_segment_tests, _contrasts) if (t := make(result)).rows)
+    return _filled(result, _segment_tests, _contrasts)
+
+
+def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[TextTable, ...]:
+    return tuple(table for make in makers if (table := make(result)).rows)
 
 
 def _units(result: Result) -> dict[str, str]:
@@ -49,12 +47,12 @@ def _difference(value: float | None, low: float | None, high: float | None, unit
     return fmt.MISSING if shown is None else shown.text
 
 
-def _adjustments(result: Result) -> Beside:
+def _adjustments(result: Result) -> TextTable:
     units = _units(result)
-    judged = {(row.metric, row.variant): row for row in result.scorecard}
+    scorecard = {(row.metric, row.variant): row for row in result.scorecard}
     rows = []
     for change in result.adjustments:
-        unit, row = units.get(change.metric, ""), judged[change.metric, change.variant]
+        unit, row = units.get(change.metric, ""), scorecard[change.metric, change.variant]
         rows.append(
             (
                 change.metric,
@@ -63,10 +61,10 @@ def _adjustments(result: Result) -> Beside:
                 _difference(change.difference, change.difference_low, change.difference_high, unit),
                 _difference(row.difference, row.difference_low, row.difference_high, unit),
                 f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
-                _taken_out(change, unit),
+                _changes(change, unit),
             )
         )
-    return Beside(
+    return TextTable(
         "Adjustments",
         "each difference as it would be without variance reduction and caps, and as it is judged.",
         ("metric", "variant", "by", "without", "with", "p without, with", "what changed"),
@@ -74,7 +72,7 @@ def _adjustments(result: Result) -> Beside:
     )
 
 
-def _taken_out(change: Adjustment, unit: str) -> str:
+def _changes(change: Adjustment, unit: str) -> str:
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -82,31 +80,31 @@ def _taken_out(change: Adjustment, unit: str) -> str:
         parts.append("theta " + ", ".join(f"{theta:.3g}" for theta in change.theta))
     if change.cap is not None:
         cap = f"capped at {fmt.mean(change.cap, '' if unit in fmt.RATE_UNITS else unit)}"
-        below = change.cap_denominator
-        parts.append(cap if below is None else f"{cap} over {fmt.mean(below)}")
+        denominator = change.cap_denominator
+        parts.append(cap if denominator is None else f"{cap} over {fmt.mean(denominator)}")
     return "; ".join(parts)
 
 
-def _boundaries(result: Result) -> Beside:
-    return Beside(
+def _boundaries(result: Result) -> TextTable:
+    return TextTable(
         "This look",
         "how far the effect is, in standard errors, and how far it has to be at this look.",
         ("metric", "variant", "information", "z", "boundary", "crossed"),
         tuple(
             (
-                held.metric,
-                held.variant,
-                fmt.percent(held.information),
-                f"{held.z:+.2f}",
-                f"{held.boundary:.2f}",
-                "yes" if held.crossed else "no",
+                look.metric,
+                look.variant,
+                fmt.percent(look.information),
+                f"{look.z:+.2f}",
+                f"{look.boundary:.2f}",
+                "yes" if look.crossed else "no",
             )
-            for held in result.boundaries
+            for look in result.boundaries
         ),
     )
 
 
-def _beliefs(result: Result) -> Beside:
+def _beliefs(result: Result) -> TextTable:
     rows = []
     for belief in result.beliefs:
         lift = fmt.lift(belief.lift, belief.lift_low, belief.lift_high)
@@ -129,13 +127,13 @@ def _beliefs(result: Result) -> Beside:
             "and what each choice loses on average."
         )
     headers = ("metric", "variant", "lift", "beats control", "loss", "loss of control")
-    return Beside("Beliefs", lead, headers, tuple(rows))
+    return TextTable("Beliefs", lead, headers, tuple(rows))
 
 
-def _family_intervals(result: Result) -> Beside:
+def _family_intervals(result: Result) -> TextTable:
     units = _units(result)
-    by = {(row.metric, row.variant): row.difference for row in result.scorecard}
-    return Beside(
+    differences = {(row.metric, row.variant): row.difference for row in result.scorecard}
+    return TextTable(
         "Intervals of goals together",
         f"they fit how {result.experiment.family} adjusts p.",
         ("metric", "variant", "level", "difference"),
@@ -145,7 +143,7 @@ def _family_intervals(result: Result) -> Beside:
                 one.variant,
                 fmt.level(1 - one.level),
                 _difference(
-                    by[one.metric, one.variant],
+                    differences[one.metric, one.variant],
                     one.difference_low,
                     one.difference_high,
                     units.get(one.metric, ""),
@@ -156,8 +154,8 @@ def _family_intervals(result: Result) -> Beside:
     )
 
 
-def _segment_tests(result: Result) -> Beside:
-    return Beside(
+def _segment_tests(result: Result) -> TextTable:
+    return TextTable(
         "Segments",
         "one effect in all of them? Cochran's Q, Holm over this table; I2 is what is no noise.",
         ("segment", "metric", "variant", "cells", "Q", "p", "I2", "mix of cells"),
@@ -183,10 +181,10 @@ def _mix(test: SegmentTest) -> str:
     return f"p {fmt.p_value(test.mix_p_value)}"
 
 
-def _contrasts(result: Result) -> Beside:
+def _contrasts(result: Result) -> TextTable:
     units, alpha = _units(result), result.experiment.alpha
-    odd = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
-    return Beside(
+    clear = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
+    return TextTable(
         "Segments unlike the rest",
         "effect in the segment less the effect in all others, where p after Holm is below alpha.",
         ("segment", "cell", "metric", "variant", "difference of effects", "p"),
@@ -204,6 +202,6 @@ def _contrasts(result: Result) -> Beside:
                 ),
                 fmt.p_value(one.p_adjusted),
             )
-            for one in odd
+            for one in clear
         ),
     )

@@ -1,6 +1,5 @@
-"""A/A replays: how often the test of each metric rejects where nothing differs."""
+"""A/A replays: how often each metric's test rejects when nothing differs."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,18 +8,19 @@ import pandas as pd
 from scipy import special
 
 from abeval.assignment import SUB_BUCKETS
+from abeval.results.record import Record
 from abeval.results.trust import AAMetric
 
 
 @dataclass(frozen=True)
-class AAResult:
+class AAResult(Record):
     """A/A replays of an experiment's metrics on its own logs.
 
     Attributes:
         alpha: Level of the tests.
-        share: Share of units that a replay deals to treatment: the smallest among the variants
-            compared with control.
-        dealt: What is dealt out: `sub_buckets` or `units`.
+        share: Share of units that a replay assigns to treatment: the smallest share among the
+            variants compared with control.
+        dealt: What is assigned at random: `sub_buckets` or `units`.
         units: Analysed units.
         metrics: One row per metric.
         histograms: Metric → number of p-values in each of `BINS` equal bins.
@@ -40,7 +40,7 @@ class AAResult:
         return next(row for row in self.metrics if row.metric == metric)
 
     def off(self) -> tuple[str, ...]:
-        """Metrics whose rejection rate is more than three errors from alpha.
+        """Metrics whose rejection rate is more than three standard errors from alpha.
 
         Example:
             >>> row = AAMetric("ctr", 10_000, 0.0497, 0.0455, 0.0541, 0.61)
@@ -50,28 +50,28 @@ class AAResult:
         return tuple(name for name, errors in self.errors().items() if abs(errors) > 3)
 
     def errors(self) -> dict[str, float]:
-        """Metric → how many errors its rejection rate is from alpha, where the test is right.
+        """Metric → distance of its rejection rate from alpha, in standard errors of a valid test.
 
-        Beside the Monte Carlo error there is one of dealing out finitely many sub-buckets: their
-        totals vary by 1 / sqrt(2 B) more or less than those of the units in them.
+        Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
+        sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
         """
         z = -float(special.ndtri(self.alpha / 2))
-        # Of the rate, for a standard error that is off by a share: 2 z phi(z) of that share.
-        dealing = 0.0 if self.dealt == "units" else 2 * z * _density(z) / (2 * SUB_BUCKETS) ** 0.5
+        # Error of the rate when the standard error is off by a fraction: 2 z phi(z) of it.
+        assigning = 0.0 if self.dealt == "units" else 2 * z * _density(z) / (2 * SUB_BUCKETS) ** 0.5
         return {
             row.metric: (row.rejection_rate - self.alpha)
-            / (self.alpha * (1 - self.alpha) / row.runs + dealing**2) ** 0.5
+            / (self.alpha * (1 - self.alpha) / row.runs + assigning**2) ** 0.5
             for row in self.metrics
         }
 
     def doubts(self) -> dict[str, float]:
-        """Metric → p-value of its rejection rate being alpha, Bonferroni over the metrics.
+        """Metric → p-value of a rejection rate of alpha, Bonferroni over the metrics.
 
         Example:
             >>> rows = [AAMetric(name, 2_000, rate, 0.0, 1.0, 0.5) for name, rate in
             ...         (("ctr", 0.0515), ("dwell", 0.09))]
-            >>> found = AAResult(0.05, 0.5, "units", 9_000, tuple(rows), {}, {}).doubts()
-            >>> found["ctr"], found["dwell"] < 1e-12
+            >>> doubts = AAResult(0.05, 0.5, "units", 9_000, tuple(rows), {}, {}).doubts()
+            >>> doubts["ctr"], doubts["dwell"] < 1e-12
             (1.0, True)
         """
         tests = len(self.metrics)
@@ -83,10 +83,6 @@ class AAResult:
     def to_frame(self) -> pd.DataFrame:
         """One row per metric."""
         return pd.DataFrame([asdict(row) for row in self.metrics])
-
-    def to_json(self) -> str:
-        """The result as JSON text."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _density(z: float) -> float:

@@ -1,11 +1,11 @@
-"""Every two variants compared on one metric."""
+"""Every two variants, compared on one metric."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from abeval.results.record import Record, frame
 from abeval.results.trust import Check
 
 
@@ -41,7 +41,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Pairwise:
+class Pairwise(Record):
     """All pairs of variants on one metric.
 
     Attributes:
@@ -50,7 +50,7 @@ class Pairwise:
         family: How p-values are adjusted.
         alpha: The level.
         pairs: Every pair once, in the order of the file.
-        trust: The checks of whether the numbers can be read.
+        trust: The trust checks.
     """
 
     metric: str
@@ -72,8 +72,4 @@ class Pairwise:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per pair."""
-        return pd.DataFrame([asdict(pair) for pair in self.pairs])
-
-    def to_json(self) -> str:
-        """The same as JSON text."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return frame(self.pairs, Pair)

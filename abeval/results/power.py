@@ -1,24 +1,25 @@
-"""What an experiment can see, or how long it needs."""
+"""The smallest effect that an experiment can detect, or how long it needs."""
 
-import json
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 
+from abeval.results.record import Record
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What one metric needs.
+    """The units and days that one metric needs.
 
     Attributes:
         metric: Its id.
         baseline: Its value in control.
         sd: Standard deviation between units, of the value or of the linearised ratio; after
             CUPED where the experiment uses it.
-        mde: Smallest relative effect found with `power`: the one asked for, or that of `days`.
-        units_control: Units of control that this takes.
+        mde: Smallest relative effect detected with `power`: the one requested, or that of `days`.
+        units_control: Units of control that this needs.
         units: Units of a variant.
-        days: Days that this takes at the traffic seen, counted from the period's start.
+        days: Days that this needs at the traffic of the log, from the start of the period.
         reason: Why a number is missing, else None.
     """
 
@@ -33,7 +34,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Plans:
+class Plans(Record):
     """The plans of several metrics, at one level and power."""
 
     alpha: float
@@ -44,7 +45,3 @@ class Plans:
     def to_frame(self) -> pd.DataFrame:
         """One row per metric."""
         return pd.DataFrame([asdict(plan) for plan in self.plans])
-
-    def to_json(self) -> str:
-        """The same as JSON text."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""How results display themselves: the one import that runs up, made when a view is wanted."""
+"""How results display themselves: the only import that runs up, at the moment of display."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Difference in means of a value per unit: Welch by default, z and Student beside it."""
+"""Difference in means of a value per unit: Welch's test by default, z and Student's as options."""
 
 import math
 
@@ -82,8 +82,8 @@ def student(
 ) -> Effect:
     """Difference in means with one pooled variance (Student 1908).
 
-    Wrong when variances and sizes both differ; `welch` is the one to use. Arguments and
-    refusals as in `welch`, save that one of the two variants may have a single unit.
+    Wrong when both variances and sizes differ: use `welch`. Arguments and refusals as in
+    `welch`, except that one of the two variants may have a single unit.
 
     Example:
         >>> e = student(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9]))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.engines.queries import query
-from abeval.inference.aa import replays
+from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.results.aa import AAResult
@@ -17,7 +17,7 @@ def aa(run: Run, metrics: Sequence[Metric], runs: int, seed: int) -> AAResult:
     sums, refused, counts = collect_buckets(run, metrics)
     run.step("replays")
     ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
-    result = replays(run.experiment, ordered, counts, runs, seed)
+    result = aa_replays(run.experiment, ordered, counts, runs, seed)
     return replace(result, refused={**refused, **result.refused})
 
 

@@ -6,12 +6,20 @@ from functools import cached_property
 from itertools import chain
 
 from abeval.experiment.model import Experiment
-from abeval.inference.balance import balance
 from abeval.inference.comparison import Rule
+from abeval.inference.trust import balance
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
-from abeval.results.time import TIME_SCHEMA_VERSION, TimeResult
-from abeval.results.windows import EventRow, Look, Novelty, Ramp, Stability, WindowRow
+from abeval.results.windows import (
+    TIME_SCHEMA_VERSION,
+    EventRow,
+    Look,
+    Novelty,
+    Ramp,
+    Stability,
+    TimeResult,
+    WindowRow,
+)
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Course, calendar, since_entry

@@ -15,7 +15,7 @@ from abeval.aggregates.quantiles import events_of, quantile_groups, quantile_sum
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import compare_all
+from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
@@ -71,7 +71,7 @@ def cut_windows(
             first, last = (days[day] for day in span)
             units = _cut_units(queries, first, last, by_entry=kind == "cumulative")
             # Catalogue metrics are tested by the jackknife, not by permutations.
-            comparisons = compare_all(experiment, group, read(units), permutations=0)
+            comparisons = Analysis(experiment, group, read(units), permutations=0).comparisons
             for key, comparison in comparisons.items():
                 windows.setdefault(key, []).append(CutWindow(kind, span, comparison))
     return {key: tuple(of_key) for key, of_key in windows.items()}

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from abeval.inference.comparison import Comparison, Rule
-from abeval.inference.scorecard import numbers_of
 from abeval.results.windows import WindowRow
 from abeval.time.axes import Course
 from abeval.time.day_sums import Span
@@ -51,6 +50,6 @@ def row_of(
         start=axis.labels[first],
         end=axis.labels[last],
         partial=any(axis.partial[first : last + 1]),
-        **numbers_of(comparison)._asdict(),
+        **comparison.numbers._asdict(),
         reason=comparison.reason,
     )

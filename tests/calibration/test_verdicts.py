@@ -169,7 +169,7 @@ def test_verdicts_over_400_seeds(name):
 
 @pytest.mark.slow
 def test_looks_at_2000_experiments():
-    found = calibration._looked([looks_of(seed) for seed in range(10_000, 12_000)])
+    found = calibration._rates([looks_of(seed) for seed in range(10_000, 12_000)])
     for one in found:
         assert one.always_valid <= 0.05 + 3 * (0.0475 / 2000) ** 0.5
         assert one.naive > 3 * 0.05

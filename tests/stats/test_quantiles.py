@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from reference_vectors import quick, vector
 
 from abeval.stats import effects, quantiles
@@ -23,24 +22,6 @@ def test_vector_quantile_iid_outer_ci() -> None:
     e = quantiles.iid(values, v.inputs["nu"])
     assert e.value == pytest.approx(v.expected["q"], abs=v.tol)
     assert math.sqrt(e.variance) == pytest.approx(v.expected["se"], abs=v.tol)
-
-
-@quick
-@given(
-    st.integers(30, 80).flatmap(lambda n: arrays(np.int64, n, elements=st.integers(0, 20))),
-    st.floats(0.3, 0.7),
-)
-def test_a_histogram_has_the_quantile_of_its_values(values: np.ndarray, nu: float) -> None:
-    points, counts = np.unique(values, return_counts=True)
-    order = np.random.default_rng(1).permutation(points.size)
-    try:
-        expected = quantiles.iid(values, nu)
-    except Refusal as refusal:
-        with pytest.raises(Refusal, match=str(refusal)[:20]):
-            quantiles.iid_counts(points[order], counts[order], nu)
-        return
-    found = quantiles.iid_counts(points[order], counts[order], nu)
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_clustered_follows_the_formula() -> None:
@@ -121,5 +102,3 @@ def test_degenerate_values_are_refused() -> None:
     for nu in (0, 1, math.nan):
         with pytest.raises(ValueError, match="level"):
             quantiles.iid(range(100), nu)
-    with pytest.raises(ValueError, match="one count per value"):
-        quantiles.iid_counts([1, 2], [1], 0.5)

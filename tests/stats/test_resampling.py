@@ -31,21 +31,6 @@ def per_bucket(variant: int) -> Floats:
     return np.stack([np.bincount(bucket, users[:, i], minlength=10) for i in (0, 1)], axis=1)
 
 
-def test_vector_poisson_inverse_cdf_table() -> None:
-    v = vector("poisson_inverse_cdf_table")
-    thresholds = resampling.poisson_thresholds()
-    assert thresholds == pytest.approx(v.expected["thresholds"], abs=v.tol)
-    uniforms = np.concatenate([[0.0], thresholds, np.nextafter(thresholds, 0)])
-    expected = [0, *range(1, 13), *range(12)]
-    assert resampling.poisson_weights(uniforms).tolist() == expected
-
-
-def test_poisson_weights_are_poisson() -> None:
-    weights = resampling.poisson_weights((np.arange(100_000) + 0.5) / 100_000)
-    assert weights.mean() == pytest.approx(1, abs=1e-3)
-    assert weights.var() == pytest.approx(1, abs=1e-3)
-
-
 def test_vector_poisson_bootstrap_weights() -> None:
     v = vector("poisson_bootstrap_weights")
     weights = np.array(v.inputs["weights"])

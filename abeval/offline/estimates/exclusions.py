@@ -1,34 +1,26 @@
-"""What a metric cannot be computed of, and what its definition leaves out."""
+"""Why a metric has no value for a model, and what its definition leaves out."""
 
-from abeval.offline.candidates.traffic import Mask
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import UnitValues
+from abeval.offline.metrics.units import Mask, UnitValues
 from abeval.offline.sums.beyond import needs_history
 from abeval.offline.sums.sums import Sums
 
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
 )
-"""Metrics that mean nothing of scores outside [0, 1]."""
+"""Metrics without meaning for scores outside [0, 1]."""
 
 _LARGEST_EXPONENT = 20
-"""Relevance above this has no exponential gain: one such item would be all there is."""
+"""Relevance above this has no exponential gain: one such item would dominate every sum."""
 
 _LEFT_OUT_PAIRS = ("single_class_units", "single_class_impressions", "single_class_clicks")
 
 
-def refusal(metric: OfflineMetric, model: str, sums: Sums, same_lists: bool) -> str | None:
-    """Why a metric says nothing of a model with scores; None where it does.
-
-    Args:
-        metric: The metric.
-        model: The model.
-        sums: What the replay adds up to.
-        same_lists: Whether all models order the same items of a request.
-    """
+def refusal(metric: OfflineMetric, model: str, sums: Sums) -> str | None:
+    """The reason why a metric has no value for a model with scores; None if it has one."""
     definition, of_model = metric.definition, sums.models[model]
-    if definition.same_for_all and same_lists and metric.cutoff >= sums.longest > 0:
+    if definition.same_for_all and sums.same_lists and metric.cutoff >= sums.longest > 0:
         return "k_covers_list"
     if definition.name in _OF_PROBABILITIES and not of_model.probabilities:
         return "not_probabilities"
@@ -44,7 +36,7 @@ def refusal(metric: OfflineMetric, model: str, sums: Sums, same_lists: bool) -> 
 def left_out(
     metric: OfflineMetric, values: UnitValues, mask: Mask, policy: Policy
 ) -> tuple[tuple[str, int], ...]:
-    """What the definition does not count, counted over some units."""
+    """Requests, units or rows that the definition leaves out, counted over some units."""
     match metric.definition.family:
         case "list" | "r_precision" | "tied":
             counts = _left_out_requests(metric, values, mask, policy)
@@ -60,10 +52,10 @@ def _left_out_requests(
 ) -> list[tuple[str, int]]:
     listed = _total(values, "listed", mask)
     missing = _total(values, "requests", mask) - listed
-    none = listed - _total(values, "listed_relevant", mask)
+    irrelevant = listed - _total(values, "listed_relevant", mask)
     dropped = policy.missing_for(metric.definition.name) == "drop"
     return [
-        ("requests_without_relevant", none if policy.no_relevant == "drop" else 0),
+        ("requests_without_relevant", irrelevant if policy.no_relevant == "drop" else 0),
         ("requests_without_scores", missing if dropped else 0),
     ]
 
