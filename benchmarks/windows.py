@@ -89,16 +89,16 @@ class Timed(DuckDBEngine):
     def frame(self, sql: str) -> pd.DataFrame:
         """Time it under its text."""
         began = time.perf_counter()
-        found = super().frame(sql)
+        frame = super().frame(sql)
         self.seconds[sql] += time.perf_counter() - began
-        return found
+        return frame
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Time it under its text."""
         began = time.perf_counter()
-        found = super().rows(sql)
+        rows = super().rows(sql)
         self.seconds[sql] += time.perf_counter() - began
-        return found
+        return rows
 
 
 class Agreement(NamedTuple):
@@ -114,11 +114,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--impressions", type=int, default=20_000_000)
-    given = parser.parse_args()
-    if not (given.directory / "experiment.toml").exists():
-        simulate(given.directory, impressions=given.impressions)
-    print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {given.directory}")
-    experiment = abeval.load(given.directory / "experiment.toml").experiment
+    options = parser.parse_args()
+    if not (options.directory / "experiment.toml").exists():
+        simulate(options.directory, impressions=options.impressions)
+    print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {options.directory}")
+    experiment = abeval.load(options.directory / "experiment.toml").experiment
     chosen = chosen_metrics(experiment)
     additive(experiment, [m for m in chosen if m.source.daily])
     gauc(experiment, [m for m in chosen if m.source is GAUC])
@@ -166,13 +166,13 @@ def gauc(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     engine.close()
 
 
-def agree(found: Sequence[Agreement]) -> None:
+def agree(windows: Sequence[Agreement]) -> None:
     """Print how far windows by sub-buckets are from those by units."""
-    ratios = np.array([one.se_ratio for one in found])
+    ratios = np.array([one.se_ratio for one in windows])
     allowed = 4 / (2 * np.sqrt(B))
     outside = int(np.sum(np.abs(ratios - 1) > allowed))
-    worst = max(one.value_error for one in found)
-    print(f"windows compared                                {len(found):7,}")
+    worst = max(one.value_error for one in windows)
+    print(f"windows compared                                {len(windows):7,}")
     print(f"largest relative difference of values           {worst:7.0e}")
     print(f"standard error, sub-buckets / units: mean       {ratios.mean():7.4f}")
     print(f"    smallest and largest                        {ratios.min():7.4f} {ratios.max():.4f}")
@@ -208,7 +208,7 @@ def agreements(
     cubes = {name: cube(logs, days, metric, name) for name in experiment.variants}
     scale = scales(metric)[0] / scales(metric)[1]
     quantile = two_sided_quantile(experiment.alpha)
-    found = []
+    windows = []
     for row in (row for row in rows if row.metric == metric.name):
         span = days.index(row.start), days.index(row.end)
         control, treatment = (
@@ -218,8 +218,8 @@ def agreements(
         errors = control[0] * scale / row.control - 1, treatment[0] * scale / row.treatment - 1
         of_units = (row.difference_high - row.difference_low) / 2 / quantile
         ratio = float(np.hypot(control[1], treatment[1])) * scale / of_units
-        found.append(Agreement(metric.name, max(map(abs, errors)), ratio))
-    return found
+        windows.append(Agreement(metric.name, max(map(abs, errors)), ratio))
+    return windows
 
 
 def cube(logs: OpenLogs, days: Sequence[str], metric: Metric, variant: str) -> Cube:
@@ -231,13 +231,13 @@ def cube(logs: OpenLogs, days: Sequence[str], metric: Metric, variant: str) -> C
     day = frame["day"].map(place).to_numpy()
     before = frame["previous_day"].map(place).fillna(-1).to_numpy(dtype=int) + 1
     size = B, len(days)
-    made = Cube(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros((B, size[1] + 1, size[1])))
-    np.add.at(made.y, (bucket, day), frame["y"].to_numpy(float))
-    np.add.at(made.x, (bucket, day), frame["x"].to_numpy(float))
-    np.add.at(made.returns, (bucket, before, day), frame["units"].to_numpy(float))
+    sums = Cube(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros((B, size[1] + 1, size[1])))
+    np.add.at(sums.y, (bucket, day), frame["y"].to_numpy(float))
+    np.add.at(sums.x, (bucket, day), frame["x"].to_numpy(float))
+    np.add.at(sums.returns, (bucket, before, day), frame["units"].to_numpy(float))
     # Without an exposures log a unit enters on its first active day.
-    made.entered[:] = made.returns[:, 0]
-    return made
+    sums.entered[:] = sums.returns[:, 0]
+    return sums
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class MetricQueries:
     def load(self, source: Source) -> None:
         """Run the query of a source, and show it as `source_day`."""
         if source.scored:
-            self.engine.view("scored", self.scored(("unit_id", "click")))
+            show_scored(self.engine, self.scored(("unit_id", "click")))
         kernel = self._kernel(source)
         if kernel is not None:
             self.engine.add_frame(source.name, kernel)
@@ -318,6 +318,11 @@ class MetricQueries:
             return next(iter(columns.values()))
         cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
         return f"case variant {cases} end"
+
+
+def show_scored(engine: Engine, sql: str) -> None:
+    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
+    engine.view("scored", sql)
 
 
 def _with_zeros(row: Row) -> Row:

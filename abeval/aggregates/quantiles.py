@@ -160,4 +160,4 @@ def _left_out(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
         return []
     queries.load(UNIT_DAY)
     queries.total_units()
-    return queries.sums([asked for metric in metrics for asked in queries.left_out(metric)])
+    return queries.sums([count for metric in metrics for count in queries.left_out(metric)])

@@ -105,7 +105,7 @@ def windows(
 
 
 def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
-    """The result, from sums alone."""
+    """The result, from a timeline; reads no log."""
     experiment, sums = timeline.experiment, timeline.sums
     keys = [(metric, variant) for metric in metrics for variant in experiment.treatments]
     summed = [metric_over_time(timeline, *key) for key in keys if key[0].name in sums.metrics]

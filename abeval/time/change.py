@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.stats import shapes
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.distributions import tail
 from abeval.stats.records import Refusal
 from abeval.stats.windows import Windows, effects
 from abeval.time.axes import Course
-
-Floats = NDArray[np.float64]
 
 LEVEL = 0.01
 """Of the tests of stability and novelty."""
@@ -37,7 +35,7 @@ class Series:
         weeks: Whole weeks among the days: places within `times`.
     """
 
-    times: NDArray[np.int64]
+    times: Integers
     windows: Windows
     weeks: tuple[tuple[int, ...], ...]
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.experiment.model import Event
 from abeval.metrics.definition import Metric
 from abeval.results.windows import EventRow
 from abeval.stats import effects, shapes
+from abeval.stats.arrays import Bools
 from abeval.stats.records import Refusal
 from abeval.time.change import Series
 
@@ -25,7 +25,7 @@ def event_rows(
     )
 
 
-def _inside(event: Event, series: Series, labels: Sequence[str]) -> NDArray[np.bool_]:
+def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     """Whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
     # An event that ends at midnight does not touch the day that then begins.
@@ -35,7 +35,7 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> NDArray[np.b
     )
 
 
-def _row(bare: EventRow, series: Series, inside: NDArray[np.bool_]) -> EventRow:
+def _row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
     row = replace(bare, days=int(inside.sum()))
     if row.days in (0, len(inside)):
         where = "no" if not row.days else "every"
@@ -46,7 +46,7 @@ def _row(bare: EventRow, series: Series, inside: NDArray[np.bool_]) -> EventRow:
         return replace(row, reason=str(refusal))
 
 
-def _tested(row: EventRow, series: Series, inside: NDArray[np.bool_]) -> EventRow:
+def _tested(row: EventRow, series: Series, inside: Bools) -> EventRow:
     windows = series.windows
     design = np.column_stack([np.ones(len(inside)), inside])
     fit = shapes.fit(windows.effect, windows.covariance, design)

@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.metrics.definition import Metric
 from abeval.results.windows import Novelty
 from abeval.stats import shapes
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import tail
 from abeval.stats.records import Interval, Refusal
 from abeval.time.axes import Axis, Course
 from abeval.time.change import LEVEL, WEEK, Change, Series, find_change, series_of
 
-Floats = NDArray[np.float64]
 _Z = 1.959963984540054
 _FITS = 3.841458820694124
 """Time constants whose chi-square is this close to the best's fit as well, at 95 %."""
