@@ -1,4 +1,4 @@
-"""Sums by hour of the day and by weekday: parts of time that come round again.
+"""Sums by hour of the day and by weekday.
 
 A returning unit is in many hours, so its sums by hour are kept in pairs, as those by day are:
 effects by hour are not independent, and a test of one effect needs their covariance.

@@ -1,7 +1,7 @@
 """Windows that are no sums over days: each is the scorecard of the period cut to it.
 
-Quantiles, the catalogue, capped values and values adjusted for the time before are computed anew
-in every window, from tables that one more pass over the log has left, by the scorecard's own code.
+Quantiles, the catalogue, capped values and values adjusted by the pre-period are computed anew in
+every window, by the scorecard's own code, from tables with the day of each value.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
+from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
 from abeval.time.day_sums import Span
 from abeval.time.open import OpenLogs, by_source
@@ -65,7 +65,7 @@ def cut_windows(
     for source, group in by_source(cut_metrics(experiment, logs.metrics)).items():
         step(f"windows of {source}, one by one")
         queries = replace(logs.queries, units="cut_units")
-        read = _READERS.get(source, _totals)(queries, source, group)
+        read = _READERS.get(source, _totals)(queries, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
         for kind, span in spans(len(days), () if source is CATALOGUE else widths):
             first, last = (days[day] for day in span)
@@ -110,7 +110,7 @@ Reader = Callable[[Aggregates], Aggregates]
 """Adds the sums of a window, whose units are in `cut_units`, to its unit counts."""
 
 
-def _catalogue(queries: MetricQueries, source: Source, metrics: Sequence[Metric]) -> Reader:
+def _catalogue(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     """Reads who was shown what in a window."""
     engine = queries.engine
     engine.table("shown_day", query("time/shown_day"))
@@ -130,7 +130,7 @@ def _catalogue(queries: MetricQueries, source: Source, metrics: Sequence[Metric]
     return read
 
 
-def _quantiles(queries: MetricQueries, source: Source, metrics: Sequence[Metric]) -> Reader:
+def _quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     """Reads the quantiles of a window, by the queries of the whole period."""
     groups = quantile_groups(metrics)
     for i, group in enumerate(groups):
@@ -148,9 +148,9 @@ def _quantiles(queries: MetricQueries, source: Source, metrics: Sequence[Metric]
     return read
 
 
-def _totals(queries: MetricQueries, source: Source, metrics: Sequence[Metric]) -> Reader:
+def _totals(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     """Reads the totals by unit of a window, with what the units did before the period."""
-    relation = load_days(queries, source)
+    relation = load_days(queries, metrics[0].source)
     of_cut = f"""
     select d.* from {relation} d cross join cut c
     where not d.in_period or d.day between c.first_day and c.last_day

@@ -1,7 +1,7 @@
 -- grain: one row per analysed unit and day of the period on which it has an impression
--- reads: unit_day, source_day (unit_id, in_period, day, c_ columns), units (or entry in its place,
--- whose entry_day it then has)
--- a unit that the source does not know on the day has zeros
+-- reads: unit_day, source_day (unit_id, in_period, day, c_ columns), units (windows read entry
+-- in its place, and get its entry_day)
+-- a unit without a row of the source on the day has zeros
 with active as (
   select unit_id as active_unit_id, day
   from unit_day
