@@ -12,7 +12,6 @@ from abeval.aggregates.metric_queries import MetricQueries, SourceSums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
-from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_some_left, facts
 from abeval.logs.prepare import Prepared, prepare
@@ -59,8 +58,6 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
     wanted = [metric for metric in metrics if metric.name not in refused]
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
-    if any(source.scored for source in sources):
-        engine.view("scored", scored_view(shape))
     queries = MetricQueries(experiment, shape, engine)
     units = engine.frame(query("units/unit_counts"))
     by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
@@ -126,22 +123,6 @@ def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple
         for metric in metrics
         if not metric.needs <= has
     }
-
-
-def scored_view(shape: LogShape) -> str:
-    """Impressions of the period with the score of the model that their variant serves."""
-    cases = " ".join(
-        f"when {literal(variant)} then i.{score}" for variant, score in shape.score_of.items()
-    )
-    return f"""
-    with served as (
-      select u.variant, i.unit_id, i.click, case u.variant {cases} end as score
-      from impressions i
-      join units u on i.unit_id = u.unit_id
-      where i.in_period
-    )
-    select variant, unit_id, score, click from served where score is not null
-    """
 
 
 def _catalogue(

@@ -9,7 +9,7 @@ from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.results.aa import AAResult
-from abeval.time.opened import open_metrics
+from abeval.time.open import by_source, open_logs
 
 
 def aa(run: Run, metrics: Sequence[Metric], runs: int, seed: int) -> AAResult:
@@ -25,17 +25,17 @@ def collect_buckets(
     run: Run, metrics: Sequence[Metric]
 ) -> tuple[dict[str, BucketSums], dict[str, str], Mapping[str, int]]:
     """Bucket sums of every metric, why others have none, and the units of each variant."""
-    opened, engine = open_metrics(run, metrics), run.engine
-    refused = {name: f"the logs lack {', '.join(what)}" for name, what in opened.refused.items()}
-    counts = {str(v): int(n or 0) for v, n, _ in engine.rows(query("units/unit_counts"))}
+    logs = open_logs(run, metrics)
+    queries, refused = logs.queries, dict(logs.refused)
+    counts = {str(v): int(n or 0) for v, n, _ in run.engine.rows(query("units/unit_counts"))}
     by_units = deals_units(sum(counts.values()))
-    found: dict[str, BucketSums] = {}
-    for source, chosen in opened.by_source().items():
+    sums: dict[str, BucketSums] = {}
+    for source, group in by_source(logs.metrics).items():
         if source.no_replays is not None:
-            refused |= dict.fromkeys((m.name for m in chosen), source.no_replays)
+            refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
         run.step(f"sums per sub-bucket of {source}")
-        opened.run.load(source)
-        engine.table("source_unit", query("units/unit_total"))
-        found |= {m.name: opened.run.bucket_sums(m, by_units) for m in chosen}
-    return found, refused, counts
+        queries.load(source)
+        queries.total_units()
+        sums |= {m.name: queries.bucket_sums(m, by_units) for m in group}
+    return sums, refused, counts

@@ -18,10 +18,9 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
-from abeval.time.analysis import looks_at, metric_over_time
-from abeval.time.axes import calendar
+from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
+from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
-from abeval.time.ramps import strata_of
 from benchmarks.calibration.worlds import DAYS, WORLDS, World, sums_of, time_sums, units_of
 
 CTR = Metric(
@@ -85,9 +84,8 @@ def experiment_of(alpha: float = 0.05) -> Experiment:
 
 def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> str:
     """Stability verdict on one simulated experiment in the world of this name."""
-    sums = time_sums(units_of(_NAMED[world], seed, units, days))
-    strata = strata_of(sums.activity)
-    return metric_over_time(experiment_of(), CTR, "treatment", sums, strata).stability.verdict
+    timeline = Timeline(experiment_of(), time_sums(units_of(_NAMED[world], seed, units, days)))
+    return metric_over_time(timeline, CTR, "treatment").stability.verdict
 
 
 def verdicts(world: World, seeds: Sequence[int], days: int = DAYS) -> Verdicts:
@@ -106,8 +104,8 @@ def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
         sums = sums_of(simulated, per_unit=metric.kind == "mean")
         labels = [str(day) for day in range(DAYS)]
         axis = calendar(sums, "control", (tuple(range(DAYS)),), labels, frozenset())
-        path = follow(looks_at(metric, axis, "treatment", Rule()), 0.05)
-        p_values = [seen.effect.p_value for seen in path.seen]
+        path = follow(daily_snapshots(Course(metric, "treatment", axis), Rule()), 0.05)
+        p_values = [snapshot.effect.p_value for snapshot in path.snapshots]
         always = min(look.p_value for look in path.looks) <= 0.05
         rejected.append((always, min(p_values) <= 0.05, p_values[-1] <= 0.05))
     return rejected

@@ -8,8 +8,8 @@ import numpy as np
 
 from abeval.results.windows import Verdict
 from abeval.stats.arrays import Bools, Floats, Integers
-from abeval.time.collect import TimeSums
-from abeval.time.sums import DaySums
+from abeval.time.day_sums import DaySums
+from abeval.time.time_sums import TimeSums
 
 DAYS = 28
 WEEKDAYS = np.array([1.0, 0.95, 0.95, 1.0, 1.1, 1.3, 1.25])

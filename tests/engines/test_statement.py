@@ -118,7 +118,7 @@ def test_unknown_names_are_refused(
 
 @pytest.mark.parametrize(
     "name",
-    ["units/unit_day", "units/gauc", "units/sessions", "time/placed_unit_day", "offline/hits"],
+    ["units/unit_day", "units/gauc", "units/sessions", "units/placed_day", "offline/hits"],
 )
 def test_a_whole_statement_runs_on_nothing_but_the_logs(
     name: str,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from abeval.aggregates.metric_queries import show_scored
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
@@ -75,7 +76,7 @@ def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues
     if not any(m.definition.family == "auc" for m in metrics):
         return
     variant = "traffic" if by == "traffic" else "'pooled'"
-    engine.view("scored", f"select {variant} as variant, unit_id, score, click from traffic_rows")
+    show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
     frame = engine.frame(query("units/auc"))
     values.add(frame, {"c_auc": f"auc:{by}"}, SCALE)
     values.add(frame, {"c_scored_units": f"units:{by}"})
