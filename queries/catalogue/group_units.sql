@@ -4,3 +4,4 @@ select u.variant, u.sub_bucket % e.item_groups as item_group, count(*) as units
 from units u
 cross join experiment e
 group by u.variant, u.sub_bucket % e.item_groups
+order by variant, item_group
