@@ -1,7 +1,8 @@
 """Logs → aggregates → result, on an engine, with a store, or from what was kept."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
@@ -13,6 +14,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
+from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
 from abeval.steps import Step, silent
 
@@ -43,9 +45,9 @@ def analyze(
     check_inputs(inputs)
     save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
     logs = inputs.get("logs") or {}
-    stored = nullcontext(one_pass) if store is None else _stored(Path(store), experiment, logs)
-    with stored as sums, opened(experiment, inputs) as run:
-        aggregates = collect(run, named_metrics(experiment), sums)
+    collects = collect if store is None else _over_store(Path(store), experiment, logs)
+    with opened(experiment, inputs) as run:
+        aggregates = collects(run, named_metrics(experiment))
     if save is not None:
         save(aggregates)
     # The engine has given back its memory: statistics of many items need some of their own.
@@ -53,7 +55,7 @@ def analyze(
 
 
 def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
-    """Analyse an experiment on an engine of the caller's; `sums` may come from a store."""
+    """Analyse an experiment on an engine of the caller's; `sums` may come from a warehouse."""
     aggregates = collect(run, named_metrics(run.experiment), sums)
     return judged(run.experiment, aggregates, run.step)
 
@@ -70,10 +72,10 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.store.given import given_file
     from abeval.store.saved import SAVED, read_aggregates
+    from abeval.store.warehouse import warehouse_file
 
-    file = given_file(folder)
+    file = warehouse_file(folder)
     if file is not None and not (folder / SAVED).exists():
         return _judged_sums(experiment, file, step)
     step("reading the aggregates")
@@ -82,28 +84,28 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
 
 def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
     from abeval.engines.duckdb import DuckDBEngine
-    from abeval.store.given import check_given, given_sums
+    from abeval.store.warehouse import check_supported, warehouse_sums
 
-    check_given(experiment)
+    check_supported(experiment)
     # The duplicates of the logs at hand are not those of the sums.
     cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
     unchecked = experiment.model_copy(update={"cleaning": cleaning})
     with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
-        return analyze_on(Run(unchecked, engine, step=step), given_sums(file))
+        return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 
-def _stored(
+def _over_store(
     folder: Path, experiment: Experiment, frames: Mapping[str, object]
-) -> AbstractContextManager[Sums]:
-    """Sums that a store keeps by input file.
+) -> Callable[[Run, Sequence[Metric]], Aggregates]:
+    """`collect` over a store.
 
     Raises:
-        ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+        ExperimentError: The sums of these logs cannot be stored.
     """
-    from abeval.store.stored import check_storable, stored_sums
+    from abeval.store.collect import check_storable, collect_stored
 
     check_storable(experiment, frames)
-    return stored_sums(folder)
+    return partial(collect_stored, folder)
 
 
 def _saving(folder: Path, experiment: Experiment) -> Callable[[Aggregates], None]:

@@ -7,7 +7,6 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.change import with_change
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.metric_queries import MetricQueries, SourceSums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
@@ -15,11 +14,11 @@ from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_some_left, check_total_left, facts
-from abeval.logs.prepare import Prepared, place_units, prepare
+from abeval.logs.accounting import accounts, check_some_left, facts
+from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.sums import DayTotals, Sums, one_pass
+from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.definition import Metric, Need
 from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
@@ -39,24 +38,18 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    experiment, engine = run.experiment, run.engine
     prepared = prepare(run, metrics, sums=sums)
-    check_some_left(experiment, prepared, engine)
-    aggregates = _gathered(run, metrics, prepared)
-    earlier = prepared.summed.earlier
-    if earlier is not None:
-        engine.view("logged_sums", earlier.sums)
-        place_units(run, prepared.shape)
-        before = _gathered(run, metrics, prepared)
-        aggregates = with_change(earlier.aggregates, before, aggregates)
-        check_total_left(experiment, prepared, engine, aggregates.accounts)
-    if prepared.summed.keep is not None:
-        prepared.summed.keep(aggregates)
+    check_some_left(run.experiment, prepared, run.engine)
+    return analysed_days(gathered(run, metrics, prepared))
+
+
+def analysed_days(aggregates: Aggregates) -> Aggregates:
+    """Aggregates without the days on which no unit is analysed."""
     with_units = aggregates.days["units"] > 0
     return replace(aggregates, days=aggregates.days[with_units].reset_index(drop=True))
 
 
-def _gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
+def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
     """Aggregates of the units in the table `units`."""
     experiment, engine = run.experiment, run.engine
     shape = prepared.shape
@@ -70,7 +63,7 @@ def _gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggreg
         engine.view("scored", scored_view(shape))
     queries = MetricQueries(experiment, shape, engine)
     units = engine.frame(query("units/unit_counts"))
-    by_units = prepared.summed.earlier is None and deals_units(int(units["units"].sum()))
+    by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     for source in sources:
@@ -86,12 +79,9 @@ def _gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggreg
     run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
-    daily = DayTotals([row for row in rows if row[1] == DAY], engine.frame(query("units/days")))
-    if prepared.summed.settle is not None:
-        daily = prepared.summed.settle(queries, wanted, daily)
     return Aggregates(
         moments=pd.DataFrame(
-            [*(row for row in rows if row[1] != DAY), *daily.rows, *quantiles.rows],
+            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows],
             columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},
@@ -100,7 +90,7 @@ def _gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggreg
         catalogue_size=size,
         units=units,
         accounts=accounts(prepared, engine),
-        days=daily.days,
+        days=engine.frame(query("units/days")),
         refused=refused,
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,

@@ -30,7 +30,7 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
         LogError: Every impression is set aside.
     """
     used = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
-    if prepared.summed.earlier is None and not engine.rows(f"{used} limit 1"):
+    if prepared.summed.all_units and not engine.rows(f"{used} limit 1"):
         check_total_left(experiment, prepared, engine, accounts(prepared, engine))
 
 

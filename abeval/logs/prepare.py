@@ -87,7 +87,7 @@ def prepare(
     step("units and days")
     checks.check_positions(metrics, shape, engine)
     try:
-        summed = sums(experiment, metrics, shape, engine, step)
+        summed = sums(run, metrics, shape)
         place_units(run, shape, summed.closed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
     except QueryError as error:
