@@ -20,7 +20,7 @@ from abeval.store.change import add_signed
 from abeval.store.manifest import CLOSED, DRAFT, STATE, Entry, sha256_of
 from abeval.store.parts import Parts
 from abeval.store.refresh import Refresh
-from abeval.store.state import Cells, State, day_to_close, parts_to_close, write_state
+from abeval.store.state import Cells, State, day_to_close, write_state
 
 CLOSED_CELLS = "closed_cells"
 _DAYS = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
@@ -130,7 +130,11 @@ class Closing:
             definition=self.parts.analysis,
             last_day=last_day,
             parts=tuple(part.file for part in self.entries),
-            closed_parts=parts_to_close(self.entries, last_day),
+            closed_parts=tuple(
+                part.file
+                for part in self.entries
+                if part.has_others or not part.days or part.days[0] <= last_day
+            ),
             file=file,
             sha256=digest,
             moments=_plain_rows(closed),

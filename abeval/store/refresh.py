@@ -49,10 +49,10 @@ class Refresh:
 
     def notes(self) -> tuple[str, ...]:
         """For the reader of the result."""
-        days = {day for days in self.read.values() for day in days}
+        read = {day for days in self.read.values() for day in days}
         notes = [
             f"Aggregate store: {len(self.read)} of {len(self.read) + len(self.kept)} files of the "
-            f"impressions were read{_span('days ', days)}, {len(self.kept)} were kept."
+            f"impressions were read{_span('days ', read)}, {len(self.kept)} were kept."
         ]
         if self.trouble is not None:
             notes.append(f"The store was computed anew: {self.trouble}.")
@@ -106,6 +106,7 @@ def refresh(
     damaged = parts.broken([e for e in usable.values() if state is None or state.is_open(e)])
     kept = {name: entry for name, entry in usable.items() if entry not in damaged}
     missing = [name for name in names if name not in kept]
+    missing = [name for name in names if name not in kept]
     entries = dict(kept)
     for number, name in enumerate(missing, start=1):
         step(f"reading new files: {number} of {len(missing)}")
@@ -114,34 +115,37 @@ def refresh(
     if not missing:
         write_manifest(folder, experiment.name, entries)
     sweep(folder, entries)
+    old = manifest.parts
     result = Refresh(
         read={name: entries[name].days for name in missing},
         kept=tuple(kept),
-        vanished=tuple(name for name in manifest.parts if name not in inputs),
+        vanished=tuple(name for name in old if name not in inputs),
         broken=tuple(name for name in usable if name not in kept),
         trouble=manifest.trouble,
         entries=entries,
         state=state,
         previous=() if previous is None else previous.parts,
         anew=anew,
-        rewritten=any(
-            name in inputs and entry.input != inputs[name] for name, entry in manifest.parts.items()
-        ),
+        rewritten=any(name in inputs and old[name].input != inputs[name] for name in old),
     )
     late = None if state is None else why_unusable(state, list(entries.values()), parts.analysis)
     if late is None:
         return result
     # Without the state every part counts, and is checked.
     (folder / STATE).unlink()
-    rest = refresh(parts, experiment, files, step, closes=False)
+    return _both(result, refresh(parts, experiment, files, step, closes=False), late)
+
+
+def _both(first: Refresh, second: Refresh, anew: str) -> Refresh:
+    """Two refreshes as one, the second of which dropped closed days."""
     return replace(
-        result,
-        read={**result.read, **rest.read},
-        kept=tuple(name for name in result.kept if name not in rest.read),
-        broken=(*result.broken, *rest.broken),
-        entries=rest.entries,
+        first,
+        read={**first.read, **second.read},
+        kept=tuple(name for name in first.kept if name not in second.read),
+        broken=(*first.broken, *second.broken),
+        entries=second.entries,
         state=None,
-        anew=late,
+        anew=anew,
     )
 
 

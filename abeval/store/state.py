@@ -97,8 +97,9 @@ def day_to_close(
     dated = [part for part in parts if part.days]
     if not dated or has_twins(parts):
         return None
-    if not rewritten and _have_own_days(dated):
-        return max(part.days[-1] for part in dated)
+    days = [day for part in dated for day in part.days]
+    if not rewritten and len(set(days)) == len(days):
+        return max(days)
     newest = [part for part in dated if part.file not in previous]
     if state is not None and not newest:
         return state.last_day
@@ -108,17 +109,7 @@ def day_to_close(
     last = str(first - timedelta(days=1))
     if state is not None:
         last = max(last, state.last_day)
-    return last if any(part.days[0] <= last for part in dated) else None
-
-
-def _have_own_days(parts: Sequence[Entry]) -> bool:
-    days = [day for part in parts for day in part.days]
-    return len(days) == len(set(days))
-
-
-def parts_to_close(parts: Sequence[Entry], last_day: str) -> tuple[str, ...]:
-    """The parts with rows of days up to a day, or of no day."""
-    return tuple(p.file for p in parts if p.has_others or not p.days or p.days[0] <= last_day)
+    return last if min(days) <= last else None
 
 
 def read_state(folder: Path) -> State | None:
