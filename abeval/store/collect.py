@@ -13,7 +13,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.accounting import check_some_left, check_total_left
-from abeval.logs.prepare import place_units, prepare
+from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Summed
@@ -103,34 +103,33 @@ def collect_stored(folder: Path, run: Run, metrics: Sequence[Metric]) -> Aggrega
         ExperimentError: The sums of these logs cannot be stored, the folder is no store, or another
             run uses it.
     """
+    if not isinstance(run.engine, DuckDBEngine):
+        raise ExperimentError("the store does not work here: it needs the engine duckdb")
     files = _files(run.experiment)
+    # Refuses a folder that is no store, before the lock is written into it.
     read_manifest(folder, run.experiment.name)
     _make_folder(folder)
     with held(folder):
-        prepared = prepare(run, metrics, sums=partial(_load, folder, files))
+        prepared = prepare(run, metrics, sums=partial(_load, folder, files, run.engine))
         check_some_left(run.experiment, prepared, run.engine)
         aggregates = gathered(run, metrics, prepared)
         stored = prepared.summed
         if isinstance(stored, Stored):
-            if stored.totals is not None:
-                load_units_before(stored.parts)
-                place_units(run, prepared.shape)
-                before = gathered(run, metrics, prepared)
-                aggregates = with_change(stored.totals.aggregates, before, aggregates)
-                check_total_left(run.experiment, prepared, run.engine, aggregates.accounts)
-            elif stored.closing is not None:
-                aggregates = stored.closing.with_closed_days(aggregates, metrics)
+            aggregates = _complete(stored, run, metrics, prepared, aggregates)
             _keep(stored, run.experiment, aggregates)
     return analysed_days(aggregates)
 
 
 def _load(
-    folder: Path, files: Sequence[str], run: Run, metrics: Sequence[Metric], shape: LogShape
+    folder: Path,
+    files: Sequence[str],
+    engine: DuckDBEngine,
+    run: Run,
+    metrics: Sequence[Metric],
+    shape: LogShape,
 ) -> Stored:
     """Make `logged_sums` of units with new rows, of open days, or of all parts."""
-    experiment, engine = run.experiment, run.engine
-    if not isinstance(engine, DuckDBEngine):
-        raise ExperimentError("the store does not work here: it needs the engine duckdb")
+    experiment = run.experiment
     run.step("store")
     wanted = definition_of(experiment, shape, engine)
     parts = Parts(folder, wanted, shape, engine, analysis_digest(experiment, wanted))
@@ -163,6 +162,25 @@ def _load_touched(stored: Stored, totals: Totals, touched: int) -> Stored:
         "add up to was carried on."
     )
     return replace(stored, notes=(*stored.notes, note), all_units=False, totals=totals)
+
+
+def _complete(
+    stored: Stored,
+    run: Run,
+    metrics: Sequence[Metric],
+    prepared: Prepared,
+    aggregates: Aggregates,
+) -> Aggregates:
+    """Aggregates of all units and days, from those of `logged_sums`."""
+    if stored.totals is not None:
+        load_units_before(stored.parts)
+        place_units(run, prepared.shape)
+        before = gathered(run, metrics, prepared)
+        aggregates = with_change(stored.totals.aggregates, before, aggregates)
+        check_total_left(run.experiment, prepared, run.engine, aggregates.accounts)
+    elif stored.closing is not None:
+        aggregates = stored.closing.with_closed_days(aggregates, metrics)
+    return aggregates
 
 
 def _previous_totals(parts: Parts, experiment: Experiment, files: int) -> Totals | None:
