@@ -24,8 +24,8 @@ def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int:
     checked = cleaning.duplicates != "unchecked"
     repeats = _separate_repeats(engine, log, cleaning.duplicate_key) if checked else None
     drops = repeats is not None and cleaning.duplicates == "drop"
-    engine.view(
-        "kept_impressions",
+    keep_impressions(
+        engine,
         f"select r.* from raw_impressions r anti join repeated_keys k on {repeats} "
         "union all select * from restored_rows"
         if drops
@@ -34,6 +34,11 @@ def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int:
     return (
         0 if repeats is None else _count(engine, "repeated_rows") - _count(engine, "restored_rows")
     )
+
+
+def keep_impressions(engine: Engine, sql: str) -> None:
+    """Create `kept_impressions`, the rows that all views of the log read."""
+    engine.view("kept_impressions", sql)
 
 
 def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:

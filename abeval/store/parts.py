@@ -12,6 +12,7 @@ from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
+from abeval.logs.duplicates import keep_impressions
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.views import BEFORE
 from abeval.store.definition import Definition
@@ -57,11 +58,11 @@ class Parts:
         renamed = ", ".join(f"{old} as {new}" for old, new in names.items())
         sql = f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)"
         draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
-        self._read_from(_one_file(file, self.shape, self.engine))
+        keep_impressions(self.engine, _one_file(file, self.shape, self.engine))
         rows = whole_number(
             self.engine, f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)"
         )
-        self._read_from("select * from raw_impressions")
+        keep_impressions(self.engine, "select * from raw_impressions")
         if fingerprint(file) != source:
             raise LogError(f"{file} changed while it was read", "run again when it is written")
         digest = sha256_of(draft)
@@ -82,9 +83,6 @@ class Parts:
             has_others=len(days) < len(written),
             rows=rows,
         )
-
-    def _read_from(self, sql: str) -> None:
-        self.engine.view("kept_impressions", sql)
 
     def together(self, entries: Sequence[Entry], where: str = "true") -> str:
         """SQL: the rows of parts, as `logged_sums` has them.
