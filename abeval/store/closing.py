@@ -1,7 +1,6 @@
 """Closed days: their totals are carried on, and added to those of the days that are still open."""
 
-import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -17,7 +16,7 @@ from abeval.logs import views
 from abeval.logs.sums import load_sums
 from abeval.metrics.definition import Metric
 from abeval.store.change import add_signed
-from abeval.store.manifest import CLOSED, DRAFT, STATE, Entry, sha256_of
+from abeval.store.manifest import CLOSED, STATE, Entry
 from abeval.store.parts import Parts
 from abeval.store.refresh import Refresh
 from abeval.store.state import Cells, State, day_to_close, write_state
@@ -148,7 +147,7 @@ class Closing:
 
     def _write_cells(self, last_day: str) -> tuple[str, str]:
         """Write closed days by unit, with what of them is set aside: file name and digest."""
-        folder, engine, shape = self.parts.folder, self.parts.engine, self.parts.shape
+        engine, shape = self.parts.engine, self.parts.shape
         engine.view("closing", f"select date {literal(last_day)} as last_day")
         # Elsewhere impressions without a variant are set aside.
         may_lack = self.experiment.assignment is not None or shape.exposures is not None
@@ -164,21 +163,13 @@ class Closing:
             if shape.segments
             else "select unit_id as segmented_unit_id from seen_units where false",
         )
-        draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
-        engine.rows(
-            f"copy (({query('store/closed_cells')}) union all by name "
-            f"({query('store/closed_aside')})) to {literal(str(draft))} (format parquet)"
-        )
-        digest = sha256_of(draft)
-        file = f"{CLOSED}{digest[:32]}.parquet"
-        draft.replace(folder / file)
+        cells = f"({query('store/closed_cells')}) union all by name ({query('store/closed_aside')})"
+        file, digest, _ = self.parts.write(cells, CLOSED)
         return file, digest
 
 
 def _plain_rows(frame: pd.DataFrame) -> tuple[Cells, ...]:
-    rows: Iterable[Iterable[object]] = frame.to_numpy(object).tolist()
-    return tuple(tuple(_plain(value) for value in row) for row in rows)
-
-
-def _plain(value: object) -> str | int | None:
-    return value if value is None or isinstance(value, str) else int(str(value))
+    return tuple(
+        tuple(v if v is None or isinstance(v, str) else int(v) for v in row)
+        for row in frame.to_numpy(object).tolist()
+    )

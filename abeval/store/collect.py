@@ -29,7 +29,6 @@ from abeval.store.scheme import has_totals, prefers_totals, replays_add_up
 from abeval.store.state import analysis_digest
 from abeval.store.totals import (
     Totals,
-    load_touched,
     load_units_before,
     load_units_now,
     read_totals,
@@ -147,21 +146,16 @@ def _load(
     )
     run.step("units and days")
     if totals is not None and totals.hold_for(stored.entries):
-        touched = load_touched(parts, stored.entries, totals)
+        touched = load_units_now(parts, stored.entries, totals)
         # All of them may leave; with too few units left, replays need the units themselves.
         if replays_add_up(experiment, totals.analysed - touched):
-            return _load_touched(stored, totals, touched)
+            note = (
+                f"Sums of units: {touched:,} units with rows in new files were added up; what all "
+                "others add up to was carried on."
+            )
+            return replace(stored, notes=(*stored.notes, note), all_units=False, totals=totals)
     closing = Closing(parts, experiment, stored.entries, refreshed)
     return replace(stored, closed=closing.load(), closing=closing if closes else None)
-
-
-def _load_touched(stored: Stored, totals: Totals, touched: int) -> Stored:
-    load_units_now(stored.parts, stored.entries, totals)
-    note = (
-        f"Sums of units: {touched:,} units with rows in new files were added up; what all others "
-        "add up to was carried on."
-    )
-    return replace(stored, notes=(*stored.notes, note), all_units=False, totals=totals)
 
 
 def _complete(

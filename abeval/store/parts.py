@@ -56,22 +56,17 @@ class Parts:
         """
         names = {component_name(i): _column(c) for i, c in enumerate(self.wanted.components)}
         renamed = ", ".join(f"{old} as {new}" for old, new in names.items())
-        sql = f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)"
-        draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
         keep_impressions(self.engine, _one_file(file, self.shape, self.engine))
-        rows = whole_number(
-            self.engine, f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)"
+        part, digest, rows = self.write(
+            f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)", PART
         )
         keep_impressions(self.engine, "select * from raw_impressions")
         if fingerprint(file) != source:
             raise LogError(f"{file} changed while it was read", "run again when it is written")
-        digest = sha256_of(draft)
-        part = f"{PART}{digest[:32]}.parquet"
         written = self.engine.rows(
-            f"select distinct cast({_DAY} as varchar) from read_parquet({literal(str(draft))}) "
-            "order by 1"
+            f"select distinct cast({_DAY} as varchar) "
+            f"from read_parquet({literal(str(self.folder / part))}) order by 1"
         )
-        draft.replace(self.folder / part)
         days = tuple(str(day) for (day,) in written if day is not None)
         return Entry(
             input=source,
@@ -83,6 +78,16 @@ class Parts:
             has_others=len(days) < len(written),
             rows=rows,
         )
+
+    def write(self, sql: str, prefix: str) -> tuple[str, str, int]:
+        """Write rows to a file named by its content: its name, sha256 and number of rows."""
+        draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
+        copy = f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)"
+        rows = whole_number(self.engine, copy)
+        digest = sha256_of(draft)
+        file = f"{prefix}{digest[:32]}.parquet"
+        draft.replace(self.folder / file)
+        return file, digest, rows
 
     def together(self, entries: Sequence[Entry], where: str = "true") -> str:
         """SQL: the rows of parts, as `logged_sums` has them.

@@ -61,10 +61,10 @@ class Refresh:
         if self.broken:
             notes.append(f"Damaged parts of the store were computed anew: {_names(self.broken)}.")
         if self.state is not None:
-            parts = self.entries.values()
-            later = {day for part in parts for day in part.days if day > self.state.last_day}
+            days = {day for part in self.entries.values() for day in part.days}
+            later = {day for day in days if day > self.state.last_day}
             notes.append(
-                f"State of units: {self.state.count_closed(parts)} closed days were carried on, "
+                f"State of units: {len(days) - len(later)} closed days were carried on, "
                 f"{len(later)} added up{_span('', later)}."
             )
         if self.anew is not None:

@@ -5,7 +5,7 @@ A refresh adds up the days after them only.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -49,10 +49,6 @@ class State:
     def is_open(self, part: Entry) -> bool:
         """Whether rows of a part must be read beside the state."""
         return part.file not in self.closed_parts or any(day > self.last_day for day in part.days)
-
-    def count_closed(self, parts: Iterable[Entry]) -> int:
-        """The number of closed days of parts."""
-        return len({day for part in parts for day in part.days if day <= self.last_day})
 
 
 def analysis_digest(experiment: Experiment, wanted: Definition) -> str:

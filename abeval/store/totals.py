@@ -54,10 +54,6 @@ class Totals:
         """The parts that they were made of."""
         return [entry for entry in entries if entry.file in self.parts]
 
-    def new(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The parts that they were not made of."""
-        return [entry for entry in entries if entry.file not in self.parts]
-
 
 def read_totals(folder: Path, experiment: Experiment, definition: str) -> Totals | None:
     """Totals of the previous run; None if there are none, or they are damaged or of another kind.
@@ -92,21 +88,20 @@ def write_totals(parts: Parts, experiment: Experiment, totals: Totals) -> None:
     write_text(folder / _SOURCE, json.dumps(source, indent=1) + "\n")
 
 
-def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals) -> int:
-    """Make `new_sums`, the rows of new parts, and `touched`, their units; count these."""
-    engine, new = parts.engine, totals.new(entries)
+def load_units_now(parts: Parts, entries: Sequence[Entry], totals: Totals) -> int:
+    """Make `logged_sums` of the units with rows in new parts, and count these units.
+
+    `known_sums` are the rows that they had before.
+    """
+    engine, new = parts.engine, [entry for entry in entries if entry.file not in totals.parts]
     engine.table("new_sums", parts.together(new) if new else parts.together(entries, "false"))
     engine.table("touched", "select distinct unit_id from new_sums where unit_id is not null")
+    where = "unit_id in (select unit_id from touched)"
+    engine.table("known_sums", parts.together(totals.old(entries), where))
+    load_sums(engine, "select * from known_sums union all select * from new_sums")
     return whole_number(engine, "select count(*) from touched")
 
 
-def load_units_now(parts: Parts, entries: Sequence[Entry], totals: Totals) -> None:
-    """Make `logged_sums` of the touched units, and `known_sums` of what they had before."""
-    where = "unit_id in (select unit_id from touched)"
-    parts.engine.table("known_sums", parts.together(totals.old(entries), where))
-    load_sums(parts.engine, "select * from known_sums union all select * from new_sums")
-
-
 def load_units_before(parts: Parts) -> None:
-    """Make `logged_sums` of the touched units as they were in the previous run."""
+    """Make `logged_sums` of the same units as they were in the previous run."""
     load_sums(parts.engine, "select * from known_sums")
