@@ -11,39 +11,59 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from abeval import stats
     from abeval.api import LoadedExperiment, define, load
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
+    from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.off_policy import OffPolicyResult
+    from abeval.results.pairwise import Pairwise
+    from abeval.results.power import Plans
+    from abeval.results.replay import ReplayResult
+    from abeval.results.windows import TimeResult
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AAResult",
     "AbevalError",
     "Evaluation",
     "ExperimentError",
     "JudgedColumns",
     "LoadedExperiment",
     "LogError",
+    "OffPolicyResult",
+    "Pairwise",
+    "Plans",
     "QueryError",
+    "ReplayResult",
     "Result",
+    "TimeResult",
     "define",
     "evaluate",
     "evaluate_log",
     "load",
+    "stats",
 ]
 
 _HOME = {
+    "AAResult": "results.aa",
     "AbevalError": "errors",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",
     "LoadedExperiment": "api",
     "LogError": "errors",
+    "OffPolicyResult": "results.off_policy",
+    "Pairwise": "results.pairwise",
+    "Plans": "results.power",
     "QueryError": "errors",
-    "Result": "result",
+    "ReplayResult": "results.replay",
+    "Result": "results.analysis",
+    "TimeResult": "results.windows",
     "define": "api",
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",
@@ -52,9 +72,13 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
+    # Importing everything at once would make `abeval --help` slow.
     if name == "stats":
         return import_module("abeval.stats")
     if name in _HOME:
-        # Importing everything at once would make `abeval --help` slow.
         return getattr(import_module(f"abeval.{_HOME[name]}"), name)
     raise AttributeError(f"module 'abeval' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

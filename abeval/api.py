@@ -1,10 +1,9 @@
 """The Python API: an experiment from a file or from Python, and all that can be asked of it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
@@ -12,18 +11,17 @@ from abeval.experiment.model import Experiment
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
-    import duckdb
-
     from abeval.aggregates.aggregates import Aggregates
-    from abeval.engines.choice import EngineChoice
-    from abeval.inference.aa import AAResult
-    from abeval.inference.pairwise import Pairwise
-    from abeval.inference.power import Plans
+    from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
+    from abeval.offline.metrics.presets import NoRelevant, Ties
+    from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
     from abeval.results.off_policy import OffPolicyResult
+    from abeval.results.pairwise import Pairwise
+    from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
-    from abeval.results.time import TimeResult
+    from abeval.results.windows import TimeResult
     from abeval.time.clock import By
 
 
@@ -57,43 +55,27 @@ class LoadedExperiment:
     def analyze(
         self,
         *,
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
         store: str | Path | None = None,
         save_aggregates: str | Path | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "Result":
         """Aggregate the logs, and judge.
 
         Args:
-            logs: Frames (pandas, Polars, Arrow, DuckDB relations) by log name: `impressions`,
-                `clicks`, `items`, `exposures`; the others are read from where the file says.
-            connection: The caller's DuckDB, whose tables `logs.*.table` names.
-            engine: `duckdb`, `spark` or the caller's `SparkSession`, whose tables `logs.*.table`
-                names and whose frames `logs` may be; without, what the experiment says.
-            step: Told the name of each step as it begins.
             store: A folder that keeps the sums of each input file, so that the next run reads only
                 those that are new or changed.
             save_aggregates: A folder for what the result is judged by, which `from_aggregates`
                 judges without a log.
+            **inputs: `logs`, `connection`, `engine`, `step`, as `abeval.logs.run.Inputs` has them.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
             ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
         """
-        from abeval.pipeline import collected, judged, opened, saving, stored
+        from abeval.pipeline import analyze
 
-        keep = None if save_aggregates is None else saving(Path(save_aggregates), self.experiment)
-        way = nullcontext() if store is None else stored(Path(store), self.experiment, logs or {})
-        told = step or silent
-        with way as sums, opened(self.experiment, connection, engine, step) as on:
-            aggregates = collected(self.experiment, on, logs or {}, told, sums)
-        if keep is not None:
-            keep(aggregates)
-        # The engine has given back its memory: statistics of many items need some of their own.
-        return judged(self.experiment, aggregates, told)
+        return analyze(self.experiment, inputs, store, save_aggregates)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
         """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
@@ -106,7 +88,7 @@ class LoadedExperiment:
 
         Args:
             folder: Where the aggregates are.
-            step: As for `analyze`.
+            step: Called with the name of each step as it begins.
 
         Raises:
             ExperimentError: They are not there, not whole, or were made by other definitions.
@@ -118,29 +100,22 @@ class LoadedExperiment:
     def compare(
         self,
         metric: str,
-        *,
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs.
 
         Args:
             metric: One of the experiment's metrics, or a built-in one.
-            logs: As for `analyze`.
-            connection: As for `analyze`.
-            engine: As for `analyze`.
-            step: As for `analyze`.
+            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: There is no such metric.
         """
+        from abeval.experiment.metrics import named_metrics
         from abeval.inference.pairwise import pairwise
-        from abeval.pipeline import named_metrics
 
         metrics = named_metrics(self.experiment, [metric])
-        aggregates = self._aggregate(metrics, logs, connection, engine, step)
+        aggregates = self._aggregate(metrics, inputs)
         return pairwise(self.experiment, metrics, metrics[0], aggregates)
 
     def power(
@@ -150,10 +125,7 @@ class LoadedExperiment:
         days: float | None = None,
         power: float = 0.8,
         metrics: Sequence[str] | None = None,
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "Plans":
         """What the experiment can see, or how long it needs, from its own logs.
 
@@ -162,16 +134,13 @@ class LoadedExperiment:
             days: Length of the experiment; the smallest effect follows.
             power: Wanted probability of finding it.
             metrics: Some of the metrics; without, goals and guardrails.
-            logs: As for `analyze`.
-            connection: As for `analyze`.
-            engine: As for `analyze`.
-            step: As for `analyze`.
+            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
+        from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
-        from abeval.pipeline import named_metrics
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -182,7 +151,7 @@ class LoadedExperiment:
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
-        aggregates = self._aggregate(chosen, logs, connection, engine, step)
+        aggregates = self._aggregate(chosen, inputs)
         return plan(self.experiment, chosen, aggregates, mde, days, power)
 
     def aa(
@@ -191,10 +160,7 @@ class LoadedExperiment:
         runs: int = 10_000,
         seed: int = 0,
         metrics: Sequence[str] | None = None,
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "AAResult":
         """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
 
@@ -202,34 +168,29 @@ class LoadedExperiment:
             runs: Replays.
             seed: Of the re-splits.
             metrics: Some of the metrics; without, all of the scorecard.
-            logs: As for `analyze`.
-            connection: As for `analyze`.
-            engine: As for `analyze`.
-            step: As for `analyze`.
+            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: There is no such metric, or `runs` is less than 1.
         """
-        from abeval.pipeline import named_metrics, opened
+        from abeval.experiment.metrics import named_metrics
+        from abeval.pipeline import opened
         from abeval.time.aa import aa
 
         if runs < 1:
             raise ExperimentError(f"{runs} replays", "ask for at least 1, 10,000 are a good number")
         chosen = named_metrics(self.experiment, metrics)
-        with opened(self.experiment, connection, engine, step) as on:
-            return aa(self.experiment, chosen, on, logs or {}, step or silent, runs, seed)
+        with opened(self.experiment, inputs) as run:
+            return aa(run, chosen, runs, seed)
 
-    def over_time(
+    def windows(
         self,
         *,
         metrics: Sequence[str] | None = None,
         widths: Sequence[int] = (3, 7),
         looks: Sequence[int] | None = None,
         by: Sequence["By"] = (),
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "TimeResult":
         """Effects by window, whether they are stable, and what looking every day would have said.
 
@@ -238,17 +199,15 @@ class LoadedExperiment:
             widths: Days of the rolling windows.
             looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
             by: `hour` and `weekday`: effects by these too.
-            logs: As for `analyze`.
-            connection: As for `analyze`.
-            engine: As for `analyze`.
-            step: As for `analyze`.
+            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
             LogError: The log has no time.
         """
-        from abeval.pipeline import named_metrics, opened
-        from abeval.time.analysis import over_time
+        from abeval.experiment.metrics import named_metrics
+        from abeval.pipeline import opened
+        from abeval.time.analysis import windows
         from abeval.time.clock import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
@@ -256,9 +215,20 @@ class LoadedExperiment:
         if unknown := [name for name in by if name not in CLOCKS]:
             raise ExperimentError(f"windows by {unknown[0]!r}", f"there are {', '.join(CLOCKS)}")
         chosen = named_metrics(self.experiment, metrics)
-        with opened(self.experiment, connection, engine, step) as on:
-            given, told = logs or {}, step or silent
-            return over_time(self.experiment, chosen, on, given, told, widths, looks or (), by)
+        with opened(self.experiment, inputs) as run:
+            return windows(run, chosen, widths, looks or (), by)
+
+    def over_time(
+        self,
+        *,
+        metrics: Sequence[str] | None = None,
+        widths: Sequence[int] = (3, 7),
+        looks: Sequence[int] | None = None,
+        by: Sequence["By"] = (),
+        **inputs: "Unpack[Inputs]",
+    ) -> "TimeResult":
+        """The name of `windows` before abeval 0.2; it goes with the next release."""
+        return self.windows(metrics=metrics, widths=widths, looks=looks, by=by, **inputs)
 
     def off_policy(
         self,
@@ -272,10 +242,7 @@ class LoadedExperiment:
         switch: Sequence[float] = (10.0,),
         shrink: Sequence[float] = (100.0,),
         min_ess: float = 100.0,
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "OffPolicyResult":
         """What a policy would have had on the traffic of a variant that logs its propensities.
 
@@ -291,10 +258,7 @@ class LoadedExperiment:
             switch: Thresholds of SwitchDR.
             shrink: λ of DRos.
             min_ess: Effective sample size below which nothing is estimated.
-            logs: As for `analyze`.
-            connection: As for `analyze`.
-            engine: As for `analyze`.
-            step: As for `analyze`.
+            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: A variant is unknown, or not one policy is given.
@@ -307,29 +271,46 @@ class LoadedExperiment:
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
-        with opened(self.experiment, connection, engine, step) as on:
-            given, told = logs or {}, step or silent
-            return off_policy(self.experiment, on, given, told, source, choice, options, reward)
+        with opened(self.experiment, inputs) as run:
+            return off_policy(run, source, choice, options, reward)
 
     def replay(
         self,
         *,
-        logs: Mapping[str, object] | None = None,
-        connection: "duckdb.DuckDBPyConnection | None" = None,
-        engine: "EngineChoice" = None,
-        step: Step | None = None,
-        **options: Any,  # noqa: ANN401
+        k: Sequence[int] = (1, 5, 10),
+        metrics: Sequence[str] | None = None,
+        compat: str | None = None,
+        relevance: str = "click",
+        ties: "Ties | None" = None,
+        no_relevant: "NoRelevant | None" = None,
+        threshold: float | None = None,
+        kept_negatives: float | None = None,
+        blend: Sequence[float] = (),
+        bins: int = 10,
+        split: str | Mapping[str, tuple[str, str]] | None = None,
+        curve: int | None = None,
+        k_by: tuple[str, Mapping[str, int]] | None = None,
+        **inputs: "Unpack[Inputs]",
     ) -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
 
         Args:
-            logs: As for `analyze`; also `scores` and `truth`.
-            connection: As for `analyze`.
-            engine: As for `analyze`.
-            step: As for `analyze`.
-            **options: `k`, `metrics`, `compat`, `relevance`, `ties`, `no_relevant`, `threshold`,
-                `kept_negatives`, `blend`, `split`, `curve` and `k_by`, as
-                `abeval.offline.options.ReplayOptions` has them.
+            k: Cut-offs.
+            metrics: Ids such as `ndcg@10[bin]`; without, all on offer.
+            compat: The library whose definitions and policies to follow.
+            relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
+                clicked, by the vectors of items), `truth` (as the truth log has it), or an
+                expression over the impression.
+            ties: Which of equal scores comes first, instead of the policy's order.
+            no_relevant: What a request without a relevant item counts as.
+            threshold: The score from which on a click is predicted.
+            kept_negatives: Share of non-clicks that the models were trained on, to be undone.
+            blend: Shares of the treatment's model in a blend with control's.
+            bins: Bins of the calibration curve and error.
+            split: A column that names the split of each impression, or name → first and last day.
+            curve: The largest cut-off of curves over 1, 2, …
+            k_by: A column of the impressions, and its value → the cut-off there.
+            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.
@@ -339,23 +320,30 @@ class LoadedExperiment:
         from abeval.offline.replay import replay
         from abeval.pipeline import opened
 
-        with opened(self.experiment, connection, engine, step) as on:
-            told = step or silent
-            return replay(self.experiment, on, logs or {}, told, ReplayOptions(**options))
+        options = ReplayOptions(
+            k=k,
+            metrics=metrics,
+            compat=compat,
+            relevance=relevance,
+            ties=ties,
+            no_relevant=no_relevant,
+            threshold=threshold,
+            kept_negatives=kept_negatives,
+            blend=blend,
+            bins=bins,
+            split=split,
+            curve=curve,
+            k_by=k_by,
+        )
+        with opened(self.experiment, inputs) as run:
+            return replay(run, options)
 
-    def _aggregate(
-        self,
-        metrics: "Sequence[Metric]",
-        logs: Mapping[str, object] | None,
-        connection: "duckdb.DuckDBPyConnection | None",
-        engine: "EngineChoice",
-        step: Step | None,
-    ) -> "Aggregates":
+    def _aggregate(self, metrics: "Sequence[Metric]", inputs: "Inputs") -> "Aggregates":
         from abeval.aggregates.collect import collect
         from abeval.pipeline import opened
 
-        with opened(self.experiment, connection, engine, step) as on:
-            return collect(self.experiment, metrics, on, logs or {}, step or silent)
+        with opened(self.experiment, inputs) as run:
+            return collect(run, metrics)
 
 
 def load(path: str | Path) -> LoadedExperiment:

@@ -73,7 +73,7 @@ class SlotRange(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """What one unit's hash decides."""
+    """The assignment of one unit."""
 
     unit: str
     h: int
@@ -84,7 +84,7 @@ class Assigned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every step from an id to its variant, for somebody who asks why."""
+    """Every step from the id of a unit to its variant."""
 
     unit: str
     salt: str
@@ -118,7 +118,7 @@ class Assignment:
     """Variants that share 1,000,000 slots in proportion to their weights.
 
     Args:
-        salt: names the randomisation; another salt deals the same units out anew.
+        salt: names the randomisation; with another salt, units are assigned independently.
         weights: weight of each variant, in order. They need not sum to 1; 0 gets no slots.
         sub_buckets: how many sub-buckets units are spread over.
 
@@ -138,7 +138,7 @@ class Assignment:
     ranges: tuple[SlotRange, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check, then work the ranges out once."""
+        """Check the arguments, and compute the ranges."""
         _check_salt(self.salt)
         _check_weights(self.weights)
         if self.sub_buckets < 1:
@@ -191,16 +191,12 @@ class Assignment:
         variant     b
         sub_bucket  (h div 1,000,000) mod 4096 = 2999
         """
-        found = self.assign(unit)
+        assigned = self.assign(unit)
         return Explanation(
-            unit=found.unit,
+            **assigned._asdict(),
             salt=self.salt,
-            digest=_digest(self.salt, found.unit),
-            h=found.h,
-            slot=found.slot,
-            range=self._range(found.slot),
-            variant=found.variant,
-            sub_bucket=found.sub_bucket,
+            digest=_digest(self.salt, assigned.unit),
+            range=self._range(assigned.slot),
             sub_buckets=self.sub_buckets,
         )
 
@@ -209,7 +205,7 @@ class Assignment:
 
 
 def unit_text(unit: object) -> str:
-    """The text that is hashed: what DuckDB's ``cast(id as varchar)`` gives.
+    """The text that is hashed: that of DuckDB's ``cast(id as varchar)``.
 
     Raises:
         LogError: the id is null, or of a type whose text engines do not agree on.

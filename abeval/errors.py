@@ -1,12 +1,12 @@
-"""One small tree of errors, each saying what is wrong, where, and how to mend it."""
+"""Errors that say what is wrong, where, and how to correct it."""
 
 
 class AbevalError(Exception):
-    """Something the person who made the input can mend.
+    """A fault of the input, which the user can correct.
 
     Args:
         what: What is wrong and where, in one sentence.
-        hint: How to mend it.
+        hint: How to correct it.
 
     Example:
         >>> print(AbevalError("variant 'b' has no units", hint="check the salt"))
@@ -21,7 +21,7 @@ class AbevalError(Exception):
 
 
 class ExperimentError(AbevalError):
-    """The experiment file, or what was asked of it, is not right."""
+    """The experiment file is wrong, or does not allow what the user wants."""
 
 
 class LogError(AbevalError):

@@ -1,4 +1,4 @@
-"""The one writer of output files: a file is either whole or not there."""
+"""The writer of all output files: a file is either complete or not there."""
 
 import os
 import secrets
@@ -8,17 +8,17 @@ from abeval.errors import AbevalError
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write UTF-8 text so that nobody ever sees half of it.
+    """Write UTF-8 text so that nobody ever reads a part of it.
 
-    A temporary file beside the target takes its place in one step; a target that is no regular
-    file, such as `/dev/stdout`, is written directly.
+    A temporary file in the same folder replaces the target in one step. A target that is not a
+    regular file, such as `/dev/stdout`, is written directly.
 
     Args:
         path: The file; its folder must exist.
-        text: What to write, with its newlines as they are.
+        text: What to write; its newlines are not changed.
 
     Returns:
-        The path as given.
+        The path.
 
     Raises:
         AbevalError: The folder is missing, not writable, or full.
@@ -29,7 +29,7 @@ def write_text(path: Path, text: str) -> Path:
         ...     write_text(Path(folder) / "a.txt", "whole").read_text()
         'whole'
     """
-    # A lone surrogate has no UTF-8; spelled out, it is also a valid JSON escape.
+    # A lone surrogate has no UTF-8; its escape is also valid in JSON.
     data = text.encode("utf-8", "backslashreplace")
     try:
         _write(path, data)
@@ -39,7 +39,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def check_writable(path: Path) -> None:
-    """Raise now what `write_text` would raise after long work.
+    """Raise before long work what `write_text` would raise after it.
 
     Raises:
         AbevalError: The folder is missing or not writable.
@@ -70,7 +70,7 @@ def _write_through(path: Path, data: bytes) -> None:
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:
-    """What went wrong and how to mend it."""
+    """What went wrong, and how to correct it."""
     if path.is_dir():
         return f"cannot write {path}: it is a folder", "name a file inside it"
     folder = path.parent

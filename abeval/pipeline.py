@@ -1,89 +1,63 @@
 """Logs → aggregates → result, on an engine, with a store, or from what was kept."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.engines.choice import open_engine
-from abeval.engines.protocol import Engine, ProgressEngine, Watcher
-from abeval.errors import ExperimentError
+from abeval.engines.protocol import ProgressEngine, Watcher
+from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
 from abeval.inference.judge import judge
+from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
-from abeval.steps import Step
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from abeval.engines.choice import EngineChoice
-
-
-def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
-    """The named metrics, built-in ones too; without names, all of the scorecard.
-
-    Raises:
-        ExperimentError: There is no such metric.
-    """
-    builtin = builtin_metrics(experiment)
-    chosen = chosen_metrics(experiment, builtin)
-    if not names:
-        return chosen
-    known = builtin | {metric.name: metric for metric in chosen}
-    for name in names:
-        if name not in known:
-            raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
-    return [known[name] for name in names]
+from abeval.steps import Step, silent
 
 
 @contextmanager
-def opened(
+def opened(experiment: Experiment, inputs: Inputs) -> Iterator[Run]:
+    """A run on the engine that the caller, else the experiment, asks for; closed at the end."""
+    check_inputs(inputs)
+    connection, choice = inputs.get("connection"), inputs.get("engine")
+    step = inputs.get("step")
+    with closing(open_engine(experiment.engine, experiment.folder, connection, choice)) as engine:
+        if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
+            step.watch(engine.watched())
+        yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
+
+
+def analyze(
     experiment: Experiment,
-    connection: "duckdb.DuckDBPyConnection | None",
-    engine: "EngineChoice",
-    step: Step | None,
-) -> Iterator[Engine]:
-    """The engine that the caller, else the experiment, asks for; closed at the end.
-
-    Args:
-        experiment: What it says of engines.
-        connection: The caller's DuckDB.
-        engine: `duckdb`, `spark`, the caller's Spark session, or None.
-        step: Told how far a statement is, if it can be told.
-    """
-    with closing(open_engine(experiment.engine, experiment.folder, connection, engine)) as found:
-        if isinstance(found, ProgressEngine) and isinstance(step, Watcher):
-            step.watch(found.watched())
-        yield found
-
-
-def analyze_on(
-    experiment: Experiment,
-    engine: Engine,
-    logs: Mapping[str, object],
-    step: Step,
-    sums: Sums | None = None,
+    inputs: Inputs,
+    store: str | Path | None,
+    save_aggregates: str | Path | None,
 ) -> Result:
-    """Analyse an experiment on an engine of the caller's; `sums` may come from a store."""
-    return judged(experiment, collected(experiment, engine, logs, step, sums), step)
+    """Logs → result; with `store` only new files are read, `save_aggregates` keeps the aggregates.
+
+    Raises:
+        ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+    """
+    check_inputs(inputs)
+    save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
+    logs = inputs.get("logs") or {}
+    collects = collect if store is None else _over_store(Path(store), experiment, logs)
+    with opened(experiment, inputs) as run:
+        aggregates = collects(run, named_metrics(experiment))
+    if save is not None:
+        save(aggregates)
+    # The engine has given back its memory: statistics of many items need some of their own.
+    return judged(experiment, aggregates, run.step)
 
 
-def collected(
-    experiment: Experiment,
-    engine: Engine,
-    logs: Mapping[str, object],
-    step: Step,
-    sums: Sums | None,
-) -> Aggregates:
-    """What the metrics of the scorecard add up to; `sums` in place of one pass over the logs."""
-    metrics = named_metrics(experiment)
-    return collect(experiment, metrics, engine, logs, step, sums or one_pass)
+def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
+    """Analyse an experiment on an engine of the caller's; `sums` may come from a warehouse."""
+    aggregates = collect(run, named_metrics(run.experiment), sums)
+    return judged(run.experiment, aggregates, run.step)
 
 
 def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:
@@ -98,10 +72,10 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.store.given import given_file
     from abeval.store.saved import SAVED, read_aggregates
+    from abeval.store.warehouse import warehouse_file
 
-    file = given_file(folder)
+    file = warehouse_file(folder)
     if file is not None and not (folder / SAVED).exists():
         return _judged_sums(experiment, file, step)
     step("reading the aggregates")
@@ -110,31 +84,31 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
 
 def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
     from abeval.engines.duckdb import DuckDBEngine
-    from abeval.store.given import check_given, given_sums
+    from abeval.store.warehouse import check_supported, warehouse_sums
 
-    check_given(experiment)
+    check_supported(experiment)
     # The duplicates of the logs at hand are not those of the sums.
     cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
     unchecked = experiment.model_copy(update={"cleaning": cleaning})
     with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
-        return analyze_on(unchecked, engine, {}, step, given_sums(file))
+        return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 
-def stored(
+def _over_store(
     folder: Path, experiment: Experiment, frames: Mapping[str, object]
-) -> AbstractContextManager[Sums]:
-    """Sums that a store keeps by input file.
+) -> Callable[[Run, Sequence[Metric]], Aggregates]:
+    """`collect` over a store.
 
     Raises:
-        ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+        ExperimentError: The sums of these logs cannot be stored.
     """
-    from abeval.store.stored import check_storable, stored_sums
+    from abeval.store.collect import check_storable, collect_stored
 
     check_storable(experiment, frames)
-    return stored_sums(folder)
+    return partial(collect_stored, folder)
 
 
-def saving(folder: Path, experiment: Experiment) -> Callable[[Aggregates], None]:
+def _saving(folder: Path, experiment: Experiment) -> Callable[[Aggregates], None]:
     """What writes aggregates to a folder, which is checked before they are computed."""
     from abeval.store.saved import check_savable, save_aggregates
 

@@ -1,4 +1,4 @@
-"""Tells the person at the terminal what is being done, on stderr."""
+"""Progress on the terminal (stderr)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,66 +16,60 @@ def _unknown() -> None:
 
 
 @dataclass
-class _Clock:
-    """Seconds spent in each step; the only place that looks at a clock, and only to tell."""
+class Steps:
+    """Receives the name of each step as it begins, and shows it with its progress.
 
-    spent: list[tuple[str, float]] = field(default_factory=list)
+    Attributes:
+        fraction: Returns how much of the running statement is done, None if unknown.
+        seconds: Name and duration of every step that has ended.
+        name: The running step.
+    """
+
+    fraction: Fraction = _unknown
+    seconds: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
     _began: float = 0.0
 
-    def next(self, name: str | None) -> None:
-        now = time.perf_counter()
-        if self.name is not None:
-            self.spent.append((self.name, now - self._began))
-        self.name, self._began = name, now
-
-
-@dataclass
-class Steps:
-    """Told the name of each step as it begins; a line that says how far it is.
-
-    Attributes:
-        fraction: How much of what runs now is done, None where that is not known.
-    """
-
-    clock: _Clock = field(default_factory=_Clock)
-    fraction: Fraction = _unknown
-
     def __call__(self, name: str) -> None:
         """Begin a step."""
-        self.clock.next(name)
+        self._next(name)
+
+    def end(self) -> None:
+        """End the last step."""
+        self._next(None)
+        self.fraction = _unknown
+
+    def _next(self, name: str | None) -> None:
+        now = time.perf_counter()
+        if self.name is not None:
+            self.seconds.append((self.name, now - self._began))
+        self.name, self._began = name, now
 
     def watch(self, fraction: Fraction) -> None:
-        """Ask this from now on how far the running statement is."""
+        """Show the progress that this function returns."""
         self.fraction = fraction
 
     def __rich__(self) -> str:
         """The running step, and how much of its running statement is done."""
         done = self.fraction()
-        name = self.clock.name or "starting"
+        name = self.name or "starting"
         return name if done is None else f"{name} [dim]{done:.0%}[/dim]"
 
 
 @contextmanager
 def steps(*, profile: bool = False) -> Iterator[Steps]:
-    """What to tell the name of each step as it begins.
+    """A progress display, to be called with the name of each step as it begins.
 
-    Shows a spinner where stderr is a terminal; with `profile`, a table of what each step cost.
+    It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
     """
-    console, told = Console(stderr=True), Steps()
-    with console.status(told, spinner="dots"):
+    console, display = Console(stderr=True), Steps()
+    with console.status(display, spinner="dots"):
         try:
-            yield told
+            yield display
         finally:
-            told.clock.next(None)
-            told.watch(_unknown)
+            display.end()
     if profile:
-        console.print(_table(told.clock.spent))
-
-
-def _table(spent: list[tuple[str, float]]) -> Table:
-    table = Table("step", "seconds")
-    for name, seconds in spent:
-        table.add_row(name, f"{seconds:.2f}")
-    table.add_row("all", f"{sum(seconds for _, seconds in spent):.2f}")
-    return table
+        table = Table("step", "seconds")
+        for name, seconds in [*display.seconds, ("all", sum(s for _, s in display.seconds))]:
+            table.add_row(name, f"{seconds:.2f}")
+        console.print(table)

@@ -1,4 +1,4 @@
-"""Telling a caller how far long work is: the name of each step as it begins."""
+"""Progress of long work: a caller's function gets the name of each step as it begins."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ Step = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Tell nobody.
+    """Report no progress.
 
     Example:
         >>> silent("requests")

@@ -1,4 +1,4 @@
-"""Work on parts of arrays in threads: numpy lets go of the interpreter while it computes."""
+"""Work on parts of arrays in threads, which run in parallel while numpy computes."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -6,20 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 Part = TypeVar("Part")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 THREADS = min(4, os.cpu_count() or 1)
 
 
-def in_threads(work: Callable[[Part], Answer], parts: Iterable[Part]) -> list[Answer]:
-    """The answer for each part, in their order.
+def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """The result for each part, in order.
 
     Example:
         >>> in_threads(sum, [[1, 2], [3]])
         [3, 3]
     """
-    waiting = list(parts)
-    if len(waiting) < 2:
-        return [work(part) for part in waiting]
+    listed = list(parts)
+    if len(listed) < 2:
+        return [work(part) for part in listed]
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, waiting))
+        return list(pool.map(work, listed))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.buckets import BucketSums
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.load import parse_experiment
-from abeval.inference.aa import replays
+from abeval.inference.aa import aa_replays
 
 Floats = NDArray[np.float64]
 
@@ -38,9 +38,9 @@ def main() -> None:
     )
     sums = simulated(given.users)
     counts = {"a": given.users // 2, "b": given.users - given.users // 2}
-    replays(experiment, sums, counts, 100)
+    aa_replays(experiment, sums, counts, 100)
     load, began = os.getloadavg()[0], time.perf_counter()
-    found = replays(experiment, sums, counts, given.runs)
+    found = aa_replays(experiment, sums, counts, given.runs)
     seconds = time.perf_counter() - began
     error = (experiment.alpha * (1 - experiment.alpha) / given.runs) ** 0.5
     print(

@@ -1,14 +1,17 @@
 """Daily refreshes over the aggregate store against full runs, as engine time.
 
     python benchmarks/store.py [--impressions 20000000] [--units 500000] [--visit 20] [--long 90]
+        [--scheme both|totals|closed|parts]
 
 Writes a log with one file a day into a temporary folder. Engine time is that from the call to the
 first statistic: reading, summing, and the queries of every metric. All metrics merge by day. Units
 come in visits of so many impressions: with `--visit 1` they come back almost every day.
+`--scheme` switches off closed days, totals of units, or both, to see what each saves.
 """
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +20,8 @@ from typing import NamedTuple
 import duckdb
 
 import abeval
+from abeval.store import scheme
+from abeval.store.closing import Closing
 
 DAYS = 14
 METRICS = [
@@ -111,7 +116,7 @@ def refreshes(folder: Path, source: Path, first: int, last: int) -> list[dict[st
     """Days `first` to `last` arrive one at a time, those before them at once."""
     (folder / "log").mkdir(parents=True)
     files = sorted(source.iterdir())[:last]
-    found = []
+    runs = []
     loaded = experiment(folder, METRICS)
     warm(source)
     for place, file in enumerate(files, start=1):
@@ -119,15 +124,15 @@ def refreshes(folder: Path, source: Path, first: int, last: int) -> list[dict[st
         if place == first - 1:
             engine_seconds(loaded, folder / "store")
         elif place >= first:
-            found.append(engine_seconds(loaded, folder / "store"))
-    return found
+            runs.append(engine_seconds(loaded, folder / "store"))
+    return runs
 
 
 def table(title: str, full: dict[str, Spent], runs: list[dict[str, Spent]]) -> None:
     """Totals, their ratio, and what each step cost."""
     nothing = Spent(0.0, 0.0)
     stored = {name: sum((r.get(name, nothing) for r in runs), nothing) for r in runs for name in r}
-    one, all_runs = (sum(found.values(), nothing) for found in (full, stored))
+    one, all_runs = (sum(steps.values(), nothing) for steps in (full, stored))
     print(f"\n{title}: {all_runs.clock / one.clock:.3f} of a full run by the clock,", end=" ")
     print(f"{all_runs.cores / one.cores:.3f} by processors; load {os.getloadavg()[0]:.1f}")
     print(f"  {'step':24} {'full':>8} {'(cores)':>8} {'store':>8} {'(cores)':>8}  seconds")
@@ -143,6 +148,14 @@ def _line(name: str, full: Spent, stored: Spent) -> None:
     )
 
 
+def leave(name: str) -> None:
+    """Leave the store one of its schemes, or none (`parts`)."""
+    if name in ("parts", "closed"):
+        scheme.FEWEST_UNITS = sys.maxsize
+    if name in ("parts", "totals"):
+        Closing.close = lambda *_: None
+
+
 def main() -> None:
     """Write the log, run both comparisons, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -150,23 +163,25 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=500_000)
     parser.add_argument("--visit", type=int, default=20, help="impressions of a unit at a time")
     parser.add_argument("--long", type=int, default=90, help="days before the one more")
-    given = parser.parse_args()
-    print(f"{given.impressions:,} impressions in {DAYS} days, {given.units:,} units", end=", ")
-    print(f"{given.visit} impressions a visit", end="; ")
+    parser.add_argument("--scheme", choices=("both", "totals", "closed", "parts"), default="both")
+    options = parser.parse_args()
+    leave(options.scheme)
+    print(f"{options.impressions:,} impressions in {DAYS} days, {options.units:,} units", end=", ")
+    print(f"{options.visit} impressions a visit", end="; ")
     print(f"{os.cpu_count()} cores; DuckDB {duckdb.__version__}")
     with tempfile.TemporaryDirectory() as folder:
-        days, rows = Path(folder) / "days", given.impressions // DAYS
-        write_days(days, given.long + 1, rows, given.units, given.visit)
+        days, rows = Path(folder) / "days", options.impressions // DAYS
+        write_days(days, options.long + 1, rows, options.units, options.visit)
         for title, first, last in (
             (f"{DAYS} daily refreshes", 1, DAYS),
-            (f"one more day on top of {given.long}", given.long + 1, given.long + 1),
+            (f"one more day on top of {options.long}", options.long + 1, options.long + 1),
         ):
             place = Path(folder) / f"until-{last}"
             runs = refreshes(place, days, first, last)
             table(title, engine_seconds(experiment(place, METRICS), None), runs)
         size = sum(file.stat().st_size for file in (place / "store").rglob("*")) / 1e6
         log = sum(file.stat().st_size for file in days.iterdir()) / 1e6
-        print(f"\nthe store of {given.long + 1} days holds {size:,.0f} MB, the log {log:,.0f} MB")
+        print(f"\nthe store of {options.long + 1} days holds {size:,.0f} MB, the log {log:,.0f} MB")
 
 
 if __name__ == "__main__":

@@ -22,21 +22,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import abeval
-from abeval.aggregates.metric_queries import DAILY
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import scales
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.logs.run import Run
+from abeval.metrics.definition import Metric, scales
+from abeval.metrics.sources import GAUC, UNIT_DAY
 from abeval.results.windows import WindowRow
 from abeval.simulate import simulate
 from abeval.stats.distributions import two_sided_quantile
-from abeval.time.analysis import judge_time
-from abeval.time.collect import sums_of
-from abeval.time.opened import Opened, open_metrics
+from abeval.steps import silent
+from abeval.time.analysis import Timeline, time_result
+from abeval.time.open import OpenLogs, open_logs
+from abeval.time.time_sums import sums_of
 
 Floats = NDArray[np.float64]
 B = 4096
@@ -45,7 +46,7 @@ OF_THE_PASS = ("logged_sums", "unit_names", "unit_day")
 """The one pass over the log, and what brings its cells down to units and days."""
 
 OF_WINDOWS = (
-    "placed_unit_day",
+    "placed_day",
     query("time/co_moments"),
     query("time/returns"),
     query("time/entered"),
@@ -59,7 +60,7 @@ active as (
   select
     sub_bucket, day, {y} as y, {x} as x,
     lag(day) over (partition by unit_id order by day) as previous_day
-  from placed_unit_day
+  from placed_day
   join buckets on unit_id = id
   where variant = {variant}
 )
@@ -87,16 +88,16 @@ class Timed(DuckDBEngine):
     def frame(self, sql: str) -> pd.DataFrame:
         """Time it under its text."""
         began = time.perf_counter()
-        found = super().frame(sql)
+        frame = super().frame(sql)
         self.seconds[sql] += time.perf_counter() - began
-        return found
+        return frame
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Time it under its text."""
         began = time.perf_counter()
-        found = super().rows(sql)
+        rows = super().rows(sql)
         self.seconds[sql] += time.perf_counter() - began
-        return found
+        return rows
 
 
 class Agreement(NamedTuple):
@@ -112,35 +113,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--impressions", type=int, default=20_000_000)
-    given = parser.parse_args()
-    if not (given.directory / "experiment.toml").exists():
-        simulate(given.directory, impressions=given.impressions)
-    print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {given.directory}")
-    experiment = abeval.load(given.directory / "experiment.toml").experiment
-    chosen = chosen_metrics(experiment, builtin_metrics(experiment))
-    additive(experiment, [m for m in chosen if m.source in DAILY])
-    gauc(experiment, [m for m in chosen if m.source == "gauc"])
+    options = parser.parse_args()
+    if not (options.directory / "experiment.toml").exists():
+        simulate(options.directory, impressions=options.impressions)
+    print(f"load before {os.getloadavg()[0]:.2f}; cores {os.cpu_count()}; log {options.directory}")
+    experiment = abeval.load(options.directory / "experiment.toml").experiment
+    chosen = chosen_metrics(experiment)
+    additive(experiment, [m for m in chosen if m.source.daily])
+    gauc(experiment, [m for m in chosen if m.source is GAUC])
 
 
 def additive(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """Cost and agreement of the windows of metrics that add up over days."""
     engine = Timed(experiment)
     # Sums over impressions come last, so that their unit-days are there to be summed again.
-    ordered = sorted(metrics, key=lambda metric: metric.source == "unit_day")
-    opened = open_metrics(experiment, ordered, engine, {}, print_nothing)
-    sums = sums_of(opened, print_nothing)
+    ordered = sorted(metrics, key=lambda metric: metric.source is UNIT_DAY)
+    logs = open_logs(Run(experiment, engine), ordered)
+    sums = sums_of(logs, silent)
     began = time.perf_counter()
-    result = judge_time(experiment, ordered, sums, WIDTHS, ())
+    result = time_result(Timeline(experiment, sums, WIDTHS), ordered)
     judged = time.perf_counter() - began
     cost(engine, judged, len(ordered), len(result.windows))
-    plain = [m for m in ordered if m.source == "unit_day"]
+    plain = [m for m in ordered if m.source is UNIT_DAY]
     rows = [row for row in result.windows if row.axis == "calendar" and row.p_value is not None]
-    agree([one for m in plain for one in agreements(opened, sums.days, m, rows)])
+    agree([one for m in plain for one in agreements(logs, sums.days, m, rows)])
     engine.close()
-
-
-def print_nothing(_: str) -> None:
-    """Steps are not shown."""
 
 
 def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
@@ -157,24 +154,24 @@ def cost(engine: Timed, judged: float, metrics: int, windows: int) -> None:
 def gauc(experiment: Experiment, metrics: Sequence[Metric]) -> None:
     """GAUC by day against GAUC over the whole, each with what makes its input."""
     engine = Timed(experiment)
-    opened = open_metrics(experiment, metrics, engine, {}, print_nothing)
+    logs = open_logs(Run(experiment, engine), metrics)
     began = time.perf_counter()
-    opened.run.load("gauc")
+    logs.queries.load(GAUC)
     whole = time.perf_counter() - began
-    sums_of(opened, print_nothing)
+    sums_of(logs, silent)
     daily = engine.seconds["scored_day"] + engine.seconds["gauc_day"]
     print(f"GAUC over the whole                             {whole:7.2f} s")
     print(f"GAUC by day                                     {daily:7.2f} s")
     engine.close()
 
 
-def agree(found: Sequence[Agreement]) -> None:
+def agree(windows: Sequence[Agreement]) -> None:
     """Print how far windows by sub-buckets are from those by units."""
-    ratios = np.array([one.se_ratio for one in found])
+    ratios = np.array([one.se_ratio for one in windows])
     allowed = 4 / (2 * np.sqrt(B))
     outside = int(np.sum(np.abs(ratios - 1) > allowed))
-    worst = max(one.value_error for one in found)
-    print(f"windows compared                                {len(found):7,}")
+    worst = max(one.value_error for one in windows)
+    print(f"windows compared                                {len(windows):7,}")
     print(f"largest relative difference of values           {worst:7.0e}")
     print(f"standard error, sub-buckets / units: mean       {ratios.mean():7.4f}")
     print(f"    smallest and largest                        {ratios.min():7.4f} {ratios.max():.4f}")
@@ -203,14 +200,14 @@ class Cube(NamedTuple):
 
 
 def agreements(
-    opened: Opened, days: Sequence[str], metric: Metric, rows: Sequence[WindowRow]
+    logs: OpenLogs, days: Sequence[str], metric: Metric, rows: Sequence[WindowRow]
 ) -> list[Agreement]:
     """Every window of one metric both ways."""
-    experiment = opened.run.experiment
-    cubes = {name: cube(opened, days, metric, name) for name in experiment.variants}
+    experiment = logs.queries.experiment
+    cubes = {name: cube(logs, days, metric, name) for name in experiment.variants}
     scale = scales(metric)[0] / scales(metric)[1]
     quantile = two_sided_quantile(experiment.alpha)
-    found = []
+    windows = []
     for row in (row for row in rows if row.metric == metric.name):
         span = days.index(row.start), days.index(row.end)
         control, treatment = (
@@ -220,26 +217,26 @@ def agreements(
         errors = control[0] * scale / row.control - 1, treatment[0] * scale / row.treatment - 1
         of_units = (row.difference_high - row.difference_low) / 2 / quantile
         ratio = float(np.hypot(control[1], treatment[1])) * scale / of_units
-        found.append(Agreement(metric.name, max(map(abs, errors)), ratio))
-    return found
+        windows.append(Agreement(metric.name, max(map(abs, errors)), ratio))
+    return windows
 
 
-def cube(opened: Opened, days: Sequence[str], metric: Metric, variant: str) -> Cube:
+def cube(logs: OpenLogs, days: Sequence[str], metric: Metric, variant: str) -> Cube:
     """The sums of one metric in one variant."""
-    y_sql, x_sql = opened.run.both(metric, "c_")
+    y_sql, x_sql = logs.queries.both(metric, "c_")
     place = {day: i for i, day in enumerate(days)}
-    frame = opened.run.engine.frame(CUBE.format(y=y_sql, x=x_sql, variant=literal(variant)))
+    frame = logs.queries.engine.frame(CUBE.format(y=y_sql, x=x_sql, variant=literal(variant)))
     bucket = frame["sub_bucket"].to_numpy()
     day = frame["day"].map(place).to_numpy()
     before = frame["previous_day"].map(place).fillna(-1).to_numpy(dtype=int) + 1
     size = B, len(days)
-    made = Cube(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros((B, size[1] + 1, size[1])))
-    np.add.at(made.y, (bucket, day), frame["y"].to_numpy(float))
-    np.add.at(made.x, (bucket, day), frame["x"].to_numpy(float))
-    np.add.at(made.returns, (bucket, before, day), frame["units"].to_numpy(float))
+    sums = Cube(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros((B, size[1] + 1, size[1])))
+    np.add.at(sums.y, (bucket, day), frame["y"].to_numpy(float))
+    np.add.at(sums.x, (bucket, day), frame["x"].to_numpy(float))
+    np.add.at(sums.returns, (bucket, before, day), frame["units"].to_numpy(float))
     # Without an exposures log a unit enters on its first active day.
-    made.entered[:] = made.returns[:, 0]
-    return made
+    sums.entered[:] = sums.returns[:, 0]
+    return sums
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
-"""The same examples on every run; `--hypothesis-profile=explore` looks for new ones."""
+"""The same examples on every run, without deadlines; `explore` is the profile for new ones."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 settings.register_profile("explore", settings.get_profile("default"))
-settings.register_profile("repeatable", derandomize=True)
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    # A busy machine is slow, which says nothing of the code.
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("repeatable")

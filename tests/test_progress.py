@@ -9,26 +9,26 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.progress import Steps, steps
 
 
-def shown(told: Steps) -> str:
+def shown(display: Steps) -> str:
     console = Console(width=60)
     with console.capture() as captured:
-        console.print(told)
+        console.print(display)
     return captured.get().strip()
 
 
 def test_the_line_names_the_step_and_how_far_it_is() -> None:
-    told = Steps()
-    assert shown(told) == "starting"
-    told("units and days")
-    assert shown(told) == "units and days"
-    told.watch(lambda: 0.574)
-    assert shown(told) == "units and days 57%"
+    display = Steps()
+    assert shown(display) == "starting"
+    display("units and days")
+    assert shown(display) == "units and days"
+    display.watch(lambda: 0.574)
+    assert shown(display) == "units and days 57%"
 
 
 def test_a_running_statement_says_how_far_it_is() -> None:
     engine = DuckDBEngine()
-    asked, progress = "select count(distinct i % 7919) from range(30000000) r(i)", engine.watched()
-    running = threading.Thread(target=lambda: engine.rows(asked))
+    sql, progress = "select count(distinct i % 7919) from range(30000000) r(i)", engine.watched()
+    running = threading.Thread(target=lambda: engine.rows(sql))
     running.start()
     seen = set()
     while running.is_alive():
@@ -48,8 +48,8 @@ def test_an_engine_shows_nothing_itself(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_costs_are_those_of_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    with steps(profile=True) as told:
-        told("reading")
-        told("counting")
+    with steps(profile=True) as display:
+        display("reading")
+        display("counting")
     table = capsys.readouterr().err
     assert table.index("reading") < table.index("counting") < table.index("all")

@@ -1,4 +1,4 @@
-"""The waist: what the engine hands to the statistics. Small, typed, mergeable, serialisable."""
+"""What the engine hands to the statistics: small, typed, exact; it can be added and saved."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from abeval.stats.moments import Moments
 Row = Mapping[str, object]
 
 VARIABLES = ("y", "x", "y0", "x0", "z")
-"""Numerator, denominator, both before the experiment, and whether a unit is new since."""
+"""Numerator, denominator, both before the period, and whether the unit is new in it."""
 
 PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
 
@@ -43,9 +43,6 @@ BUCKET = "bucket"
 BUCKETS = 256
 """Sub-buckets are grouped into this many for resampling."""
 
-USED = "used"
-USED_BEFORE = "used_before_the_period"
-
 
 class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.
@@ -65,7 +62,7 @@ class Quantile(NamedTuple):
 
 @dataclass(frozen=True)
 class Aggregates:
-    """What one pass over the logs adds up to.
+    """Everything that the statistics know of the logs.
 
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
@@ -81,10 +78,10 @@ class Aggregates:
             period that has an impression.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
-        caps: Metric → the caps of numerator and denominator, in counted units.
+        caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile.
-        buckets: Metric → its sums over sub-buckets, for A/A replays; none where not asked for.
-        notes: What a reader of the result must know of how they were made.
+        buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
+        notes: What a reader of the result must know about how they were computed.
     """
 
     moments: pd.DataFrame
@@ -140,12 +137,12 @@ class Aggregates:
 
     def buckets_of(self, metric: str, variant: str) -> NDArray[np.float64]:
         """Units, Σy and Σx of each group of sub-buckets of a variant, shape (BUCKETS, 3)."""
-        found = np.zeros((BUCKETS, 3))
+        sums = np.zeros((BUCKETS, 3))
         for cell, variants in self._slices.get((metric, BUCKET), {}).items():
             if variant in variants:
                 row = variants[variant]
-                found[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
-        return found
+                sums[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
+        return sums
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""
@@ -182,13 +179,13 @@ class Aggregates:
 
     @cached_property
     def _slices(self) -> dict[tuple[str, str], dict[str, dict[str, Row]]]:
-        """(metric, slice) → cell → variant → row: looked up hundreds of times, built once."""
-        found: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}
+        """(metric, slice) → cell → variant → row; built once, looked up hundreds of times."""
+        slices: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}
         for values in self.moments.itertuples(index=False, name=None):
             row = dict(zip(MOMENT_COLUMNS, values, strict=True))
-            cells = found.setdefault((str(row["metric"]), str(row["slice"])), {})
+            cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
             cells.setdefault(str(row["cell"]), {})[str(row["variant"])] = row
-        return found
+        return slices
 
 
 def moments_by_variant(

@@ -1,4 +1,4 @@
-"""What A/A replays deal out: sums over sub-buckets or units, all variants pooled."""
+"""Sums of sub-buckets, or of units, over all variants: what an A/A replay splits at random."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,17 @@ from abeval.assignment import SUB_BUCKETS
 Floats = NDArray[np.float64]
 
 UNITS_PER_BUCKET = 10
-"""With fewer units per sub-bucket than this, units are dealt out instead."""
+"""With fewer units per sub-bucket than this, single units are split instead."""
 
 
 def deals_units(units: int) -> bool:
-    """Whether units are dealt out themselves, because sub-buckets would hold too few."""
+    """Whether single units are split, because sub-buckets would hold too few."""
     return units < UNITS_PER_BUCKET * SUB_BUCKETS
 
 
 @dataclass(frozen=True, eq=False)
 class BucketSums:
-    """Pooled sums of one metric over what is dealt out, and nothing of variants.
+    """Sums of one metric in each sub-bucket or unit, without regard to variants.
 
     Attributes:
         units: Per sub-bucket (or 1 per unit), shape (buckets,).

@@ -1,87 +1,56 @@
-"""Runs the queries of an experiment in order, and brings back its aggregates."""
+"""Runs the queries of an experiment in order, and returns its aggregates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.change import with_change
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.metric_queries import MetricQueries, SourceSums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
-from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_some_left, check_total_left, facts
-from abeval.logs.prepare import Prepared, place_units, prepare
+from abeval.logs.accounting import accounts, check_some_left, facts
+from abeval.logs.prepare import Prepared, prepare
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.sums import DayTotals, Sums, one_pass
-from abeval.metrics.definition import READS, Metric, Need, Source
-
-Step = Callable[[str], None]
+from abeval.logs.sums import Sums, one_pass
+from abeval.metrics.definition import Metric, Need
+from abeval.metrics.sources import CATALOGUE, QUANTILE
+from abeval.steps import Step
 
 _ROWS = "the rows of the impressions, of which only sums per unit and day are given"
-_TITLES: Mapping[Source, str] = {
-    "unit_day": "sums per unit",
-    "page_views": "page views",
-    "served_ranking": "served lists",
-    "category_diversity": "category diversity",
-    "sessions": "sessions",
-    "gauc": "GAUC",
-    "auc": "AUC",
-    "quantile": "quantiles",
-    "catalogue": "catalogue",
-}
 
 
-def collect(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    sums: Sums = one_pass,
-) -> Aggregates:
+def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggregates:
     """Aggregate the logs of an experiment.
 
     Args:
-        experiment: What to analyse.
+        run: The experiment and its engine.
         metrics: The metrics of the scorecard.
-        engine: Where the queries run.
-        frames: Logs given from Python, by name; the others are read from where the file says.
-        step: Told the name of each step as it begins.
         sums: Makes the sums per unit and day.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(experiment, metrics, engine, frames, step, sums=sums)
-    check_some_left(experiment, prepared, engine)
-    found = _gathered(experiment, metrics, prepared, engine, step)
-    earlier = prepared.summed.earlier
-    if earlier is not None:
-        engine.view("logged_sums", earlier.sums)
-        place_units(experiment, prepared.shape, engine, step)
-        before = _gathered(experiment, metrics, prepared, engine, step)
-        found = with_change(earlier.aggregates, before, found)
-        check_total_left(experiment, prepared, engine, found.accounts)
-    if prepared.summed.keep is not None:
-        prepared.summed.keep(found)
-    return replace(found, days=found.days[found.days["units"] > 0].reset_index(drop=True))
+    prepared = prepare(run, metrics, sums=sums)
+    check_some_left(run.experiment, prepared, run.engine)
+    return analysed_days(gathered(run, metrics, prepared))
 
 
-def _gathered(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    prepared: Prepared,
-    engine: Engine,
-    step: Step,
-) -> Aggregates:
-    """What the units at hand add up to."""
+def analysed_days(aggregates: Aggregates) -> Aggregates:
+    """Aggregates without the days on which no unit is analysed."""
+    with_units = aggregates.days["units"] > 0
+    return replace(aggregates, days=aggregates.days[with_units].reset_index(drop=True))
+
+
+def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
+    """Aggregates of the units in the table `units`."""
+    experiment, engine = run.experiment, run.engine
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
     if not prepared.summed.has_rows:
@@ -89,32 +58,27 @@ def _gathered(
     wanted = [metric for metric in metrics if metric.name not in refused]
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
-    if any(source in ("gauc", "auc") for source in sources):
-        engine.view("scored", scored_view(shape))
-    run = MetricQueries(experiment, shape, engine)
+    queries = MetricQueries(experiment, shape, engine)
     units = engine.frame(query("units/unit_counts"))
-    by_units = prepared.summed.earlier is None and deals_units(int(units["units"].sum()))
+    by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     for source in sources:
-        if source not in ("catalogue", "quantile", "function"):
-            step(_TITLES[source])
+        if source.per_unit:
+            run.step(source.title)
             chosen = [m for m in wanted if m.source == source]
             parts.append(
-                run.of_source(source, chosen, [m for m in resampled if m.source == source])
+                queries.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
             if experiment.trust.aa_runs:
-                buckets |= {m.name: run.bucket_sums(m, by_units) for m in chosen}
-    quantiles = _quantiles(run, [m for m in wanted if m.source == "quantile"], step)
-    step("catalogue" if "catalogue" in sources else "accounting")
-    reach, group_units, size = _catalogue(experiment, engine, shape, "catalogue" in sources)
+                buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
+    quantiles = _quantiles(queries, [m for m in wanted if m.source is QUANTILE], run.step)
+    run.step("catalogue" if CATALOGUE in sources else "accounting")
+    reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
-    daily = DayTotals([row for row in rows if row[1] == DAY], engine.frame(query("units/days")))
-    if prepared.summed.settle is not None:
-        daily = prepared.summed.settle(run, wanted, daily)
     return Aggregates(
         moments=pd.DataFrame(
-            [*(row for row in rows if row[1] != DAY), *daily.rows, *quantiles.rows],
+            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows],
             columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},
@@ -123,7 +87,7 @@ def _gathered(
         catalogue_size=size,
         units=units,
         accounts=accounts(prepared, engine),
-        days=daily.days,
+        days=engine.frame(query("units/days")),
         refused=refused,
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,
@@ -132,15 +96,15 @@ def _gathered(
     )
 
 
-def _quantiles(run: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
+def _quantiles(queries: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
     if not metrics:
         return QuantileSums([], {})
-    step(_TITLES["quantile"])
-    return collect_quantiles(run, metrics)
+    step(QUANTILE.title)
+    return collect_quantiles(queries, metrics)
 
 
 def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """What is wanted by sub-bucket: the parts of functions, and with `resample` every sum."""
+    """Metrics that are summed by sub-bucket: parts of functions; with `resample`, all sums."""
     parts = {part.name: part for metric in metrics for part in metric.parts}
     if experiment.inference.resample is not None:
         parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}
@@ -149,32 +113,16 @@ def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tupl
 
 def reads_rows(metric: Metric) -> bool:
     """Whether a metric needs impressions beyond their sums per unit and day."""
-    return metric.source in READS or any(reads_rows(part) for part in metric.parts)
+    return bool(metric.source.reads) or any(reads_rows(part) for part in metric.parts)
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
-    """The metrics that these logs cannot give, each with what they lack."""
+    """Metrics that these logs cannot give → what the logs lack."""
     return {
         metric.name: tuple(sorted(metric.needs - has))
         for metric in metrics
         if not metric.needs <= has
     }
-
-
-def scored_view(shape: LogShape) -> str:
-    """Impressions of the period with the score of the model that their variant serves."""
-    cases = " ".join(
-        f"when {literal(variant)} then i.{score}" for variant, score in shape.score_of.items()
-    )
-    return f"""
-    with served as (
-      select u.variant, i.unit_id, i.click, case u.variant {cases} end as score
-      from impressions i
-      join units u on i.unit_id = u.unit_id
-      where i.in_period
-    )
-    select variant, unit_id, score, click from served where score is not null
-    """
 
 
 def _catalogue(
@@ -191,9 +139,9 @@ def _catalogue(
 
 
 def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """The rows of `catalogue/reach`, over arrays where that is sooner."""
-    found = None
+    """The rows of `catalogue/reach`, by the kernel where the engine has arrays."""
+    reach = None
     if isinstance(engine, ArrayEngine):
         folder = experiment.engine.temp_directory
-        found = reach_table(engine, list(experiment.variants), folder)
-    return engine.frame(query("catalogue/reach")) if found is None else found
+        reach = reach_table(engine, list(experiment.variants), folder)
+    return engine.frame(query("catalogue/reach")) if reach is None else reach

@@ -23,11 +23,12 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
 from abeval.engines.protocol import ArrayEngine, Cell, Engine
 from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import by_value, literal, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, Source, Term
+from abeval.metrics.definition import Metric, Term
+from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
 Row = tuple[Cell, ...]
 
@@ -35,15 +36,6 @@ _TOO_LARGE = (
     "sums of squares must stay below 1e38 steps of `resolution` (1e-6 unless told): divide, or "
     "give a coarser resolution"
 )
-
-DAILY: tuple[Source, ...] = (
-    "unit_day",
-    "page_views",
-    "served_ranking",
-    "category_diversity",
-    "sessions",
-)
-"""Sources whose values belong to a day, and add up over days."""
 
 
 class Terms(NamedTuple):
@@ -97,11 +89,20 @@ class SourceSums:
 
 @dataclass(frozen=True)
 class MetricQueries:
-    """The metric queries of one experiment on one engine."""
+    """The metric queries of one experiment on one engine.
+
+    Attributes:
+        experiment: The experiment.
+        shape: What its logs have.
+        engine: Where the queries run.
+        units: The relation whose units they are about, with the columns of `units` that they read:
+            a window has some of the units, and `entry` their day of entry.
+    """
 
     experiment: Experiment
     shape: LogShape
     engine: Engine
+    units: str = "units"
 
     def of_source(
         self, source: Source, metrics: Sequence[Metric], resampled: Sequence[Metric] = ()
@@ -114,12 +115,12 @@ class MetricQueries:
             resampled: Those, of the scorecard or not, that are wanted by sub-bucket.
         """
         self.load(source)
-        self.engine.table("source_unit", query("units/unit_total"))
+        self.total_units()
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         found = self.of_totals(metrics, by_bucket)
-        if source not in DAILY or self.experiment.period is None or not self.shape.has_time:
+        if not source.daily or self.experiment.period is None or not self.shape.has_time:
             return found
-        self.engine.table("placed_day", query("units/placed_day"))
+        self.place_days()
         return SourceSums([*found.rows, *self.of_days(metrics)], found.caps)
 
     def of_totals(self, metrics: Sequence[Metric], more: Sequence[Asked] = ()) -> SourceSums:
@@ -143,18 +144,45 @@ class MetricQueries:
 
     def load(self, source: Source) -> None:
         """Run the query of a source, and show it as `source_day`."""
+        if source.scored:
+            show_scored(self.engine, self.scored(("unit_id", "click")))
         kernel = self._kernel(source)
         if kernel is not None:
-            self.engine.add_frame(source, kernel)
-        elif source != "unit_day":
-            self.engine.table(source, query(f"units/{source}"))
-        self.engine.view("source_day", f"select * from {source}")
+            self.engine.add_frame(source.name, kernel)
+        elif source is not UNIT_DAY:
+            self.engine.table(source.name, query(source.query))
+        self.show_days(f"select * from {source}")
+
+    def show_days(self, sql: str) -> None:
+        """Show a source's values by unit and day as `source_day`."""
+        self.engine.view("source_day", sql)
+
+    def total_units(self) -> None:
+        """Sum `source_day` by unit, as `source_unit`."""
+        self.engine.table("source_unit", query("units/unit_total", self.units))
+
+    def place_days(self) -> None:
+        """Give every active day of a unit its values of `source_day`, as `placed_day`."""
+        self.engine.table("placed_day", query("units/placed_day", self.units))
+
+    def scored(self, columns: Sequence[str]) -> str:
+        """SQL of the period's impressions: variant, score of the variant's model, and columns."""
+        score = by_value("u.variant", {v: f"i.{s}" for v, s in self.shape.score_of.items()})
+        kept = ", ".join(f"i.{column}" for column in columns)
+        return f"""
+        with served as (
+          select u.variant, {kept}, {score} as score
+          from impressions i join units u on i.unit_id = u.unit_id
+          where i.in_period
+        )
+        select * from served where score is not null
+        """
 
     def _kernel(self, source: Source) -> pd.DataFrame | None:
         """What a source's query would return, where arrays give it sooner."""
-        if source == "gauc":
+        if source is GAUC:
             return None if self._scores is None else self._scores.gauc
-        if source == "auc":
+        if source is AUC:
             return None if self._scores is None else self._scores.auc
         return None
 
@@ -290,6 +318,11 @@ class MetricQueries:
             return next(iter(columns.values()))
         cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
         return f"case variant {cases} end"
+
+
+def show_scored(engine: Engine, sql: str) -> None:
+    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
+    engine.view("scored", sql)
 
 
 def _with_zeros(row: Row) -> Row:

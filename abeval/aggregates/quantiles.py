@@ -9,11 +9,12 @@ from abeval.aggregates.metric_queries import Asked, MetricQueries, Row, Terms
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
+from abeval.metrics.sources import UNIT_DAY
 from abeval.stats import quantiles
 from abeval.stats.records import Refusal
 
 Places = Mapping[str, Sequence[quantiles.Place]]
-"""Variant → where its quantile stands, and where the two that enclose it do."""
+"""Variant → places of its quantile and of the two order statistics that enclose it."""
 
 
 @dataclass(frozen=True)
@@ -29,78 +30,69 @@ class QuantileSums:
     quantiles: Mapping[str, Mapping[str, Quantile]]
 
 
-def collect_quantiles(run: MetricQueries, metrics: Sequence[Metric]) -> QuantileSums:
-    """Quantiles of every metric, those of one value by one sort of it."""
-    events = [_events(run, group[0]) for group in quantile_groups(metrics)]
-    found = quantile_sums(run, metrics, events)
-    return QuantileSums([*found.rows, *_left_out(run, metrics)], found.quantiles)
+def collect_quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> QuantileSums:
+    """Quantiles of every metric; one sort for all quantiles of the same value."""
+    events = [
+        f"select variant, unit_id, value from ({events_of(queries, group[0])}) as events"
+        for group in quantile_groups(metrics)
+    ]
+    sums = quantile_sums(queries, metrics, events)
+    return QuantileSums([*sums.rows, *_left_out(queries, metrics)], sums.quantiles)
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """The metrics by the value that they are quantiles of."""
-    return [list(alike) for _, alike in groupby(sorted(metrics, key=_value), key=_value)]
+    return [list(group) for _, group in groupby(sorted(metrics, key=_value), key=_value)]
 
 
 def quantile_sums(
-    run: MetricQueries, metrics: Sequence[Metric], events: Sequence[str]
+    queries: MetricQueries, metrics: Sequence[Metric], events: Sequence[str]
 ) -> QuantileSums:
     """Quantiles of every metric over some impressions.
 
     Args:
-        run: The metric queries.
+        queries: The metric queries.
         metrics: Quantile metrics.
         events: SQL of `variant, unit_id, value` for each of `quantile_groups(metrics)`.
     """
+    engine = queries.engine
     rows: list[Row] = []
-    found: dict[str, Mapping[str, Quantile]] = {}
-    for chosen, sql in zip(quantile_groups(metrics), events, strict=True):
-        run.engine.table("quantile_event", sql)
-        run.engine.table("quantile_level", query("metric/quantile_levels"))
-        counts = {str(v): int(n or 0) for v, n in run.engine.rows(query("metric/quantile_events"))}
-        places = {metric.name: _places(metric, counts) for metric in chosen}
-        values = _values(run, places)
-        for metric in chosen:
-            mine = places[metric.name]
-            found[metric.name] = {v: _quantile(counts[v], mine[v], values[v]) for v in mine}
-            rows += _below(run, metric, {v: values[v][mine[v][0].lower] for v in mine})
-    return QuantileSums(rows, found)
+    of_metric: dict[str, Mapping[str, Quantile]] = {}
+    for group, sql in zip(quantile_groups(metrics), events, strict=True):
+        engine.table("quantile_event", sql)
+        engine.table("quantile_level", query("metric/quantile_levels"))
+        counts = {str(v): int(n or 0) for v, n in engine.rows(query("metric/quantile_events"))}
+        places = {metric.name: _places(metric, counts) for metric in group}
+        values = _values(queries, places)
+        for metric in group:
+            own = places[metric.name]
+            of_metric[metric.name] = {v: _quantile(counts[v], own[v], values[v]) for v in own}
+            rows += _below(queries, metric, {v: values[v][own[v][0].lower] for v in own})
+    return QuantileSums(rows, of_metric)
 
 
 def _value(metric: Metric) -> str:
     return metric.value.expression if isinstance(metric.value, RowTerm) else ""
 
 
-def _events(run: MetricQueries, metric: Metric) -> str:
-    """Every impression of the period that has a value; each variant's own where they differ."""
+def events_of(queries: MetricQueries, metric: Metric) -> str:
+    """SQL of every impression of the period that has the metric's value, with its day.
+
+    Where variants differ in the value, such as the score of their model, each has its own.
+    """
+    if not isinstance(metric.value, RowTerm):
+        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
+    shape, variants = queries.shape, queries.experiment.variants
+    columns = {v: f"i.{shape.event(metric.value, v)}" for v in variants}
     return f"""
     with valued as (
-      select u.variant, i.unit_id, {_value_sql(run, metric)} as value
+      select u.variant, i.unit_id, i.day, {by_value("u.variant", columns)} as value
       from impressions i
       join units u on i.unit_id = u.unit_id
       where i.in_period
     )
-    select variant, unit_id, value from valued where value is not null
-    """
-
-
-def dated_events(run: MetricQueries, metric: Metric) -> str:
-    """The same with their day, from the log again."""
-    return f"""
-    with valued as (
-      select u.variant, i.unit_id, i.day, {_value_sql(run, metric)} as value
-      from logged_impressions i
-      join units u on i.unit_id = u.unit_id
-      where i.in_period and i.day is not null
-    )
     select variant, unit_id, day, value from valued where value is not null
     """
-
-
-def _value_sql(run: MetricQueries, metric: Metric) -> str:
-    if not isinstance(metric.value, RowTerm):
-        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    columns = {v: f"i.{run.shape.event(metric.value, v)}" for v in run.experiment.variants}
-    return by_value("u.variant", columns)
 
 
 def _places(metric: Metric, counts: Mapping[str, int]) -> Places:
@@ -119,8 +111,10 @@ def _around(n: int, level: float) -> Iterator[float]:
         return
 
 
-def _values(run: MetricQueries, places: Mapping[str, Places]) -> Mapping[str, Mapping[int, int]]:
-    """Variant → place → the value that stands there."""
+def _values(
+    queries: MetricQueries, places: Mapping[str, Places]
+) -> Mapping[str, Mapping[int, int]]:
+    """Variant → place → the value at it."""
     wanted = {
         (variant, position)
         for of_metric in places.values()
@@ -128,12 +122,12 @@ def _values(run: MetricQueries, places: Mapping[str, Places]) -> Mapping[str, Ma
         for place in several
         for position in (place.lower, place.upper)
     }
-    found: dict[str, dict[int, int]] = {variant: {} for variant, _ in wanted}
+    values: dict[str, dict[int, int]] = {variant: {} for variant, _ in wanted}
     if wanted:
-        _pairs(run, "wanted_place", "place", sorted(wanted))
-        for variant, position, value in run.engine.rows(query("metric/quantile_values")):
-            found[str(variant)][int(position or 0)] = int(value or 0)
-    return found
+        _show(queries, "wanted_place", "place", sorted(wanted))
+        for variant, position, value in queries.engine.rows(query("metric/quantile_values")):
+            values[str(variant)][int(position or 0)] = int(value or 0)
+    return values
 
 
 def _quantile(events: int, places: Sequence[quantiles.Place], at: Mapping[int, int]) -> Quantile:
@@ -142,27 +136,28 @@ def _quantile(events: int, places: Sequence[quantiles.Place], at: Mapping[int, i
     return Quantile(events, value, low, high)
 
 
-def _below(run: MetricQueries, metric: Metric, thresholds: Mapping[str, int]) -> list[Row]:
+def _below(queries: MetricQueries, metric: Metric, thresholds: Mapping[str, int]) -> list[Row]:
     """Moments over units of the impressions at or below the quantile, and of all."""
     if not thresholds:
         return []
-    _pairs(run, "quantile_threshold", "threshold", sorted(thresholds.items()))
-    run.engine.view("source_day", query("units/quantile_below"))
-    run.engine.table("source_unit", query("units/unit_total"))
-    return run.sums([Asked(metric, QUANTILE, "''", Terms("t_below", "t_events"))])
+    _show(queries, "quantile_threshold", "threshold", sorted(thresholds.items()))
+    queries.show_days(query("units/quantile_below"))
+    queries.total_units()
+    return queries.sums([Asked(metric, QUANTILE, "''", Terms("t_below", "t_events"))])
 
 
-def _pairs(run: MetricQueries, name: str, column: str, rows: Sequence[tuple[str, int]]) -> None:
+def _show(queries: MetricQueries, name: str, column: str, rows: Sequence[tuple[str, int]]) -> None:
+    """Show a number of each variant as a relation."""
     listed = ", ".join(
         f"({literal(variant)}, cast({number} as bigint))" for variant, number in rows
     )
-    run.engine.view(name, f"select * from (values {listed}) as v (variant, {column})")
+    queries.engine.view(name, f"select * from (values {listed}) as v (variant, {column})")
 
 
-def _left_out(run: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
-    """What definitions leave out, which is a sum over impressions as everywhere else."""
+def _left_out(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
+    """Impressions that the metrics' definitions leave out."""
     if not any(metric.left_out for metric in metrics):
         return []
-    run.load("unit_day")
-    run.engine.table("source_unit", query("units/unit_total"))
-    return run.sums([asked for metric in metrics for asked in run.left_out(metric)])
+    queries.load(UNIT_DAY)
+    queries.total_units()
+    return queries.sums([count for metric in metrics for count in queries.left_out(metric)])

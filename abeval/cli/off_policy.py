@@ -1,11 +1,12 @@
-"""`abeval off-policy`: what a policy would have had, from the log of a variant."""
+"""`abeval off-policy`: the value of a policy, from the log of another variant."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, on_engine
+from abeval.cli.options import JsonFile, write_json
+from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -46,15 +47,12 @@ def off_policy(
     json_file: JsonFile = None,
 ) -> None:
     """What a policy would have had on the traffic of a variant that logs its propensities."""
-    from abeval.files import write_text
-    from abeval.progress import steps
-
     with steps() as step:
-        found = loaded.off_policy(
+        result = loaded.off_policy(
             source,
             to=to,
             probability=probability,
-            # A path on the command line starts where the command runs, not at the file.
+            # A path on the command line is relative to the working directory, not to the file.
             policy=None if policy is None else policy.resolve(),
             reward=reward,
             clip=tuple(clip or (10.0,)),
@@ -63,28 +61,27 @@ def off_policy(
             min_ess=min_ess,
             step=step,
         )
-    if json_file is not None:
-        write_text(json_file, found.to_json())
-    _show(found)
+    write_json(json_file, result)
+    _print(result)
 
 
-def _show(found: "OffPolicyResult") -> None:
-    typer.echo(f"{found.policy}, from the log of {found.source}\n")
-    table = found.to_frame().drop(columns=["method", "message"])
-    if found.realised is None:
+def _print(result: "OffPolicyResult") -> None:
+    typer.echo(f"{result.policy}, from the log of {result.source}\n")
+    table = result.to_frame().drop(columns=["method", "message"])
+    if result.realised is None:
         table = table.drop(columns="z")
-    # A column without any number is of None, which `na_rep` does not know.
+    # A column of None has no dtype of numbers, and `na_rep` would not apply.
     numbers = table.columns.difference(["estimator", "reason"])
     table[numbers] = table[numbers].astype(float)
     table = table.assign(reason=table["reason"].fillna(""))
     typer.echo(table.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.6g}"))
-    if found.realised is not None:
-        real = found.realised
+    if result.realised is not None:
+        real = result.realised
         typer.echo(f"\nrealised: {real.value:.6g} [{real.low:.6g}, {real.high:.6g}]")
-    if found.support is not None:
-        typer.echo(_support_line(found.support))
-    said = dict.fromkeys(row.message for row in found.rows if row.message is not None)
-    for note in (*found.notes, *said):
+    if result.support is not None:
+        typer.echo(_support_line(result.support))
+    messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
+    for note in (*result.notes, *messages):
         typer.echo(note, err=True)
 
 
@@ -95,15 +92,3 @@ def _support_line(support: "Support") -> str:
     if support.unsupported is None:
         return line
     return f"{line}; {100 * support.unsupported:.3g} % of the policy never shown"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to a command line.
-
-    Example:
-        >>> app = typer.Typer()
-        >>> register(app)
-        >>> [command.name for command in app.registered_commands]
-        ['off-policy']
-    """
-    app.command("off-policy")(on_engine(off_policy))

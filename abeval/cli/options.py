@@ -1,4 +1,4 @@
-"""What the commands of the command line share."""
+"""Options, checks and output that the commands share."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -7,68 +7,66 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from abeval.files import check_writable, write_text
+
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.api import LoadedExperiment
+    from abeval.results.record import Record
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
 
 
 def writable(file: Path | None) -> Path | None:
-    """Say before long work that its result could not be written."""
-    from abeval.files import check_writable
-
+    """Fail before long work if its result could not be written."""
     if file is not None:
         check_writable(file)
     return file
 
 
-ReportFile = Annotated[
-    Path | None,
-    typer.Option("--report", help="Write the HTML report.", metavar="FILE", callback=writable),
-]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", help="Write the result as JSON.", metavar="FILE", callback=writable),
+def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
+    """A flag for a file to write, and its help."""
+    return typer.Option(flag, help=text, metavar="FILE", callback=writable)
+
+
+def folder(text: str) -> Any:  # noqa: ANN401
+    """A flag for a folder, and its help."""
+    return typer.Option(help=text, metavar="FOLDER")
+
+
+def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
+    return typer.Option(help=text, metavar=metavar, rich_help_panel="Engine")
+
+
+ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.")]
+JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.")]
+MetricNames = Annotated[
+    list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
 ]
 
+_SPARK = "Of Spark: local[4], spark://…, yarn, sc://… (Spark Connect)."
+_TEMPORARY = "Where what does not fit into memory goes."
 _ENGINE: Mapping[str, object] = {
-    "engine": Annotated[
-        str | None, typer.Option(help="duckdb or spark.", metavar="NAME", rich_help_panel="Engine")
-    ],
-    "address": Annotated[
-        str | None,
-        typer.Option(
-            help="Of Spark: local[4], spark://…, yarn, sc://… (Spark Connect).",
-            metavar="ADDRESS",
-            rich_help_panel="Engine",
-        ),
-    ],
-    "memory_limit": Annotated[
-        str | None,
-        typer.Option(help="Such as 4GB.", metavar="SIZE", rich_help_panel="Engine"),
-    ],
-    "threads": Annotated[int | None, typer.Option(help="CPU cores.", rich_help_panel="Engine")],
-    "temp_directory": Annotated[
-        str | None,
-        typer.Option(
-            help="Where what does not fit into memory goes.",
-            metavar="FOLDER",
-            rich_help_panel="Engine",
-        ),
-    ],
+    "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
+    "address": Annotated[str | None, _engine_flag(_SPARK, "ADDRESS")],
+    "memory_limit": Annotated[str | None, _engine_flag("Such as 4GB.", "SIZE")],
+    "threads": Annotated[int | None, _engine_flag("CPU cores.")],
+    "temp_directory": Annotated[str | None, _engine_flag(_TEMPORARY, "FOLDER")],
 }
-"""Flags that stand in for entries of `[engine]`, of every command that takes an experiment."""
+"""Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
 def on_engine(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is a loaded experiment, as one that takes its file.
+    """A command on a loaded experiment as a command on its file, with the flags of the engine.
 
-    The flags of the engine are added to its own, and change `[engine]` of the experiment.
+    Args:
+        command: Its first parameter is the loaded experiment.
     """
 
-    def run(experiment: Path, **given: Any) -> None:  # noqa: ANN401 (typer's values)
-        flags = {name: given.pop(name) for name in _ENGINE}
-        command(_loaded(experiment, flags), **given)
+    def run(experiment: Path, **values: Any) -> None:  # noqa: ANN401 (typer's values)
+        flags = {name: values.pop(name) for name in _ENGINE}
+        command(_loaded(experiment, flags), **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -93,5 +91,22 @@ def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
     entries = {"name" if k == "engine" else k: v for k, v in flags.items() if v is not None}
     if not entries:
         return loaded
-    told = loaded.experiment.engine.model_dump(exclude_unset=True)
-    return loaded.replace(engine={**told, **entries})
+    engine = loaded.experiment.engine.model_dump(exclude_unset=True)
+    return loaded.replace(engine={**engine, **entries})
+
+
+def write_json(file: Path | None, result: "Record") -> None:
+    """Write a result as JSON, if a file is named."""
+    if file is not None:
+        write_text(file, result.to_json())
+
+
+def print_frame(frame: "pd.DataFrame") -> None:
+    """Print a frame with numbers to four digits."""
+    typer.echo(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+
+
+def print_refused(refused: Mapping[str, str]) -> None:
+    """Print why metrics are missing from a result."""
+    for name, why in refused.items():
+        typer.echo(f"{name} is not shown: {why}", err=True)

@@ -1,18 +1,17 @@
 """`abeval replay`: the experiment's models, scored offline on its own log."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, ReportFile, on_engine
+from abeval.cli.options import JsonFile, ReportFile, write_json
 from abeval.errors import ExperimentError
+from abeval.progress import steps
 from abeval.results.format import words
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.offline.options import ReplayOptions
     from abeval.results.replay import ModelCoverage, ReplayResult
 
 
@@ -25,7 +24,7 @@ class Ties(StrEnum):
 
 
 class NoRelevant(StrEnum):
-    """What becomes of requests without a relevant item."""
+    """How requests without a relevant item count."""
 
     drop = "drop"
     zero = "zero"
@@ -108,25 +107,12 @@ def replay(
         curve=curve,
         k_by=_cut_by(k_by),
     )
-    _replay(loaded, options, json_file, report)
-
-
-def _replay(
-    loaded: "LoadedExperiment",
-    options: "ReplayOptions",
-    json_file: Path | None,
-    report: Path | None,
-) -> None:
-    from abeval.files import write_text
-    from abeval.progress import steps
-
     with steps() as step:
-        found = loaded.replay(**vars(options), step=step)
-    if json_file is not None:
-        write_text(json_file, found.to_json())
+        result = loaded.replay(**vars(options), step=step)
+    write_json(json_file, result)
     if report is not None:
-        found.report(report)
-    show(found)
+        result.report(report)
+    _print(result)
 
 
 def _whole(text: str) -> list[int]:
@@ -149,15 +135,15 @@ def _splits(texts: list[str] | None) -> str | dict[str, tuple[str, str]] | None:
         return None
     if len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    found = {}
+    splits = {}
     for text in texts:
         name, _, days = text.partition("=")
         first, _, last = days.partition("/")
         if not last:
             what = f"--split: {text!r} is not like train=2026-09-01/2026-09-07"
             raise ExperimentError(what)
-        found[name] = (first, last)
-    return found
+        splits[name] = (first, last)
+    return splits
 
 
 def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
@@ -173,23 +159,23 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
         raise ExperimentError(what) from None
 
 
-def show(found: "ReplayResult") -> None:
-    """Print the models side by side, then their differences, then what is not counted."""
-    frame = found.to_frame()
+def _print(result: "ReplayResult") -> None:
+    """Print the models side by side, their differences, and what is not counted."""
+    frame = result.to_frame()
     names = list(dict.fromkeys(frame["metric"]))
     frame["shown"] = [
-        words(str(row.reason)) if row.value is None else f"{row.value:.6g}" for row in found.rows
+        words(str(row.reason)) if row.value is None else f"{row.value:.6g}" for row in result.rows
     ]
     table = frame.pivot(index="metric", columns=["traffic", "model"], values="shown").loc[names]
     typer.echo(table.to_string(na_rep="-"))
-    _show_pairs(found, names)
-    _show_extras(found)
-    for model in found.coverage:
+    _print_pairs(result, names)
+    _print_extras(result)
+    for model in result.coverage:
         typer.echo(_coverage_line(model), err=True)
-    for what, count in found.accounting:
+    for what, count in result.accounting:
         if count:
             typer.echo(f"{words(what)}: {count:,}", err=True)
-    for note in found.notes:
+    for note in result.notes:
         typer.echo(note, err=True)
 
 
@@ -199,55 +185,42 @@ def _coverage_line(model: "ModelCoverage") -> str:
         (model.scored_units, model.units, "units"),
         (model.rows - model.unscored_rows, model.rows, "pairs of a request and an item"),
     )
-    said = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
-    return f"{model.model} scores {', '.join(said)}"
+    parts = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
+    return f"{model.model} scores {', '.join(parts)}"
 
 
-def _show_pairs(found: "ReplayResult", names: list[str]) -> None:
-    """Differences with their intervals, a line a metric; a value without one has its reason."""
-    pairs = found.pairs_frame()
+def _print_pairs(result: "ReplayResult", names: list[str]) -> None:
+    """Differences with their intervals, one line per metric; the reason if there is none."""
+    pairs = result.pairs_frame()
     if pairs.empty:
         return
-    said = [
+    pairs["difference"] = [
         f"{pair.difference:+.4g} [{pair.low:+.4g}, {pair.high:+.4g}]"
         if pair.difference is not None and pair.low is not None
         else words(str(pair.reason))
-        for pair in found.pairs
+        for pair in result.pairs
     ]
-    pairs["difference"] = said
     pairs["pair"] = pairs["model"] + " - " + pairs["control"]
     table = pairs.pivot(index="metric", columns=["pair", "traffic"], values="difference").loc[names]
     typer.echo("\nDifferences, paired by unit\n")
     typer.echo(table.to_string(na_rep="-"))
 
 
-def _show_extras(found: "ReplayResult") -> None:
+def _print_extras(result: "ReplayResult") -> None:
     """Gaps between splits, elbows of curves, cut-offs by value."""
-    if found.gaps:
+    if result.gaps:
         typer.echo("\nGaps between splits, paired by unit\n")
-    for gap in found.gaps:
+    for gap in result.gaps:
         what = f"{gap.metric} of {gap.model} on {gap.traffic}, {gap.first} - {gap.other}"
         if gap.difference is not None and gap.low is not None:
             typer.echo(f"{what}: {gap.difference:+.4g} [{gap.low:+.4g}, {gap.high:+.4g}]")
         else:
             typer.echo(f"{what}: {words(str(gap.reason))}")
-    for curve in found.curves:
+    for curve in result.curves:
         where = "none" if curve.elbow is None else f"at {curve.elbow}"
         typer.echo(f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}")
-    if found.by_value is not None:
-        typer.echo(f"\nk by {found.by_value.column}: {dict(found.by_value.ks)}\n")
-        for row in found.by_value.rows:
+    if result.by_value is not None:
+        typer.echo(f"\nk by {result.by_value.column}: {dict(result.by_value.ks)}\n")
+        for row in result.by_value.rows:
             shown = "-" if row.value is None else f"{row.value:.6g}"
             typer.echo(f"{row.metric} of {row.model} on {row.traffic}: {shown}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to a command line.
-
-    Example:
-        >>> app = typer.Typer()
-        >>> register(app)
-        >>> [command.name for command in app.registered_commands]
-        ['replay']
-    """
-    app.command("replay")(on_engine(replay))

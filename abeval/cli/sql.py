@@ -1,4 +1,4 @@
-"""`abeval sql`: the queries, as they stand or for the user's own warehouse."""
+"""`abeval sql`: the queries, as they are or for the user's own warehouse."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.steps import silent
-
 if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
-    from abeval.engines.statement import Run
+    from abeval.engines.statement import Analysis
     from abeval.experiment.model import Experiment
 
 
@@ -44,54 +42,52 @@ def sql(
     typer.echo(statement(loaded, name, dialect, run_of(loaded, name)), nl=False)
 
 
-def run_of(experiment: "Experiment", name: str) -> "Run":
-    """The analysis that comes to a query: each folder of `queries/` belongs to one."""
+def run_of(experiment: "Experiment", name: str) -> "Analysis":
+    """The analysis that runs a query: each folder of `queries/` belongs to one."""
     folder = name.split("/")[0]
-    runs: Mapping[str, Run] = {
+    runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
-        "time": lambda engine: _over_time(experiment, engine, name),
+        "time": lambda engine: _windows(experiment, engine, name),
     }
     return runs.get(folder, lambda engine: _analyze(experiment, engine))
 
 
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+    from abeval.logs.run import Run
     from abeval.pipeline import analyze_on
 
-    analyze_on(experiment, engine, {}, silent)
+    analyze_on(Run(experiment, engine))
 
 
 def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+    from abeval.logs.run import Run
     from abeval.offline.replay import ReplayOptions, replay
 
-    replay(experiment, engine, {}, silent, ReplayOptions())
+    replay(Run(experiment, engine), ReplayOptions())
 
 
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
-    """From the control's log to what another variant shows."""
+    """The policy of another variant, from the log of control."""
+    from abeval.logs.run import Run
     from abeval.off_policy.estimates import OffPolicyOptions
     from abeval.off_policy.log import PolicyChoice
     from abeval.off_policy.run import off_policy
 
     other = next(name for name in experiment.variants if name != experiment.control)
     choice = PolicyChoice(to=other)
-    off_policy(experiment, engine, {}, silent, experiment.control, choice, OffPolicyOptions())
+    off_policy(Run(experiment, engine), experiment.control, choice, OffPolicyOptions())
 
 
-def _over_time(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
-    from abeval.metrics.builtin import builtin_metrics
-    from abeval.metrics.definition import chosen_metrics
+def _windows(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
+    from abeval.experiment.metrics import chosen_metrics
+    from abeval.logs.run import Run
     from abeval.time.aa import aa
-    from abeval.time.analysis import over_time
+    from abeval.time.analysis import windows
     from abeval.time.clock import CLOCKS
 
-    metrics = chosen_metrics(experiment, builtin_metrics(experiment))
+    metrics = chosen_metrics(experiment)
     if name in ("time/bucket_sums", "time/unit_values"):
-        aa(experiment, metrics, engine, {}, silent, 1, 0)
+        aa(Run(experiment, engine), metrics, 1, 0)
     else:
-        over_time(experiment, metrics, engine, {}, silent, (3,), (), CLOCKS)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(sql)
+        windows(Run(experiment, engine), metrics, (3,), (), CLOCKS)

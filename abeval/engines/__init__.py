@@ -1,1 +1,1 @@
-"""Engines run the SQL of `queries/`; none of them knows a statistic."""
+"""Engines run the SQL of `queries/`; they know nothing of statistics."""

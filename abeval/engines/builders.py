@@ -1,7 +1,7 @@
-"""Time and hash in each dialect's own words: what no portable SQL can say.
+"""Time and hash, which every SQL dialect writes differently.
 
-An engine that transpiles is given `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
-zone)` and `abeval_hash60(salt, unit)`, and writes them out last.
+SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
+zone)` and `abeval_hash60(salt, unit)`; the last step replaces the calls by the dialect's own SQL.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _SPARK = {
     " as bigint)",
 }
 
-_WORDS: Mapping[str, Mapping[str, str]] = {
+_TEMPLATES: Mapping[str, Mapping[str, str]] = {
     "duckdb": {
-        # `epoch_ms` rounds, which moves the last half millisecond of a day to the next one; and it
-        # is the dearest part of a pass over the log.
+        # `epoch_ms` rounds, which moves the last half millisecond of a day to the next one. This
+        # is the most expensive part of a pass over the log.
         EPOCH_MS: "(case when epoch_us({0}) < 0 then epoch_us({0}) - 999 else epoch_us({0}) end"
         " // 1000)",
         LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
@@ -54,13 +54,24 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def epoch_ms(timestamp: str) -> str:
-    """Whole milliseconds since 1970, rounded down, to be written out."""
-    return f"{EPOCH_MS}({timestamp})"
+class CallBuilders:
+    """Expression builders for engines that transpile: they return the calls to be replaced."""
+
+    def epoch_ms(self, timestamp: str) -> str:
+        """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
+        return f"{EPOCH_MS}({timestamp})"
+
+    def local_time(self, milliseconds: str, timezone: str) -> str:
+        """SQL: the local timestamp of an epoch-milliseconds expression."""
+        return f"{LOCAL_TIME}({milliseconds}, {literal(timezone)})"
+
+    def hash60(self, salt: str, unit: str) -> str:
+        """SQL: the `md5_60` of a salt and a unit expression."""
+        return f"{HASH60}({literal(salt)}, {unit})"
 
 
 def duckdb_epoch_ms(timestamp: str) -> str:
-    """The same in DuckDB's words.
+    """DuckDB's SQL of whole milliseconds since 1970, rounded down.
 
     Example:
         >>> import duckdb
@@ -68,52 +79,32 @@ def duckdb_epoch_ms(timestamp: str) -> str:
         >>> duckdb.sql(f"select {sql}").fetchall()
         [(86399999,)]
     """
-    return _WORDS["duckdb"][EPOCH_MS].format(timestamp)
-
-
-def local_time(milliseconds: str, timezone: str) -> str:
-    """A local timestamp, to be written out."""
-    return f"{LOCAL_TIME}({milliseconds}, {literal(timezone)})"
-
-
-def hash60(salt: str, unit: str) -> str:
-    """The first 60 bits of md5, to be written out."""
-    return f"{HASH60}({literal(salt)}, {unit})"
+    return _TEMPLATES["duckdb"][EPOCH_MS].format(timestamp)
 
 
 def duckdb_macros() -> list[str]:
-    """Statements by which DuckDB knows the three by name, so that one text runs on two engines."""
+    """Statements that define the three functions in DuckDB."""
     arguments = {EPOCH_MS: ("t",), LOCAL_TIME: ("ms", "zone"), HASH60: ("salt", "unit")}
     return [
-        f"create macro {name}({', '.join(names)}) as {_WORDS['duckdb'][name].format(*names)}"
+        f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
         for name, names in arguments.items()
     ]
 
 
 def written_out(tree: exp.Query, dialect: str) -> exp.Query:
-    """The query with time and hash in the dialect's words; what it has no words for stays.
+    """The query with time and hash in the dialect's SQL; calls stay if there is none.
 
     Example:
         >>> from sqlglot import parse_one
         >>> written_out(parse_one("select abeval_epoch_ms(ts)"), "spark").sql("spark")
         'SELECT UNIX_MILLIS(CAST(ts AS TIMESTAMP))'
     """
-    words = _WORDS.get(dialect, {})
-    made = tree.copy()
+    templates = _TEMPLATES.get(dialect, {})
+    query = tree.copy()
     # From the inside out: one may be an argument of another.
-    for call in reversed(_calls(made)):
-        template = words.get(call.name.lower())
+    for call in reversed(list(query.find_all(exp.Anonymous))):
+        template = templates.get(call.name.lower())
         if template is not None:
-            parts = [part.sql(dialect=dialect) for part in call.expressions]
-            call.replace(sqlglot.parse_one(template.format(*parts), dialect=dialect))
-    return made
-
-
-def unwritten(tree: exp.Query) -> list[str]:
-    """The names of what a dialect had no words for."""
-    return sorted({call.name.lower() for call in _calls(tree)})
-
-
-def _calls(tree: exp.Query) -> list[exp.Anonymous]:
-    every = (EPOCH_MS, LOCAL_TIME, HASH60)
-    return [node for node in tree.find_all(exp.Anonymous) if node.name.lower() in every]
+            arguments = [part.sql(dialect=dialect) for part in call.expressions]
+            call.replace(sqlglot.parse_one(template.format(*arguments), dialect=dialect))
+    return query

@@ -22,16 +22,16 @@ def open_engine(
     connection: "duckdb.DuckDBPyConnection | None" = None,
     choice: "EngineChoice" = None,
 ) -> Engine:
-    """The engine that the caller, else the experiment, asks for.
+    """The engine that the caller chooses, or by default the experiment.
 
     Args:
-        options: What the experiment says.
+        options: The experiment's `[engine]`.
         folder: Where relative paths of logs start.
-        connection: The caller's DuckDB.
-        choice: `duckdb`, `spark`, the caller's Spark session, or None.
+        connection: The caller's DuckDB connection.
+        choice: `duckdb`, `spark`, the caller's Spark session, or None for the experiment's choice.
 
     Raises:
-        ExperimentError: It is none of them, or a DuckDB connection is given to another engine.
+        ExperimentError: The choice is none of them, or there is a connection but no DuckDB engine.
         QueryError: The engine does not start.
     """
     session = None if isinstance(choice, str) else choice

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import numpy as np
 
-from abeval.engines import sources, zones
-from abeval.engines.builders import duckdb_epoch_ms
-from abeval.engines.duckdb_errors import asking, message, plain, reading
+from abeval.engines import builders, sources, zones
+from abeval.engines.duckdb_errors import log_errors, log_name, message, query_errors
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
 
     from abeval.experiment.model import EngineOptions, LogSource
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 class DuckDBEngine:
-    """One DuckDB for one run, in memory; with a limit of memory, in a file of the temporary folder.
+    """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
-    What does not fit into a limit is read again and again. Blocks of a file are compressed, and are
-    dropped from memory as they are, where spilled ones would be written anew.
+    The file holds tables that do not fit into the limit. Its blocks are compressed and can be
+    dropped from memory at once, where those of an in-memory database would be written out first.
 
     Args:
-        options: Memory, threads and temporary folder; a caller's connection keeps its own.
+        options: Memory, threads and temporary folder; not used with a caller's connection.
         folder: Where relative paths of logs start.
-        connection: The caller's own connection, whose committed tables logs may name. Everything
-            the run makes lies in an attached database of its own: names do not clash, settings
+        connection: The caller's own connection, whose committed tables logs may name. The run
+            creates everything in an attached database of its own: names do not clash, settings
             stay, and `close` leaves the connection as it was.
     """
 
@@ -56,7 +55,8 @@ class DuckDBEngine:
         self._tables = Tables(self._connection, connection, folder)
         try:
             self._run("set timezone = 'UTC'")
-            self._run(f"create macro abeval_h60(salt, unit) as {_H60}")
+            for macro in builders.duckdb_macros():
+                self._run(macro)
         except duckdb.Error:
             self.close()
             raise
@@ -66,76 +66,76 @@ class DuckDBEngine:
         if source.table is None:
             self.add_files(name, source.paths, source.format)
             return
-        found = self._tables.find(plain(name), source.table, source.database)
-        if isinstance(found, str):
-            self.view(name, f"select * from {found}")
+        table = self._tables.find(log_name(name), source.table, source.database)
+        if isinstance(table, str):
+            self.view(name, f"select * from {table}")
         else:
-            self.add_frame(name, found)
+            self.add_frame(name, table)
 
-    def add_files(self, name: str, paths: Sequence[str], said: str = "auto") -> None:
-        """Make files readable as the relation `name`, of the kind that is said or named."""
-        log = plain(name)
+    def add_files(self, name: str, paths: Sequence[str], format: str = "auto") -> None:
+        """Make files readable as the relation `name`."""
+        log = log_name(name)
         files = sources.files_of(log, paths, self._folder)
-        kind = sources.kind_of(log, files, said)
+        kind = sources.kind_of(log, files, format)
         hint = "is the file whole, and of the kind its name says? `format` can name the kind"
-        with reading(f"{log} cannot be read from {', '.join(paths)}", hint):
+        with log_errors(f"{log} cannot be read from {', '.join(paths)}", hint):
             self._read(name, kind, files)
         if kind == "csv":
             sources.check_split(log, list(self.columns(name)), files)
 
     def add_frame(self, name: str, frame: object) -> None:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
-        # A copy: DuckDB cannot read columns that a reversed or sliced frame strides through.
+        # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         packed = _packed(frame)
-        source = _ArrowStream(frame, plain(name)) if packed is None else packed
+        source = _ArrowStream(frame, log_name(name)) if packed is None else packed
         hint = "each column must have one type, and each column a name of its own"
-        with reading(f"{plain(name)}: the frame cannot be read", hint):
+        with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
             self._connection.register("abeval_frame", source)
             self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
             self._connection.unregister("abeval_frame")
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in its order."""
+        """Column names and types of a relation, in order."""
         described = self.rows(f"describe {quoted(relation)}")
         return {str(row[0]): str(row[1]) for row in described}
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
-        with asking():
+        with query_errors():
             self._run(f"create or replace view {quoted(name)} as {sql}")
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
-        with asking():
+        with query_errors():
             self._run(f"create or replace table {quoted(name)} as {sql}")
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
-        with asking():
+        with query_errors():
             return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def frame(self, sql: str) -> "pd.DataFrame":
         """Run a query and fetch its rows as a frame."""
-        with asking():
+        with query_errors():
             return self._wait(lambda: self._connection.execute(sql).df())
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
-        with asking():
-            found = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
-        # Only an enum is fetched as something else.
-        return {name: np.ma.asanyarray(column) for name, column in found.items()}
+        with query_errors():
+            columns = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
+        # Enums are fetched as pandas categoricals, everything else as arrays already.
+        return {name: np.ma.asanyarray(column) for name, column in columns.items()}
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
-        """Run a query and fetch some rows at a time, none of them null, in whatever order."""
-        with asking():
-            asked = self._wait(lambda: self._connection.execute(sql))
-            while len(found := self._wait(lambda: asked.fetch_df_chunk(_VECTORS))):
-                yield {str(name): found[name].to_numpy() for name in found.columns}
+        """Run a query without nulls and fetch some rows at a time, in any order."""
+        with query_errors():
+            result = self._wait(lambda: self._connection.execute(sql))
+            while len(frame := self._wait(lambda: result.fetch_df_chunk(_VECTORS))):
+                yield {str(name): frame[name].to_numpy() for name in frame.columns}
 
     def watched(self) -> Callable[[], float | None]:
-        """What to ask how much of the running statement is done."""
-        # DuckDB only knows how far it is where it is to show that, which not every place can.
+        """A function that returns how much of the running statement is done."""
+        # DuckDB measures progress only if its progress bar is on, which not every place allows.
         with suppress(duckdb.Error):
             self._run("set enable_progress_bar_print = false")
             self._run("set enable_progress_bar = true")
@@ -149,7 +149,7 @@ class DuckDBEngine:
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
-        return duckdb_epoch_ms(timestamp)
+        return builders.duckdb_epoch_ms(timestamp)
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""
@@ -166,10 +166,10 @@ class DuckDBEngine:
 
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
-        return f"abeval_h60({literal(salt)}, {unit})"
+        return f"{builders.HASH60}({literal(salt)}, {unit})"
 
     def close(self) -> None:
-        """Give back memory and files, and what was attached to the caller's connection."""
+        """Release memory and files, and detach what was attached to the caller's connection."""
         with suppress(duckdb.Error):
             self._tables.close()
             self._connection.close()
@@ -177,45 +177,45 @@ class DuckDBEngine:
             self._scratch.cleanup()
 
     def _run(self, sql: str) -> None:
-        # DuckDB may leave the work, and its errors, to whoever fetches the result.
+        # DuckDB may do the work, and raise its errors, only when the result is fetched.
         self._wait(lambda: self._connection.execute(sql).fetchall())
 
-    def _wait(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Ask in another thread: in this one DuckDB may not hear Ctrl-C before it is done."""
+    def _wait(self, work: Callable[[], _Result]) -> _Result:
+        """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends."""
         with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(ask)
+            future = pool.submit(work)
             try:
-                return answer.result()
+                return future.result()
             except KeyboardInterrupt:
                 self._connection.interrupt()
                 raise
 
     def _read(self, name: str, kind: str, files: Sequence[str]) -> None:
-        """Parquet is read where it lies; text is parsed once."""
+        """Parquet becomes a view, read where it is; text becomes a table, parsed once."""
         listed = "[" + ", ".join(literal(f) for f in files) + "], union_by_name = true"
         if kind == "parquet":
             hive = "true" if sources.has_partitions(files) else "false"
-            made = f"view {quoted(name)} as from read_parquet({listed}, hive_partitioning = {hive})"
+            relation = (
+                f"view {quoted(name)} as from read_parquet({listed}, hive_partitioning = {hive})"
+            )
         else:
-            made = f"table {quoted(name)} as from read_{kind}({listed})"
-        self._run(f"create or replace {made}")
+            relation = f"table {quoted(name)} as from read_{kind}({listed})"
+        self._run(f"create or replace {relation}")
         self._run(f"from {quoted(name)} limit 1")
 
 
 _VECTORS = 200
-"""Of 2,048 rows each, that are fetched at a time."""
-
-_H60 = "cast('0x' || substr(md5(salt || ':' || unit), 1, 15) as bigint)"
+"""Vectors of 2,048 rows that `chunks` fetches at a time."""
 
 
 def _packed(frame: object) -> object | None:
-    """A pandas frame copied, None if it is none; whoever has one has imported pandas."""
+    """A copy of a pandas frame, None for any other; without pandas imported it cannot be one."""
     pandas = sys.modules.get("pandas")
     return frame.copy() if pandas is not None and isinstance(frame, pandas.DataFrame) else None
 
 
 class _ArrowStream:
-    """Shows DuckDB nothing but the Arrow stream of a frame, so that no other package is needed."""
+    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package."""
 
     def __init__(self, frame: object, name: str) -> None:
         if not hasattr(frame, "__arrow_c_stream__"):
@@ -230,7 +230,7 @@ class _ArrowStream:
 
 
 def _scratch(options: "EngineOptions | None") -> "TemporaryDirectory[str] | None":
-    """A folder for a database of the run, where its memory is limited."""
+    """A folder for the database of the run if memory is limited."""
     if options is None or options.memory_limit is None:
         return None
     folder = options.temp_directory
@@ -247,16 +247,9 @@ def _connect(
     options: "EngineOptions | None", scratch: "TemporaryDirectory[str] | None"
 ) -> duckdb.DuckDBPyConnection:
     database = ":memory:" if scratch is None else str(Path(scratch.name) / "abeval_run.duckdb")
-    named: dict[str, str | int | None] = {}
-    if options is not None:
-        named = {
-            "memory_limit": options.memory_limit,
-            "threads": options.threads,
-            "temp_directory": options.temp_directory,
-        }
-    config: dict[str, str | bool | int | float | list[str]] = {
-        key: value for key, value in named.items() if value is not None
-    }
+    names = ("memory_limit", "threads", "temp_directory")
+    settings = {name: getattr(options, name, None) for name in names}
+    config = {name: value for name, value in settings.items() if value is not None}
     try:
         return duckdb.connect(database, config=config)
     except duckdb.Error as error:
@@ -267,7 +260,7 @@ def _connect(
 
 
 def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A connection to the caller's database with names and settings of its own."""
+    """A second connection to the caller's database, with its own names and settings."""
     try:
         return connection.cursor()
     except duckdb.Error as error:

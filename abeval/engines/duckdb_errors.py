@@ -1,4 +1,4 @@
-"""What DuckDB refuses, told to the person who made the input."""
+"""DuckDB's errors, as abeval reports them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ _MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory 
 
 
 @contextmanager
-def asking() -> Iterator[None]:
-    """Whatever goes wrong here is a fault of a query, or of the machine."""
+def query_errors() -> Iterator[None]:
+    """Raise what DuckDB raises as the error of a query."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -22,8 +22,8 @@ def asking() -> Iterator[None]:
 
 
 @contextmanager
-def reading(what: str, hint: str) -> Iterator[None]:
-    """Whatever goes wrong here is a fault of a log."""
+def log_errors(what: str, hint: str) -> Iterator[None]:
+    """Raise what DuckDB raises as the error of a log."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -32,13 +32,13 @@ def reading(what: str, hint: str) -> Iterator[None]:
         raise LogError(f"{what}: {message(error)}", hint) from error
 
 
-def plain(relation: str) -> str:
-    """What the experiment file calls a log."""
+def log_name(relation: str) -> str:
+    """The name of a log in the experiment file."""
     return relation.removeprefix("raw_")
 
 
 def message(error: Exception) -> str:
-    """What DuckDB says, without its listings and advice on its own options."""
+    """DuckDB's message without the query's text and advice on DuckDB's own options."""
     lines = str(error).split("\n\n")[0].splitlines()
-    said = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
-    return " ".join(said[:2])
+    kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
+    return " ".join(kept[:2])

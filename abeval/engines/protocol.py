@@ -1,4 +1,4 @@
-"""What abeval asks of an engine."""
+"""What an engine must be able to do."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -14,20 +14,20 @@ Cell = str | int | float | bool | None
 
 
 class Engine(Protocol):
-    """Runs DuckDB SQL over named relations, and brings back only small results.
+    """Runs DuckDB SQL over named relations, and fetches only small results.
 
-    SQL is given in the DuckDB dialect; an engine that speaks another transpiles it. The three
-    expression builders are what no portable SQL can say.
+    SQL is always in the DuckDB dialect; an engine with another dialect transpiles it. The three
+    expression builders are for what every dialect writes differently.
     """
 
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make a log readable as the relation `name`."""
 
     def add_frame(self, name: str, frame: object) -> None:
-        """Make a frame of the caller's (anything that speaks Arrow) the relation `name`."""
+        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`."""
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in its order."""
+        """Column names and types of a relation, in order."""
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
@@ -51,40 +51,40 @@ class Engine(Protocol):
         """SQL: the `md5_60` of a salt and a unit expression."""
 
     def close(self) -> None:
-        """Give back memory and files."""
+        """Release memory and files."""
 
 
 @runtime_checkable
 class ArrayEngine(Engine, Protocol):
-    """An engine whose rows lie in this process, so that arrays of them are soon at hand."""
+    """An engine in this process, which can fetch many rows as arrays."""
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
-        """Run a query and fetch some rows at a time, none of them null, in whatever order.
+        """Run a query without nulls and fetch some rows at a time, in any order.
 
-        Until the last of them nothing else may be asked.
+        No other query may run until all rows are fetched.
         """
 
 
 def whole_number(engine: Engine, sql: str) -> int:
-    """The one whole number that a query returns, such as a count; 0 where it is null."""
+    """The single whole number that a query returns, such as a count; 0 if it is null."""
     ((number,),) = engine.rows(sql)
     return int(number or 0)
 
 
 @runtime_checkable
 class ProgressEngine(Engine, Protocol):
-    """An engine that knows how far it is."""
+    """An engine that can report progress."""
 
     def watched(self) -> "Callable[[], float | None]":
-        """What to ask how much of the running statement is done, None where it cannot tell."""
+        """A function that returns how much of the running statement is done, None if unknown."""
 
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Somebody who shows how far an engine is."""
+    """A display of progress."""
 
     def watch(self, fraction: "Callable[[], float | None]") -> None:
-        """Ask this from now on."""
+        """Show the progress that this function returns."""

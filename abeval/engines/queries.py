@@ -1,5 +1,6 @@
-"""Finds the SQL of `queries/`: one SELECT a file, named by its path without the suffix."""
+"""The SQL of `queries/`: one SELECT per file, named by its path without the suffix."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -10,11 +11,12 @@ _FOLDER = _HERE / "queries" if (_HERE / "queries").is_dir() else _HERE.parent / 
 
 
 @cache
-def query(name: str) -> str:
+def query(name: str, units: str = "units") -> str:
     """The text of a query.
 
     Args:
         name: Its path below `queries/` without `.sql`, such as `units/unit_day`.
+        units: The relation that it reads as `units`, such as the units of a window.
 
     Raises:
         QueryError: There is no such query.
@@ -26,7 +28,15 @@ def query(name: str) -> str:
     file = _FOLDER / f"{name}.sql"
     if name not in query_names():
         raise QueryError(f"no query is called {name!r}", f"known: {', '.join(query_names())}")
-    return file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    if units == "units":
+        return text
+    return f"with units as (select * from {units})\nselect * from (\n{text}) as answer"
+
+
+_OVER_UNITS = re.compile(
+    r"with units as \(select \* from \w+\)\nselect \* from \(\n(.*)\) as answer", re.DOTALL
+)
 
 
 @cache
@@ -38,10 +48,14 @@ def query_names() -> tuple[str, ...]:
 
 @cache
 def is_query(sql: str) -> bool:
-    """Whether a text is that of a query.
+    """Whether a text is that of a query in `queries/`, over whatever units.
 
     Example:
-        >>> is_query(query("units/unit_day")), is_query("select 1")
+        >>> is_query(query("units/units")), is_query("select 1")
         (True, False)
+        >>> is_query(query("units/unit_total", units="cut_units"))
+        True
     """
-    return any(sql == query(name) for name in query_names())
+    over = _OVER_UNITS.fullmatch(sql)
+    text = sql if over is None else over[1]
+    return any(text == query(name) for name in query_names())

@@ -1,4 +1,4 @@
-"""Which files a log is made of, and what kind they are."""
+"""The files of a log, and their kind."""
 
 import csv
 import glob
@@ -22,10 +22,10 @@ _DELIMITERS = ",;\t|"
 
 
 def files_of(log: str, paths: Sequence[str], folder: Path) -> list[str]:
-    """The files and URLs of a log, those of each path in the order of their names.
+    """The files and URLs of a log, in the order of the paths, then of the names.
 
     Raises:
-        LogError: No file is there, or none has anything in it.
+        LogError: A path has no file, or all its files are empty.
     """
     if not paths:
         raise LogError(
@@ -42,19 +42,19 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
     where, hint = full, f"check logs.{log}.path; relative paths start at the experiment file"
     if Path(full).is_dir():
         full = os.path.join(full, "**", "[!_.]*.*")  # noqa: PTH118
-    found = sorted(f for f in glob.glob(full, recursive=True) if Path(f).is_file())  # noqa: PTH207
-    if not found:
+    files = sorted(f for f in glob.glob(full, recursive=True) if Path(f).is_file())  # noqa: PTH207
+    if not files:
         raise LogError(f"no file of {log} matches {where}", hint)
-    filled = [file for file in found if Path(file).stat().st_size]
+    filled = [file for file in files if Path(file).stat().st_size]
     if not filled:
-        raise LogError(f"{log}: {found[0]} is empty", "was it written to the end? write it again")
+        raise LogError(f"{log}: {files[0]} is empty", "was it written to the end? write it again")
     return filled
 
 
-def kind_of(log: str, files: Sequence[str], said: str) -> str:
-    """`parquet`, `csv` or `json`: as the file says, else as the names of the files do."""
-    if said != "auto":
-        return said
+def kind_of(log: str, files: Sequence[str], format: str) -> str:
+    """`parquet`, `csv` or `json`: the format, or if that is `auto`, by the names of the files."""
+    if format != "auto":
+        return format
     kinds = {_kind(Path(file)) for file in files}
     if len(kinds) != 1 or None in kinds:
         suffixes = sorted({Path(f).suffix or f for f in files})
@@ -70,12 +70,12 @@ def _kind(file: Path) -> str | None:
 
 
 def has_partitions(files: Sequence[str]) -> bool:
-    """Whether folders such as `day=2026-09-14` hold a column."""
+    """Whether there are folders such as `day=2026-09-14`, whose names hold a column."""
     return any("=" in part for file in files for part in Path(file).parts[:-1])
 
 
 def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
-    """A CSV file with ragged lines is read as one column, which is nobody's intent.
+    """Refuse a CSV log whose lines have different numbers of fields, which is read as one column.
 
     Raises:
         LogError: The only column is a whole header line.
@@ -83,7 +83,7 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
     delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
     if delimiter is None:
         return
-    ragged = (found for file in files if (found := _ragged_line(file, delimiter)))
+    ragged = (line for file in files if (line := _ragged_line(file, delimiter)))
     raise LogError(
         f"{log}: {next(ragged, files[0])}, so the lines do not fall into columns",
         "mend the line, or quote fields that hold the delimiter",

@@ -1,10 +1,10 @@
-"""Small pieces of SQL text, quoted in one place."""
+"""Small pieces of SQL text, with names and values quoted."""
 
 from collections.abc import Mapping, Sequence
 
 
 def quoted(name: str) -> str:
-    """An identifier, whatever is in it.
+    """A quoted identifier, whatever characters it has.
 
     Example:
         >>> quoted('we"ird')
@@ -14,7 +14,7 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string literal, whatever is in it.
+    """A string literal, whatever characters it has.
 
     Example:
         >>> literal("it's")
@@ -28,7 +28,7 @@ def by_value(subject: str, answers: Mapping[str, str]) -> str:
 
     Args:
         subject: SQL of the value.
-        answers: Value → the SQL of what it gives.
+        answers: Value → the SQL of the result.
 
     Example:
         >>> by_value("u.variant", {"control": "a", "treatment": "b"})
@@ -39,7 +39,7 @@ def by_value(subject: str, answers: Mapping[str, str]) -> str:
 
 
 def numbered(subject: str, values: Sequence[str]) -> str:
-    """The number, from 0, of one of some values.
+    """An expression with the place of a value in a list, from 0; null for any other value.
 
     Example:
         >>> numbered("variant", ["control", "treatment"])

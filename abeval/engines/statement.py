@@ -1,4 +1,4 @@
-"""One query of an experiment's analysis as a statement of its own, for the user's warehouse."""
+"""One query of an experiment's analysis as a single SQL statement, for the user's warehouse."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,12 @@ from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError
 from abeval.experiment.model import EngineOptions, Experiment, LogSource
 
+Analysis = Callable[[DuckDBEngine], object]
+"""Analyses an experiment on an engine."""
+
 
 def plain_statement(name: str, dialect: str) -> str:
-    """A query as it stands, in a dialect.
+    """A query over the canonical views, in a dialect.
 
     Raises:
         QueryError: It is not known, or its columns depend on the experiment.
@@ -30,133 +33,118 @@ def plain_statement(name: str, dialect: str) -> str:
         raise QueryError(
             f"the columns of {name} depend on the experiment", "name it: --experiment FILE"
         )
-    said = transpiled(tree, dialect, _nothing, trusted=True, pretty=True)
-    return "\n".join([*_header(name, dialect), said, ""])
+    translation = transpiled(tree, dialect, _no_columns, trusted=True, pretty=True)
+    return "\n".join([_header(name, dialect), translation, ""])
 
 
-def _nothing(relation: str) -> Sequence[str]:
+def _no_columns(relation: str) -> Sequence[str]:
     raise QueryError(f"the columns of {relation} are not known")
 
 
-def _header(name: str, dialect: str) -> list[str]:
-    ran = dialect in RAN
-    note = "the tests run it" if ran else f"NOT RUN: nobody has tried it on {dialect}"
-    return [f"-- {name}, in the {dialect} dialect; {note}"]
-
-
-class _Found(Exception):  # noqa: N818 (it says that the work is done)
-    """Stops an analysis at the statement that was wanted."""
-
-    def __init__(self, made: "Made") -> None:
-        self.made = made
+def _header(name: str, dialect: str) -> str:
+    note = "the tests run it" if dialect in RAN else f"NOT RUN: nobody has tried it on {dialect}"
+    return f"-- {name}, in the {dialect} dialect; {note}"
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
-    """A relation at one time of the analysis; some are made anew for each metric or model.
+class Relation:
+    """A relation at one point of an analysis, which may create others of the same name later.
 
     Attributes:
         name: Its name.
-        sql: What it is, None where it is a log.
+        sql: The query that defines it, None for a log.
         columns: Its columns.
-        reads: What its SQL reads, as it was then.
+        reads: The relations that its SQL reads, by name.
     """
 
     name: str
     sql: str | None
     columns: Sequence[str]
-    reads: Mapping[str, "Made"]
+    reads: Mapping[str, "Relation"]
 
 
-class _Recorder(DuckDBEngine):
-    """Runs an analysis until it comes to one query, and remembers what that reads."""
+class _Reached(Exception):  # noqa: N818 (it reports a result, not an error)
+    """Stops an analysis at the query that was asked for."""
 
-    # None is how a method of a protocol is not there: kernels over arrays would pass queries by.
+    def __init__(self, relation: Relation) -> None:
+        self.relation = relation
+
+
+class _Recorder(builders.CallBuilders, DuckDBEngine):
+    """Runs an analysis until it reaches one query, and records every relation on the way."""
+
+    # Hides the method of DuckDB, so that the analysis runs queries instead of kernels over arrays.
     arrays = None  # type: ignore[assignment]
 
-    def __init__(self, experiment: Experiment, wanted: str) -> None:
+    def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(EngineOptions(), experiment.folder)
-        self._made: dict[str, Made] = {}
-        self._wanted = query(wanted).strip()
-        for macro in builders.duckdb_macros():
-            self.rows(macro)
+        self._relations: dict[str, Relation] = {}
+        self._target = query(name).strip()
 
     def add_log(self, name: str, source: LogSource) -> None:
         super().add_log(name, source)
-        self._make(name, None)
+        self._relations[name] = Relation(name, None, list(self.columns(name)), {})
 
     def view(self, name: str, sql: str) -> None:
-        self._look(sql)
+        self._stop_at_target(sql)
         super().view(name, sql)
-        self._make(name, sql)
+        self._record(name, sql)
 
     def table(self, name: str, sql: str) -> None:
-        self._look(sql)
+        self._stop_at_target(sql)
         super().table(name, sql)
-        self._make(name, sql)
+        self._record(name, sql)
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
-        self._look(sql)
+        self._stop_at_target(sql)
         return super().rows(sql)
 
     def frame(self, sql: str) -> pd.DataFrame:
-        self._look(sql)
+        self._stop_at_target(sql)
         return super().frame(sql)
 
-    def epoch_ms(self, timestamp: str) -> str:
-        return builders.epoch_ms(timestamp)
+    def _stop_at_target(self, sql: str) -> None:
+        if self._target in sql:
+            raise _Reached(Relation("answer", sql, [], self._reads(sql)))
 
-    def local_time(self, milliseconds: str, timezone: str) -> str:
-        return builders.local_time(milliseconds, timezone)
+    def _record(self, name: str, sql: str) -> None:
+        columns, reads = list(self.columns(name)), self._reads(sql)
+        self._relations[name] = Relation(name, sql, columns, reads)
 
-    def hash60(self, salt: str, unit: str) -> str:
-        return builders.hash60(salt, unit)
-
-    def _look(self, sql: str) -> None:
-        if self._wanted in sql:
-            raise _Found(Made("answer", sql, [], self._reads(sql)))
-
-    def _make(self, name: str, sql: str | None) -> None:
-        reads = {} if sql is None else self._reads(sql)
-        self._made[name] = Made(name, sql, list(self.columns(name)), reads)
-
-    def _reads(self, sql: str) -> dict[str, Made]:
+    def _reads(self, sql: str) -> dict[str, Relation]:
         named = {table.name for table in parsed(sql).find_all(exp.Table)}
-        return {name: self._made[name] for name in sorted(named) if name in self._made}
+        return {name: self._relations[name] for name in sorted(named) if name in self._relations}
 
 
-Run = Callable[[DuckDBEngine], object]
-
-
-def statement(experiment: Experiment, name: str, dialect: str, run: Run) -> str:
+def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) -> str:
     """A query with every view that it reads, down to the logs, as one statement.
 
-    The views are written for the logs at hand: their columns, types and duplicates are looked at.
+    The views depend on the logs: their columns, their types and whether they have duplicates.
 
     Args:
-        experiment: Whose views they are.
+        experiment: The experiment whose logs are read.
         name: The query.
-        dialect: Of the statement.
-        run: Runs an analysis that comes to the query, on the engine it is given.
+        dialect: The dialect of the statement.
+        run: Runs an analysis that reaches the query.
 
     Raises:
-        QueryError: The analysis does not come to it, or the dialect cannot say it.
+        QueryError: The analysis does not reach it, or it cannot be written in the dialect.
     """
     known_dialect(dialect)
-    return written(experiment, name, dialect, made_of(experiment, name, run))
+    return statement_text(experiment, name, dialect, recorded(experiment, name, run))
 
 
-def made_of(experiment: Experiment, name: str, run: Run) -> Made:
-    """What an analysis asks when it comes to a query, with all that is read: for any dialect.
+def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
+    """The query as an analysis runs it, with every relation that it reads, for any dialect.
 
     Raises:
-        QueryError: The analysis does not come to it.
+        QueryError: The analysis does not reach it.
     """
     recorder = _Recorder(experiment, name)
     try:
         run(recorder)
-    except _Found as found:
-        return found.made
+    except _Reached as reached:
+        return reached.relation
     finally:
         recorder.close()
     raise QueryError(
@@ -166,57 +154,57 @@ def made_of(experiment: Experiment, name: str, run: Run) -> Made:
     )
 
 
-def written(experiment: Experiment, name: str, dialect: str, answer: Made) -> str:
-    """The statement in a dialect, after lines of comment that say what it is.
+def statement_text(experiment: Experiment, name: str, dialect: str, answer: Relation) -> str:
+    """The statement in a dialect, after comments that say what it is.
 
     Raises:
-        QueryError: The dialect cannot say it.
+        QueryError: It cannot be written in the dialect.
     """
-    called = _called(answer)
-    logs = [made for made in called if made.sql is None]
+    names = _names(answer)
     parts = [
-        f"{word} as (\n{_said(made, dialect, called)}\n)"
-        for made, word in called.items()
-        if made.sql is not None
+        f"{unique} as (\n{_translated(relation.sql, relation, dialect, names)}\n)"
+        for relation, unique in names.items()
+        if relation.sql is not None
     ]
     text = "with " + ",\n".join(parts) + "\nselect * from answer\n"
-    notes = [*_header(name, dialect), f"-- of the experiment {experiment.name!r}"]
-    notes += [f"-- {log.name}: {_where(experiment, log.name)}" for log in logs]
-    notes += [f"-- to be defined: {word}" for word in _BUILDERS if f"{word}(" in text.lower()]
+    logs = [relation.name for relation in names if relation.sql is None]
+    notes = [_header(name, dialect), f"-- of the experiment {experiment.name!r}"]
+    notes += [f"-- {log}: {_place(experiment, log)}" for log in logs]
+    notes += [f"-- to be defined: {call}" for call in _CALLS if f"{call}(" in text.lower()]
     notes.append("-- written for these logs: other columns or new duplicates need it anew")
     return "\n".join([*(" ".join(note.split()) for note in notes), text])
 
 
-_BUILDERS = (builders.EPOCH_MS, builders.LOCAL_TIME, builders.HASH60)
+_CALLS = (builders.EPOCH_MS, builders.LOCAL_TIME, builders.HASH60)
 
 
-def _called(answer: Made) -> dict[Made, str]:
-    """Everything that an answer is made of, each after what it reads, and a name for each."""
-    called: dict[Made, str] = {}
+def _names(answer: Relation) -> dict[Relation, str]:
+    """A unique name for every relation, each after those that it reads."""
+    names: dict[Relation, str] = {}
 
-    def visit(made: Made) -> None:
-        for read in made.reads.values():
-            if read not in called:
+    def visit(relation: Relation) -> None:
+        for read in relation.reads.values():
+            if read not in names:
                 visit(read)
-        again = sum(other.name == made.name for other in called)
-        called[made] = f"{made.name}_as_{again + 1}" if again else made.name
+        same = sum(other.name == relation.name for other in names)
+        names[relation] = f"{relation.name}_as_{same + 1}" if same else relation.name
 
     visit(answer)
-    return called
+    return names
 
 
-def _said(made: Made, dialect: str, called: Mapping[Made, str]) -> str:
-    names = {name: called[read] for name, read in made.reads.items() if called[read] != name}
-    text = str(made.sql)
+def _translated(sql: str, relation: Relation, dialect: str, names: Mapping[Relation, str]) -> str:
+    reads = relation.reads
+    renamed = {name: names[read] for name, read in reads.items() if names[read] != name}
 
     def columns(name: str) -> Sequence[str]:
-        return made.reads[name].columns
+        return reads[name].columns
 
-    trusted = is_query(text)
-    return transpiled(parsed(text), dialect, columns, names, trusted=trusted, pretty=True)
+    return transpiled(parsed(sql), dialect, columns, renamed, trusted=is_query(sql), pretty=True)
 
 
-def _where(experiment: Experiment, relation: str) -> str:
+def _place(experiment: Experiment, relation: str) -> str:
+    """Where a log is read from."""
     source = getattr(experiment.logs, relation.removeprefix("raw_"), None)
     if source is None:
         return "given apart"

@@ -1,24 +1,24 @@
-"""Tables that a log names: of a DuckDB file, or of the caller's own connection."""
+"""Tables that a log names, in a DuckDB file or in the caller's own connection."""
 
 from itertools import count
 from pathlib import Path
 
 import duckdb
 
-from abeval.engines.duckdb_errors import reading
+from abeval.engines.duckdb_errors import log_errors
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
 
 _RUNS = count(1)
-"""Numbers what is attached, so that two runs on one connection do not meet."""
+"""Numbers attached databases, so that runs on one connection do not clash."""
 
 
 class Tables:
-    """Databases beside that of a run.
+    """Databases whose tables a run reads.
 
     Args:
-        connection: The run's own. Where there is a caller, it is moved to a database of its own.
-        caller: The caller's, if there is one.
+        connection: The run's connection. If there is a caller, it switches to a new database.
+        caller: The caller's connection, if there is one.
         folder: Where relative paths start.
     """
 
@@ -35,40 +35,40 @@ class Tables:
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
     def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
-        """The full name of a table; its rows, where only the caller's connection sees them.
+        """The full name of a table, or its rows if only the caller's connection can see it.
 
         Raises:
             LogError: There is no such table, or nothing says where it is.
         """
         if database is not None:
-            found = self._in_file(database, table)
+            name = self._in_file(database, table)
         elif self._caller is not None:
-            with reading("the connection cannot be asked for its tables", "is it in use?"):
+            with log_errors("the connection cannot be asked for its tables", "is it in use?"):
                 if self._is_temporary(self._caller, table):
                     return self._caller.table(quoted(table))
-                found = self._of_caller(self._caller, table)
+                name = self._of_caller(self._caller, table)
         else:
             raise LogError(
                 f"logs.{log}.table names {table!r}, but nothing says where it is",
                 f"give logs.{log}.database, or pass connection = ... from Python",
             )
-        if isinstance(found, str):
-            return found
-        raise _unknown(log, table, found)
+        if isinstance(name, str):
+            return name
+        raise _unknown(log, table, name)
 
     def close(self) -> None:
-        """Detach what was attached, and go back to the caller's database."""
+        """Detach what was attached, and switch back to the caller's database."""
         if self._caller is not None:
             self._connection.execute(f"use {quoted(self._home)}")
             for alias in reversed(self._attached):
                 self._connection.execute(f"detach {quoted(alias)}")
 
     def _in_file(self, database: str, table: str) -> str | list[str]:
-        """The full name of a table of a DuckDB file, else the names of those it has."""
+        """The full name of a table of a DuckDB file, or if there is none, the names of all."""
         file = self._folder / database
         if not file.is_file():
             raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
-        with reading(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+        with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
             alias = self._alias_of(file)
         return self._named(table, alias, "main")
 
@@ -78,21 +78,21 @@ class Tables:
         return self._named(table, database, schema)
 
     def _named(self, table: str, database: str, schema: str) -> str | list[str]:
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "select database_name, schema_name, table_name from duckdb_tables() where not internal "
             "union select database_name, schema_name, view_name from duckdb_views() "
             "where not internal order by all"
         ).fetchall()
-        known = {tuple(str(part).lower() for part in row) for row in found}
+        known = {tuple(str(part).lower() for part in row) for row in rows}
         parts = table.split(".")
-        for wanted in ([database, schema, *parts], [database, *parts], parts):
-            if tuple(part.lower() for part in wanted) in known:
-                return ".".join(quoted(part) for part in wanted)
-        return [str(name) for place, _, name in found if place == database]
+        for full in ([database, schema, *parts], [database, *parts], parts):
+            if tuple(part.lower() for part in full) in known:
+                return ".".join(quoted(part) for part in full)
+        return [str(name) for place, _, name in rows if place == database]
 
     @staticmethod
     def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
-        """Whether another connection cannot see it: a temporary table or a registered frame."""
+        """Whether it is a temporary table or a frame, which other connections cannot see."""
         sql = (
             "select 1 from duckdb_tables() where temporary and table_name = $1 "
             "union all select 1 from duckdb_views() where temporary and view_name = $1"
@@ -100,7 +100,7 @@ class Tables:
         return bool(caller.execute(sql, [table]).fetchall())
 
     def _alias_of(self, file: Path) -> str:
-        """The name of a database file, which the caller may have opened already."""
+        """The name under which a file is attached; the caller may have attached it already."""
         opened = self._connection.execute("select database_name, path from duckdb_databases()")
         for name, path in opened.fetchall():
             if path is not None and Path(str(path)).resolve() == file.resolve():

@@ -1,8 +1,8 @@
 """DuckDB SQL → the SQL of another dialect, on the syntax tree.
 
-`columns('regex')` is written out over the columns of the relations that a select reads, and the
-expressions of time and hash that no portable SQL can say become those of the dialect. For Spark
-the meaning is kept as well (`spark_rules`); the other dialects are SQLGlot's word for it.
+`columns('regex')` is expanded to the columns of the relations that a select reads, and calls for
+time and hash become the dialect's own expressions. For Spark, rules keep the meaning
+(`spark/rules.py`); the other dialects rely on SQLGlot.
 """
 
 import re
@@ -21,17 +21,17 @@ from abeval.errors import QueryError
 ColumnsOf = Callable[[str], Sequence[str]]
 
 RAN = ("duckdb", "spark")
-"""Dialects that the tests run; of the others nobody has asked a database."""
+"""Dialects that the tests run; nobody has run the others."""
 
 SPARKS = ("spark", "databricks")
-"""Dialects of Spark, which are told what keeps DuckDB's meaning there."""
+"""Dialects of Spark, to which the rules for Spark apply."""
 
 
 def parsed(sql: str) -> exp.Query:
-    """The tree of one DuckDB query.
+    """The syntax tree of a DuckDB query.
 
     Raises:
-        QueryError: It is not one.
+        QueryError: The text is not one query.
     """
     try:
         trees = [tree for tree in sqlglot.parse(sql, dialect="duckdb") if tree is not None]
@@ -53,30 +53,30 @@ def transpiled(
     """The text of a query in another dialect.
 
     Args:
-        tree: The query as DuckDB has it; it is left as it is.
+        tree: The query for DuckDB, which is not changed.
         dialect: A dialect of SQLGlot.
-        columns_of: The columns of a relation, where `columns(...)` is to be written out.
-        names: Relations that are called otherwise there, by their names in lower case.
-        trusted: As for `spark_rules.same_meaning`.
-        pretty: Over several lines.
+        columns_of: Returns the columns of a relation, to expand `columns(...)`.
+        names: New names of relations, by their present names in lower case.
+        trusted: As for `spark.rules.same_meaning`.
+        pretty: Whether to break the text into lines.
 
     Raises:
-        QueryError: The dialect cannot say it, or might mean something else by it.
+        QueryError: It cannot be written in the dialect, or might mean something else there.
 
     Example:
         >>> transpiled(parsed("select sum(columns('^c_')) from t"), "spark", lambda _: ["c_1", "d"])
         'SELECT SUM(c_1) AS c_1 FROM t'
     """
     known_dialect(dialect)
-    made = _with_groups(_with_windows(with_columns(tree, columns_of)))
+    query = _with_groups(_with_windows(with_columns(tree, columns_of)))
     if dialect in SPARKS:
-        made = spark_rules.same_meaning(made, trusted)
-    made = _renamed(written_out(made, dialect), names or {})
-    return _generated(made, dialect, pretty)
+        query = spark_rules.same_meaning(query, trusted)
+    query = _renamed(written_out(query, dialect), names or {})
+    return _generated(query, dialect, pretty)
 
 
 def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
-    """The text; what a dialect that nobody runs has no words for is left out, and noted above."""
+    """The text; in dialects that nobody runs, what is not supported is left out and noted above."""
     strict = dialect in RAN
     level = ErrorLevel.RAISE if strict else ErrorLevel.IGNORE
     generator = Dialect.get_or_raise(dialect).generator(
@@ -85,17 +85,17 @@ def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
     try:
         text = generator.generate(tree)
     except (SqlglotError, AttributeError) as error:
-        # SQLGlot stumbles over some of what it does not support.
+        # SQLGlot raises AttributeError for some SQL that it does not support.
         raise QueryError(f"SQLGlot cannot say this query for {dialect}: {error}") from error
-    notes = dict.fromkeys(f"-- SQLGlot: {said}" for said in generator.unsupported_messages)
+    notes = dict.fromkeys(f"-- SQLGlot: {note}" for note in generator.unsupported_messages)
     return "\n".join([*notes, text])
 
 
 def _with_windows(tree: exp.Query) -> exp.Query:
-    """The query with each `over name` written out: SQLGlot drops named windows of some dialects."""
-    made = tree.copy()
+    """The query with each `over name` expanded: SQLGlot drops named windows in some dialects."""
+    query = tree.copy()
     # Inner selects first: a name means the window of the nearest select.
-    for select in reversed(list(made.find_all(exp.Select))):
+    for select in reversed(list(query.find_all(exp.Select))):
         named = {window.name.lower(): window for window in select.args.get("windows") or ()}
         select.set("windows", None)
         for use in list(select.find_all(exp.Window)):
@@ -103,11 +103,11 @@ def _with_windows(tree: exp.Query) -> exp.Query:
             if window is not None:
                 whole = {**window.args, **{k: v for k, v in use.args.items() if v}, "alias": None}
                 use.replace(exp.Window(**whole))
-    return made
+    return query
 
 
 def _with_groups(tree: exp.Query) -> exp.Query:
-    """The query with each `group by all` written out, which some dialects do not have."""
+    """The query with each `group by all` expanded, which some dialects do not have."""
     for group in list(tree.find_all(exp.Group)):
         if group.args.get("all") and isinstance(group.parent, exp.Select):
             plain = [item.unalias() for item in group.parent.expressions]
@@ -117,7 +117,7 @@ def _with_groups(tree: exp.Query) -> exp.Query:
 
 
 def _renamed(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
-    """The query over relations of other names; a CTE of the same name is none of them."""
+    """The query with relations renamed, but not a CTE of the same name."""
     for scope in traverse_scope(tree) if names else ():
         for alias, source in scope.sources.items():
             if isinstance(source, exp.Table) and source.name.lower() in names:
@@ -134,18 +134,20 @@ def known_dialect(dialect: str) -> None:
 
 
 def with_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
-    """The query with every `columns(...)` written out."""
-    made = tree.copy()
-    if made.find(exp.Columns) is None:
-        return made
-    for scope in traverse_scope(made):
+    """The query with every `columns(...)` expanded."""
+    query = tree.copy()
+    if query.find(exp.Columns) is None:
+        return query
+    for scope in traverse_scope(query):
         if isinstance(scope.expression, exp.Select):
-            _expand(scope.expression, _sources(scope, columns_of))
-    return made
+            every = [name for names in _sources(scope, columns_of).values() for name in names]
+            items = [new for item in scope.expression.expressions for new in _expanded(item, every)]
+            scope.expression.set("expressions", items)
+    return query
 
 
 def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
-    """Alias → columns, of everything that a select reads, in its order."""
+    """Alias → columns, of everything that a select reads, in order."""
     return {
         alias: list(columns_of(source.name))
         if isinstance(source, exp.Table)
@@ -155,12 +157,14 @@ def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
 
 
 def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
-    """The columns of a CTE or subquery whose own `columns(...)` are written out already."""
+    """The columns of a CTE or subquery whose own `columns(...)` are expanded already."""
     if scope.set_operation_scopes:
         return _outputs(scope.set_operation_scopes[0], columns_of)
     sources = _sources(scope, columns_of)
     names: list[str] = []
-    for item in _select(scope).selects:
+    if not isinstance(scope.expression, exp.Query):
+        raise QueryError(f"`{scope.expression.sql('duckdb')}` is no query")
+    for item in scope.expression.selects:
         if isinstance(item, exp.Star):
             names += [name for columns in sources.values() for name in columns]
         elif item.is_star:
@@ -170,24 +174,12 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
     return names
 
 
-def _select(scope: Scope) -> exp.Query:
-    if not isinstance(scope.expression, exp.Query):
-        raise QueryError(f"`{scope.expression.sql('duckdb')}` is no query")
-    return scope.expression
-
-
-def _expand(select: exp.Select, sources: Mapping[str, Sequence[str]]) -> None:
-    every = [name for columns in sources.values() for name in columns]
-    items = [made for item in select.expressions for made in _written_out(item, every)]
-    select.set("expressions", items)
-
-
-def _written_out(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
+def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
     """An item of a select once for each column that its `columns(...)` matches."""
-    found = item.find(exp.Columns)
-    if found is None:
+    columns = item.find(exp.Columns)
+    if columns is None:
         return [item]
-    pattern = "" if isinstance(found.this, exp.Star) else found.this.name
+    pattern = "" if isinstance(columns.this, exp.Star) else columns.this.name
     matches = [(name, match) for name in every if (match := re.search(pattern, name))]
     if not matches:
         raise QueryError(f"columns({pattern!r}) matches none of {', '.join(every)}")
@@ -197,12 +189,12 @@ def _written_out(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
 def _of_column(item: exp.Expr, name: str, match: re.Match[str]) -> exp.Expr:
     column = exp.column(exp.to_identifier(name, quoted=not re.fullmatch(r"[a-z_]\w*", name)))
     body = item.this if isinstance(item, exp.Alias) else item
-    # A tree of its own, so that a lone columns(...) has a parent to be replaced in.
+    # Wrapped, so that a columns(...) that is the whole item has a parent to be replaced in.
     held = exp.Paren(this=body.copy())
     for node in list(held.find_all(exp.Columns)):
         node.replace(column.copy())
     alias = name
     if isinstance(item, exp.Alias):
-        # DuckDB writes the name of the column \0, what the first group matches \1.
+        # In DuckDB, \0 is the name of the column and \1 what the first group matches.
         alias = name.join(match.expand(part) for part in item.alias.split(r"\0"))
     return exp.alias_(held.this, exp.to_identifier(alias, quoted=column.this.quoted))

@@ -1,4 +1,4 @@
-"""Local time as arithmetic: an engine's own conversion of each row costs ten times as much."""
+"""Local time by arithmetic, which is ten times as fast as DuckDB's own conversion of each row."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,18 +7,18 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 SINCE, UNTIL = datetime(2010, 1, 1, tzinfo=UTC), datetime(2037, 1, 1, tzinfo=UTC)
-"""Between these an offset is looked up; elsewhere the engine converts."""
+"""Between these, offsets are looked up; before and after, the engine converts."""
 
 _STEP = timedelta(days=7)
-"""No two changes of an offset lie as close together."""
+"""Shorter than the time between any two changes of an offset."""
 
 
 class Offset(NamedTuple):
-    """What a zone adds to UTC from a moment on.
+    """What a zone adds to UTC from some moment.
 
     Attributes:
-        since_ms: Epoch milliseconds.
-        add_ms: Milliseconds.
+        since_ms: The moment, in epoch milliseconds.
+        add_ms: The offset, in milliseconds.
     """
 
     since_ms: int
@@ -36,14 +36,14 @@ def offsets(timezone: str) -> tuple[Offset, ...]:
         55
     """
     zone = ZoneInfo(timezone)
-    found = [Offset(_ms(SINCE), _added(SINCE, zone))]
+    changes = [Offset(_ms(SINCE), _added(SINCE, zone))]
     day = SINCE
     while day < UNTIL:
-        if _added(day + _STEP, zone) != found[-1].add_ms:
+        if _added(day + _STEP, zone) != changes[-1].add_ms:
             moment = _changed(day, day + _STEP, zone)
-            found.append(Offset(_ms(moment), _added(moment, zone)))
+            changes.append(Offset(_ms(moment), _added(moment, zone)))
         day += _STEP
-    return tuple(found)
+    return tuple(changes)
 
 
 def _added(moment: datetime, zone: ZoneInfo) -> int:
@@ -51,7 +51,7 @@ def _added(moment: datetime, zone: ZoneInfo) -> int:
 
 
 def _changed(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """The first second of the offset that holds at the end."""
+    """The first second of the offset that applies at the end."""
     while after - before > timedelta(seconds=1):
         middle = before + timedelta(seconds=(after - before) // timedelta(seconds=2))
         same = _added(middle, zone) == _added(after, zone)
@@ -64,7 +64,7 @@ def _ms(moment: datetime) -> int:
 
 
 def added(milliseconds: str, known: Sequence[Offset]) -> str:
-    """SQL: what to add to a UTC expression in milliseconds, found by halving.
+    """SQL: the offset to add to a UTC expression in milliseconds, by binary search.
 
     Example:
         >>> added("ms", [Offset(0, 5), Offset(10, 7), Offset(20, 5)])

@@ -1,1 +1,1 @@
-"""The experiment file: `model` says what may be in it, `load` reads it and names its mistakes."""
+"""The experiment file: `model` has its entries, `load` reads it and reports its mistakes."""

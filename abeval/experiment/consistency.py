@@ -1,12 +1,12 @@
-"""What no single entry of an experiment file can show: entries that contradict each other."""
+"""Entries of an experiment file that contradict each other."""
 
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.experiment.inference_rules import inference_problems
+from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
 from abeval.experiment.problems import Problem, suggestion
-from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
 
@@ -31,10 +31,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
     "truth": ("request_id", "unit_id", "item_id", "grade"),
 }
-"""The names that abeval gives the columns of each log."""
-
-
-_UNCAPPED = ("auc", "coverage", "gini", "entropy", "dwell_p50", "dwell_p90")
+"""abeval's names for the columns of each log."""
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:
@@ -47,7 +44,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
-        *inference_problems(experiment, builtin_metrics(experiment)),
+        *inference_problems(experiment, known_metrics(experiment)),
     ]
 
 
@@ -86,14 +83,8 @@ def _times(experiment: Experiment) -> Iterator[Problem]:
 
 def _logs(experiment: Experiment) -> Iterator[Problem]:
     logs = experiment.logs
-    for name, log in (
-        ("impressions", logs.impressions),
-        ("clicks", logs.clicks),
-        ("items", logs.items),
-        ("exposures", logs.exposures),
-        ("scores", logs.scores),
-        ("truth", logs.truth),
-    ):
+    for name in CANONICAL_COLUMNS:
+        log: LogSource | None = getattr(logs, name)
         if log is not None:
             yield from _log(name, log)
     if logs.clicks is not None and "click" in logs.impressions.columns:
@@ -133,14 +124,15 @@ def _cleaning(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _metrics(experiment: Experiment) -> Iterator[Problem]:
-    builtin = builtin_metrics(experiment)
+    builtin = known_metrics(experiment)
     seen: set[str] = set()
     for i, choice in enumerate(experiment.metrics):
         if choice.name in seen:
             yield Problem(("metrics", i, "name"), f"{choice.name!r} is listed twice")
         seen.add(choice.name)
         yield from _definition(i, choice, list(builtin))
-        if choice.cap is not None and (choice.name in _UNCAPPED or choice.quantile is not None):
+        can_be_capped = choice.name not in builtin or builtin[choice.name].source.capped
+        if choice.cap is not None and (not can_be_capped or choice.quantile is not None):
             yield Problem(("metrics", i, "cap"), f"{choice.name} has no totals per unit to cap")
         role = choice.role or (builtin[choice.name].role if choice.name in builtin else "goal")
         if role == "guardrail" and choice.margin is None:
@@ -176,23 +168,19 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         yield Problem(("metrics", i, "quantile"), message)
     for key in ("value", "numerator", "denominator"):
         text = getattr(choice, key)
-        problem = None if text is None else expression_problem(text)
-        if problem is not None:
+        if text is not None and (problem := expression_problem(text)):
             yield Problem(("metrics", i, key), problem)
 
 
 def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
-    told = choice.model_dump(exclude_none=True)
     for key in ("value", "numerator", "denominator", "quantile", "cap", "covariates"):
-        if key in told:
+        if getattr(choice, key) is not None:
             yield Problem(("metrics", i, key), "does not go with `function`")
-    problem = function_problem(str(choice.function))
-    if problem is not None:
+    if problem := function_problem(str(choice.function)):
         yield Problem(("metrics", i, "function"), problem)
 
 
 def _segments(experiment: Experiment) -> Iterator[Problem]:
     for name, text in experiment.segments.items():
-        problem = expression_problem(text)
-        if problem is not None:
+        if problem := expression_problem(text):
             yield Problem(("segments", name), problem)

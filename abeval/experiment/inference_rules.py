@@ -1,4 +1,4 @@
-"""Entries of `[inference]` that do not go together, each with what would."""
+"""Entries of `[inference]` that contradict each other, each with what would fit."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,6 +6,7 @@ from abeval.experiment.model import Experiment, MetricChoice, moment
 from abeval.experiment.problems import Problem, suggestion
 from abeval.metrics.definition import Metric
 from abeval.metrics.functions import function_problem, names_of
+from abeval.metrics.sources import UNIT_DAY
 
 
 def inference_problems(experiment: Experiment, builtin: Mapping[str, Metric]) -> list[Problem]:
@@ -48,7 +49,7 @@ def _adjust(experiment: Experiment) -> Iterator[Problem]:
 
 def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
     own = {choice.name for choice in experiment.metrics if choice.is_own}
-    usable = {name for name, metric in builtin.items() if metric.source == "unit_day"}
+    usable = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
     simple = [c for c in experiment.metrics if c.quantile is None and c.function is None]
     usable |= {c.name for c in simple if c.is_own}
     for i, choice in enumerate(experiment.metrics):
@@ -72,7 +73,7 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
 def _has_covariates(choice: MetricChoice, builtin: Mapping[str, Metric]) -> bool:
     if choice.is_own or choice.name not in builtin:
         return choice.quantile is None and choice.function is None
-    return builtin[choice.name].source == "unit_day"
+    return builtin[choice.name].source is UNIT_DAY
 
 
 def _resample(experiment: Experiment) -> Iterator[Problem]:
@@ -90,8 +91,8 @@ def _resample(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _functions(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
-    """A function is of means and ratios, built in or the file's own."""
-    usable = {name for name, metric in builtin.items() if metric.kind in ("mean", "ratio")}
+    """Functions may name means and ratios, built-in ones or the file's own."""
+    usable = {name for name, metric in builtin.items() if metric.is_mean_or_ratio}
     own = [c for c in experiment.metrics if c.is_own]
     usable |= {c.name for c in own if c.function is None and c.quantile is None}
     for i, choice in enumerate(experiment.metrics):

@@ -1,4 +1,4 @@
-"""Reads an experiment file, and says every mistake in it at once."""
+"""Reads an experiment file, and reports every mistake in it at once."""
 
 import tomllib
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _TOML_HINT = "text stands in quotes, a table begins with [name], and each key st
 
 
 def _text(file: Path) -> str:
-    """A file's text; a byte order mark, which some editors write, is no part of it."""
+    """A file's text, without the byte order mark that some editors write."""
     if file.is_dir():
         raise ExperimentError(f"{file} is a folder", "name the TOML file in it")
     try:
@@ -55,15 +55,15 @@ def _text(file: Path) -> str:
 def parse_experiment(
     raw: Mapping[str, Any], folder: str | Path = ".", source: str = "the experiment"
 ) -> Experiment:
-    """Validate an experiment given as nested mappings.
+    """Validate an experiment from nested mappings.
 
     Args:
-        raw: What the TOML file would hold.
+        raw: The content of a TOML file.
         folder: Where relative paths of logs start.
-        source: What to call it in messages.
+        source: Its name in messages.
 
     Raises:
-        ExperimentError: With every mistake: its path, what was given, and a suggestion.
+        ExperimentError: With every mistake: its path, the value, and a suggestion.
 
     Example:
         >>> parse_experiment({"name": "x"})
@@ -90,7 +90,7 @@ def parse_experiment(
 
 
 def _partial(raw: Mapping[str, Any], problems: list[Problem]) -> Experiment | None:
-    """The experiment without its mistaken entries, so that the rest can be checked too."""
+    """The experiment without its wrong entries, so that the others can be checked too."""
     try:
         return Experiment.model_validate(without(raw, [p.path for p in problems]))
     except ValidationError:

@@ -1,4 +1,4 @@
-"""The experiment file as frozen pydantic models: what may be said, and its defaults."""
+"""The experiment file as frozen pydantic models: its entries and their defaults."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-Role = Literal["goal", "guardrail", "diagnostic"]
+from abeval.metrics.definition import Role
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _SALT = r"^[A-Za-z0-9_.-]+$"
 _WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
@@ -26,7 +27,7 @@ PATTERNS: Mapping[str, str] = {
     _WORD: "should begin with a letter and go on with letters, digits and `_`",
     _SIZE: 'should be a size such as "4GB"',
 }
-"""What each pattern asks for, in words."""
+"""Each pattern in words."""
 
 Salt = Annotated[str, StringConstraints(pattern=_SALT)]
 Word = Annotated[str, StringConstraints(pattern=_WORD)]
@@ -42,11 +43,11 @@ class Section(BaseModel):
 
 
 def _local(value: object) -> object:
-    """Refuse what pydantic would take for seconds since 1970, and times that are not local."""
-    if isinstance(value, str) and not re.match(r"\d{4}-\d{2}-\d{2}", value):
+    """Refuse numbers and other text, which pydantic would read as seconds since 1970."""
+    if isinstance(value, int | float) or (
+        isinstance(value, str) and not re.match(r"\d{4}-\d{2}-\d{2}", value)
+    ):
         raise ValueError(f"should be a date such as 2026-09-14 (got {value!r})")
-    if isinstance(value, int | float):
-        raise ValueError(f"should be a date such as 2026-09-14 (got {value!r})")  # noqa: TRY004 (pydantic)
     return value
 
 
@@ -229,8 +230,8 @@ class MetricChoice(Section):
     @property
     def is_own(self) -> bool:
         """Whether the file defines the metric, instead of naming a built-in one."""
-        told = (self.value, self.numerator, self.denominator, self.function)
-        return any(text is not None for text in told)
+        texts = (self.value, self.numerator, self.denominator, self.function)
+        return any(text is not None for text in texts)
 
 
 class Prior(Section):
@@ -241,6 +242,9 @@ class Prior(Section):
 
 
 Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
+Relative = Literal["fieller", "delta", "log_delta"]
+Adjust = Literal["none", "cuped", "regression", "stratify"]
+Resample = Literal["jackknife", "bootstrap", "permutation"]
 Family = Literal[
     "none", "bonferroni", "weighted", "holm", "hochberg", "hommel", "bh", "by", "dunnett"
 ]
@@ -249,15 +253,15 @@ Family = Literal[
 class Inference(Section):
     """How effects are judged."""
 
-    relative: Literal["fieller", "delta", "log_delta"] = "fieller"
-    adjust: Literal["none", "cuped", "regression", "stratify"] = "none"
+    relative: Relative = "fieller"
+    adjust: Adjust = "none"
     stratify_by: str | None = None
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
     planned_units: Annotated[int, Field(gt=0)] | None = None
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     prior: Prior | None = None
-    resample: Literal["jackknife", "bootstrap", "permutation"] | None = None
+    resample: Resample | None = None
     family: Family = "holm"
 
 
@@ -309,7 +313,7 @@ class Experiment(Section):
 
     @property
     def salt(self) -> str:
-        """The salt of the sub-buckets, and of the variants where abeval assigns them."""
+        """The salt of the sub-buckets, and of the variants if abeval assigns them."""
         if self.assignment is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)

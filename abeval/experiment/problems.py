@@ -1,4 +1,4 @@
-"""One mistake of an experiment file: where, what, and what was probably meant."""
+"""Mistakes of an experiment file: where, what, and what was probably meant."""
 
 import difflib
 import re
@@ -24,27 +24,23 @@ class Problem:
 
     def __str__(self) -> str:
         """`path: message`."""
-        return f"{_dotted(self.path)}: {self.message}"
+        parts = (f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
+        return f"{''.join(parts).removeprefix('.')}: {self.message}"
 
 
-def _dotted(path: Path) -> str:
-    parts = (f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
-    return "".join(parts).removeprefix(".")
-
-
-def suggestion(given: object, known: Iterable[str]) -> str:
+def suggestion(name: object, known: Iterable[str]) -> str:
     """`; did you mean ...?` for a near miss; the known names where there are few; or nothing."""
     names = list(known)
-    near = near_miss(given, names)
+    near = near_miss(name, names)
     if near or not 0 < len(names) <= 12:
         return near
     return f"; known: {', '.join(names)}"
 
 
-def near_miss(given: object, known: Iterable[str]) -> str:
+def near_miss(name: object, known: Iterable[str]) -> str:
     """`; did you mean ...?` where a known name is near, whatever its case; else nothing."""
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.6)
+    by_lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
 
@@ -54,7 +50,7 @@ def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]
     for detail in error.errors():
         path = _path_in(raw, detail)
         by_path.setdefault(path, []).append(_text(detail, path))
-    return [Problem(path, _joined(texts)) for path, texts in by_path.items()]
+    return [Problem(path, " or ".join(dict.fromkeys(texts))) for path, texts in by_path.items()]
 
 
 def without(raw: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
@@ -80,7 +76,7 @@ def _without(value: object, paths: list[Path]) -> object:
 
 
 def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
-    """The error's place in the file: pydantic adds the union members it tried, which are not."""
+    """The error's place in the file, without the union members that pydantic adds to it."""
     here: Any = raw
     path: list[str | int] = []
     for part in detail["loc"]:
@@ -101,7 +97,7 @@ def _has(here: object, part: str | int) -> bool:
 
 
 def _text(detail: ErrorDetails, path: Path) -> str:
-    kind, given = detail["type"], detail["input"]
+    kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         return f"unknown key `{path[-1]}`{suggestion(path[-1], _known_keys(path))}"
     if kind == "missing":
@@ -110,12 +106,12 @@ def _text(detail: ErrorDetails, path: Path) -> str:
         return detail["msg"].removeprefix("Value error, ")
     near = ""
     if kind == "literal_error":
-        near = near_miss(given, re.findall(r"'([^']*)'", detail["msg"]))
-    return f"{_should(detail)} (got {_shown(given)}{near})"
+        near = near_miss(value, re.findall(r"'([^']*)'", detail["msg"]))
+    return f"{_should(detail)} (got {_shown(value)}{near})"
 
 
 def _should(detail: ErrorDetails) -> str:
-    """What a value should be, in the words of a file and not of pydantic."""
+    """What a value should be, in the words of the file instead of pydantic's."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return PATTERNS.get(str(context.get("pattern")), "has characters that it may not have")
@@ -126,8 +122,8 @@ def _should(detail: ErrorDetails) -> str:
     return re.sub("^(Input|String|Value|List) should", "should", detail["msg"])
 
 
-def _shown(given: object) -> str:
-    text = str(given) if isinstance(given, date | time) else repr(given)
+def _shown(value: object) -> str:
+    text = str(value) if isinstance(value, date | time) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -139,20 +135,16 @@ def _table_shape(detail: ErrorDetails) -> str:
     return shapes.get(str(detail.get("ctx", {}).get("class_name")), "")
 
 
-def _joined(texts: list[str]) -> str:
-    return " or ".join(dict.fromkeys(texts))
-
-
 def _known_keys(path: Path) -> list[str]:
     """The keys that the part of the file around `path` may have."""
     models = [Experiment]
     for part in path[:-1]:
         inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
-        models = [found for annotation in inner for found in _models(annotation)] or models
+        models = [model for annotation in inner for model in _models(annotation)] or models
     return [name for model in models for name in model.model_fields if name != "folder"]
 
 
 def _models(annotation: object) -> list[type[Any]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for arg in get_args(annotation) for found in _models(arg)]
+    return [model for part in get_args(annotation) for model in _models(part)]

@@ -1,1 +1,1 @@
-"""Aggregates → comparisons, trust checks and a verdict: which statistic runs, and what it says."""
+"""Aggregates → comparisons, trust checks and a verdict. `judge` runs it all on an `Analysis`."""

@@ -1,23 +1,21 @@
-"""Variance that the treatment cannot have caused, taken out of a mean or a ratio."""
+"""Variance reduction of means and ratios: by values from before the period, or by strata."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
+from abeval.experiment.model import Adjust
 from abeval.metrics.definition import Metric
 from abeval.stats import cuped, regression, stratification
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted
 
-Adjust = Literal["none", "cuped", "regression", "stratify"]
-
 MIN_STRATUM = 30
-"""Strata with fewer units than this in a variant are taken together."""
+"""Strata with fewer units than this in a variant are merged."""
 
 
 def by_covariates(
     metric: Metric, control: Moments, treatment: Moments, adjust: Adjust, alpha: float
 ) -> Adjusted | None:
-    """Adjusted by values from before the period; None where no unit has any.
+    """The effect adjusted by values from before the period; None where no unit has any.
 
     Args:
         metric: A mean or a ratio.
@@ -29,11 +27,11 @@ def by_covariates(
     arms, is_new = (control, treatment), control.mean.size - 1
     before: Sequence[int] = range(2, is_new)
     if metric.kind == "mean":
-        # The denominator before is that of now: every unit counts once.
+        # The denominator before the period is the same as now: every unit counts once.
         before = [k for k in before if any(arm.covariance[k, k] > 0 for arm in arms)]
     if not all(_known_before(arm, before) for arm in arms):
         return None
-    # Units without a pre-period are a stratum of their own, where there are some and not all.
+    # Units without a pre-period are a stratum of their own, if they are some and not all.
     stratum = (is_new,) if all(0 < arm.mean[is_new] < 1 for arm in arms) else ()
     terms = (0,) if metric.kind == "mean" else (0, 1)
     picked = [arm.pick(*terms, *before, *stratum) for arm in arms]
@@ -66,20 +64,20 @@ def by_strata(
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    strata = strata_of(control, treatment)
+    strata = _strata(control, treatment)
     arms = [c for c, _ in strata], [t for _, t in strata]
     method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
 
 
-def strata_of(
+def _strata(
     control: Mapping[str, Moments], treatment: Mapping[str, Moments]
 ) -> list[tuple[Moments, Moments]]:
-    """Cells that are large enough in both variants, and all the others as one."""
+    """Control's and treatment's moments of each stratum; small cells are merged into one."""
     cells = sorted({*control, *treatment})
     width = next(iter((*control.values(), *treatment.values()))).mean.size
-    nobody = Moments.of(*[[]] * width)
-    pairs = [(control.get(cell, nobody), treatment.get(cell, nobody)) for cell in cells]
+    empty = Moments.of(*[[]] * width)
+    pairs = [(control.get(cell, empty), treatment.get(cell, empty)) for cell in cells]
     pairs.sort(key=_smaller)
     while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
         (first, second), rest = pairs[:2], pairs[2:]

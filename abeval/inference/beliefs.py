@@ -1,55 +1,44 @@
-"""What is believed of each effect after the data, with the prior stated."""
+"""The posterior of each lift, where the experiment states a prior."""
 
-from collections.abc import Mapping, Sequence
-
-from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Comparison
+from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
 from abeval.results import Belief
 from abeval.stats.bayes import Prior, normal_normal
-from abeval.stats.records import Effect, Refusal
-
-Key = tuple[str, str]
+from abeval.stats.records import Refusal
 
 
-def beliefs(
-    experiment: Experiment, metrics: Sequence[Metric], found: Mapping[Key, Comparison]
-) -> tuple[Belief, ...]:
+def beliefs(analysis: Analysis) -> tuple[Belief, ...]:
     """One row per metric and variant that has a lift, where the experiment states a prior."""
-    if experiment.inference.prior is None:
+    stated = analysis.experiment.inference.prior
+    if stated is None:
         return ()
-    told = experiment.inference.prior
-    prior = Prior(told.mean, told.sd)
-    rows = (
-        _belief(metric, variant, found[metric.name, variant].effect, prior, experiment.alpha)
-        for metric in metrics
-        for variant in experiment.treatments
-    )
+    prior = Prior(stated.mean, stated.sd)
+    rows = (_belief(analysis, metric, variant, prior) for metric, variant in analysis.rows)
     return tuple(row for row in rows if row is not None)
 
 
-def _belief(
-    metric: Metric, variant: str, effect: Effect | None, prior: Prior, alpha: float
-) -> Belief | None:
-    """The posterior of the lift; a metric that should meet a target has no better side."""
+def _belief(analysis: Analysis, metric: Metric, variant: str, prior: Prior) -> Belief | None:
+    """None without an effect, or for a metric with a target, which has no better side."""
+    effect = analysis.comparisons[metric.name, variant].effect
     if effect is None or metric.direction.toward is not None:
         return None
     sign, size = metric.direction.sign, abs(effect.control)
     gain = Prior(sign * prior.mean, prior.sd).on_absolute_scale(effect.control)
+    alpha = analysis.experiment.alpha
     try:
-        found = normal_normal(sign * effect.difference, effect.se, gain, alpha)
+        posterior = normal_normal(sign * effect.difference, effect.se, gain, alpha)
     except Refusal:
         return None
-    low, high = sorted((sign * found.low / size, sign * found.high / size))
+    low, high = sorted((sign * posterior.low / size, sign * posterior.high / size))
     return Belief(
         metric=metric.name,
         variant=variant,
         prior_mean=prior.mean,
         prior_sd=prior.sd,
-        lift=sign * found.mean / size,
+        lift=sign * posterior.mean / size,
         lift_low=low,
         lift_high=high,
-        chance_to_beat_control=found.chance_to_beat,
-        expected_loss=found.loss_treatment / size,
-        expected_loss_of_control=found.loss_control / size,
+        chance_to_beat_control=posterior.chance_to_beat,
+        expected_loss=posterior.loss_treatment / size,
+        expected_loss_of_control=posterior.loss_control / size,
     )

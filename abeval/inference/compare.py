@@ -1,129 +1,143 @@
-"""Every metric of an experiment compared, each as its kind and the plan ask."""
+"""An analysis, and how each of its metrics is compared: by its kind, as the plan says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.catalogue_comparison import compare_catalogue
 from abeval.inference.comparison import (
+    Arms,
     Comparison,
+    Key,
     Reason,
     Rule,
     compare_moments,
     compare_strata,
-    covariate_scales,
     refused,
-    scales,
 )
-from abeval.inference.families import Key
 from abeval.inference.looks import looks_of
-from abeval.inference.quantile_comparison import compare_quantiles
-from abeval.inference.resampled_comparison import compare_resampled
-from abeval.metrics.definition import Metric
+from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
+from abeval.metrics.definition import Metric, covariate_scales, scales
 from abeval.stats.moments import Moments
 
 
-def compare_all(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    permutations: int = 1000,
-) -> dict[Key, Comparison]:
-    """Every metric in every variant against control, as `compare` has each.
+@dataclass(frozen=True)
+class Analysis:
+    """What every part of a result is computed from.
 
-    Those of the catalogue are compared together, for they share what is counted.
-
-    Args:
-        experiment: What was planned.
-        metrics: Those wanted.
-        aggregates: What the engine brought back.
-        permutations: Of those of the catalogue; with 0 the jackknife tests them.
+    Attributes:
+        experiment: The plan.
+        metrics: The metrics of the scorecard, in order.
+        aggregates: What the logs add up to.
+        permutations: Of catalogue metrics in `comparisons`; with 0 the jackknife tests them.
     """
-    together = _catalogues(experiment, metrics, aggregates, permutations)
-    keys = [(metric, variant) for metric in metrics for variant in experiment.treatments]
+
+    experiment: Experiment
+    metrics: Sequence[Metric]
+    aggregates: Aggregates
+    permutations: int = 1000
+
+    @property
+    def rows(self) -> list[tuple[Metric, str]]:
+        """Every metric in every variant but control: the rows of the scorecard."""
+        return [(metric, name) for metric in self.metrics for name in self.experiment.treatments]
+
+    @cached_property
+    def comparisons(self) -> dict[Key, Comparison]:
+        """Every metric in every variant against control.
+
+        Catalogue metrics are compared together, because they count the same items.
+        """
+        together = _compare_catalogues(self)
+        return {
+            (metric.name, variant): together.get((metric.name, variant))
+            or compare(self, metric, Arms(self.experiment.control, variant))
+            for metric, variant in self.rows
+        }
+
+    @cached_property
+    def exact(self) -> frozenset[str]:
+        """Metrics of 0s and 1s that an exact test judges in every variant."""
+        rows = self.comparisons.items()
+        large = {name for (name, _), comparison in rows if comparison.rare is None}
+        return frozenset(metric.name for metric in self.metrics if metric.name not in large)
+
+    def moments(
+        self, metric: Metric, slice_name: str = WHOLE, cell: str = ""
+    ) -> dict[str, Moments]:
+        """Moments of (y, x, y0, x0, z) by variant, in the metric's own unit."""
+        return self.aggregates.of(metric.name, slice_name, cell, scales(metric))
+
+
+def _compare_catalogues(analysis: Analysis) -> dict[Key, Comparison]:
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    metrics = [
+        metric
+        for metric in analysis.metrics
+        if metric.kind == "catalogue" and _empty_log(metric, aggregates) is None
+    ]
+    if not metrics:
+        return {}
+    control = aggregates.incidence(experiment.control)
     return {
-        (metric.name, variant): together.get((metric.name, variant))
-        or compare(experiment, metric, variant, aggregates)
-        for metric, variant in keys
+        (name, variant): comparison
+        for variant in experiment.treatments
+        for name, comparison in compare_catalogue(
+            metrics,
+            (control, aggregates.incidence(variant)),
+            experiment.alpha,
+            analysis.permutations,
+        ).items()
     }
 
 
-def judged_exactly(comparisons: Mapping[Key, Comparison]) -> frozenset[str]:
-    """Metrics of 0s and 1s that an exact test judges in every variant."""
-    names = {name for name, _ in comparisons}
-    return frozenset(names - {name for (name, _), one in comparisons.items() if one.rare is None})
-
-
-def _catalogues(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates, permutations: int
-) -> dict[Key, Comparison]:
-    chosen = [m for m in metrics if m.kind == "catalogue" and _emptiness(m, aggregates) is None]
-    if not chosen:
-        return {}
-    control = aggregates.incidence(experiment.control)
-    found: dict[Key, Comparison] = {}
-    for variant in experiment.treatments:
-        several = compare_catalogue(
-            chosen, control, aggregates.incidence(variant), experiment.alpha, permutations
-        )
-        found |= {(name, variant): one for name, one in several.items()}
-    return found
-
-
-def compare(
-    experiment: Experiment,
-    metric: Metric,
-    variant: str,
-    aggregates: Aggregates,
-    control: str | None = None,
-) -> Comparison:
-    """One metric in one variant against control, or against another variant."""
-    base = experiment.control if control is None else control
-    units_base, units = aggregates.units_of(base), aggregates.units_of(variant)
-    empty = _emptiness(metric, aggregates)
+def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
+    """Compare two variants on one metric, by the method of its kind and of the plan."""
+    aggregates = analysis.aggregates
+    units = arms.units(aggregates)
+    empty = _empty_log(metric, aggregates)
     if empty is not None:
-        return refused(units_base, units, empty)
-    rule = rule_of(experiment, aggregates, units_base + units)
+        return refused(*units, empty)
+    rule = rule_of(analysis, sum(units))
     if metric.kind == "catalogue":
-        shown = aggregates.incidence(base), aggregates.incidence(variant)
-        return compare_catalogue([metric], *shown, rule.alpha)[metric.name]
+        control, treatment = (aggregates.incidence(name) for name in arms)
+        return compare_catalogue([metric], (control, treatment), rule.alpha)[metric.name]
     if metric.kind == "quantile":
-        return compare_quantiles(metric, aggregates, base, variant, rule)
-    if metric.kind == "function" or (rule.resample and metric.kind in ("mean", "ratio")):
-        return compare_resampled(metric, aggregates, base, variant, rule)
-    by = experiment.inference.stratify_by
-    if by is not None and metric.kind in ("mean", "ratio"):
-        cells = [_by_cell(metric, aggregates, by, name) for name in (base, variant)]
+        return compare_quantiles(metric, aggregates, arms, rule)
+    if metric.kind == "function" or (rule.resample and metric.is_mean_or_ratio):
+        return compare_resampled(metric, aggregates, arms, rule)
+    segment = analysis.experiment.inference.stratify_by
+    if segment is not None and metric.is_mean_or_ratio:
+        cells = [_by_cell(analysis, metric, SEGMENT + segment, name) for name in arms]
         return compare_strata(metric, cells[0], cells[1], rule)
-    slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
     if metric.covariates:
-        arms = aggregates.with_covariates(metric.name, covariate_scales(metric))
+        moments = aggregates.with_covariates(metric.name, covariate_scales(metric))
     else:
-        arms = aggregates.of(metric.name, slice_name, "", scales(metric))
-    return compare_moments(metric, arms.get(base), arms.get(variant), rule)
+        moments = analysis.moments(metric, CAPPED if metric.name in aggregates.caps else WHOLE)
+    return compare_moments(metric, moments.get(arms.control), moments.get(arms.treatment), rule)
 
 
 def _by_cell(
-    metric: Metric, aggregates: Aggregates, segment: str, variant: str
+    analysis: Analysis, metric: Metric, slice_name: str, variant: str
 ) -> dict[str, Moments]:
-    """The variant's moments in each cell of a segment."""
-    name = SEGMENT + segment
+    """A variant's moments in each cell of a segment."""
     cells = {
-        cell: aggregates.of(metric.name, name, cell, scales(metric))
-        for cell in aggregates.cells(metric.name, name)
+        cell: analysis.moments(metric, slice_name, cell)
+        for cell in analysis.aggregates.cells(metric.name, slice_name)
     }
-    return {cell: arms[variant] for cell, arms in cells.items() if variant in arms}
+    return {cell: moments[variant] for cell, moments in cells.items() if variant in moments}
 
 
-def rule_of(experiment: Experiment, aggregates: Aggregates, units: int) -> Rule:
-    """How the effects of a comparison of so many units are judged."""
-    inference = experiment.inference
-    looks = looks_of(experiment, units, aggregates.days)
+def rule_of(analysis: Analysis, units: int) -> Rule:
+    """The rule for a comparison of so many units."""
+    experiment, inference = analysis.experiment, analysis.experiment.inference
+    looks = looks_of(experiment, units, analysis.aggregates.days)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 
-def _emptiness(metric: Metric, aggregates: Aggregates) -> Reason | None:
-    """Why a metric has nothing to measure in the whole log."""
+def _empty_log(metric: Metric, aggregates: Aggregates) -> Reason | None:
+    """Why the whole log has nothing for a metric to measure."""
     if metric.name in aggregates.refused:
         return "missing_columns"
     if "score" in metric.needs and aggregates.facts["scored"] == 0:

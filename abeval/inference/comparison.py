@@ -1,14 +1,16 @@
-"""One metric in one variant against control: aggregates in, an effect or a reason out."""
+"""One metric in one variant against control: moments in, an effect or a reason out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from abeval.aggregates.aggregates import Aggregates
+from abeval.experiment.model import Adjust, Relative, Resample
 from abeval.inference import proportions
-from abeval.inference.adjust import Adjust, by_covariates, by_strata
-from abeval.inference.looks import Boundary, Looks, at_looks
-from abeval.metrics.definition import Metric, Term, own_terms, rounding
-from abeval.stats import effects, means, ratios, relative
+from abeval.inference.adjust import by_covariates, by_strata
+from abeval.inference.looks import LookBoundary, Looks, at_look
+from abeval.metrics.definition import Metric, rounding
+from abeval.stats import effects, means, multiplicity, ratios, relative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
 
@@ -27,14 +29,12 @@ Reason = Literal[
     "failed_trust_check",
     "failed_aa",
 ]
-Resample = Literal["jackknife", "bootstrap", "permutation"]
-Relative = Literal["fieller", "delta", "log_delta"]
 
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
 
 _ALIKE = 1e-6
-"""Units that differ by less than this share of the value, and by rounding alone, are alike."""
+"""Units that differ by less than this share of the value, and only by rounding, are alike."""
 
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
@@ -51,10 +51,10 @@ class Rule:
     Attributes:
         alpha: Two-sided level of intervals and tests.
         relative: Interval of the lift.
-        adjust: What takes variance out of means and ratios.
+        adjust: How variance is taken out of means and ratios.
         looks: How often one may look; None for a fixed horizon.
-        resample: How functions of metrics, and where it is given all means and ratios, are
-            resampled; functions are jackknifed without it.
+        resample: How functions of metrics, means and ratios are resampled; without it, functions
+            by the jackknife and the others not at all.
     """
 
     alpha: float = 0.05
@@ -64,9 +64,36 @@ class Rule:
     resample: Resample | None = None
 
 
+class Arms(NamedTuple):
+    """The names of the two variants of a comparison."""
+
+    control: str
+    treatment: str
+
+    def units(self, aggregates: Aggregates) -> tuple[int, int]:
+        """Analysed units of each."""
+        return aggregates.units_of(self.control), aggregates.units_of(self.treatment)
+
+
+class Numbers(NamedTuple):
+    """The numbers that every row of effects shows; None where there is none."""
+
+    units_control: int
+    units: int
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """What can be said of a metric in one variant.
+    """A metric in one variant against control.
 
     Attributes:
         units_control: Units behind control's value.
@@ -77,42 +104,61 @@ class Comparison:
         lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
         adjusted: The effect with and without its covariates or strata, where there are any.
-        boundary: What the effect is held against, where looks are not fixed.
+        boundary: The stopping boundary of this look, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
     """
 
     units_control: int
     units: int
-    control: float | None
-    treatment: float | None
-    effect: Effect | None
-    lift: Lift | None
-    reason: Reason | None
+    control: float | None = None
+    treatment: float | None = None
+    effect: Effect | None = None
+    lift: Lift | None = None
+    reason: Reason | None = None
     adjusted: Adjusted | None = None
-    boundary: Boundary | None = None
+    boundary: LookBoundary | None = None
     control_variance: float | None = None
     rare: proportions.Rare | None = None
 
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of a row of effects; a lift without bounds has no ends."""
+        effect, lift = self.effect, self.lift
+        bounded = lift is not None and lift.bounded
+        return Numbers(
+            units_control=self.units_control,
+            units=self.units,
+            control=self.control,
+            treatment=self.treatment,
+            difference=None if effect is None else effect.difference,
+            difference_low=None if effect is None else effect.low,
+            difference_high=None if effect is None else effect.high,
+            lift=None if lift is None else lift.value,
+            lift_low=lift.low if lift is not None and bounded else None,
+            lift_high=lift.high if lift is not None and bounded else None,
+            p_value=None if effect is None else effect.p_value,
+        )
 
-def scales(metric: Metric) -> tuple[float, float]:
-    """What one counted unit of the numerator and of the denominator is worth."""
-    return _scale(metric.value), _scale(metric.per)
+
+Key = tuple[str, str]
+"""A metric and a variant, or two variants."""
+
+Comparisons = Mapping[Key, Comparison]
 
 
-def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """What one counted unit of y, x, every covariate and newness is worth."""
-    own = scales(metric)[: len(own_terms(metric))]
-    return (*scales(metric), *own, *(term.scale for term in metric.covariates), 1.0)
-
-
-def _scale(term: Term | None) -> float:
-    return 1.0 if term is None else term.scale
+def adjusted_p_values(
+    comparisons: Comparisons, method: multiplicity.Method = "holm"
+) -> dict[Key, float]:
+    """P-values of the comparisons that have one, adjusted over all of them."""
+    p_values = {key: c.effect.p_value for key, c in comparisons.items() if c.effect is not None}
+    adjusted = multiplicity.adjust(list(p_values.values()), method)
+    return dict(zip(p_values, adjusted.tolist(), strict=True))
 
 
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:
-    """A comparison without numbers."""
-    return Comparison(units_control, units, None, None, None, None, reason)
+    """A comparison without numbers, and why."""
+    return Comparison(units_control, units, reason=reason)
 
 
 def reason_of(refusal: Refusal) -> Reason:
@@ -159,7 +205,7 @@ def _compare(
         return refused(units_control, units, "no_units")
     if control.mean[1] == 0 or treatment.mean[1] == 0:
         return refused(units_control, units, "empty_denominator")
-    bare = Comparison(units_control, units, _value(control), _value(treatment), None, None, None)
+    bare = Comparison(units_control, units, _value(control), _value(treatment))
     try:
         arms = _estimate(metric, control), _estimate(metric, treatment)
         rare = proportions.rare(control, treatment)
@@ -182,20 +228,25 @@ def _value(moments: Moments) -> float:
     return float(moments.mean[0] / moments.mean[1])
 
 
+def estimate(metric: Metric, moments: Moments) -> Estimate:
+    """The value of a mean or a ratio in one variant."""
+    return means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
+
+
 def _estimate(metric: Metric, moments: Moments) -> Estimate:
-    """A variant's value; what rounding leaves of values that are all alike is no variance."""
-    found = means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
-    mean, spread = abs(float(moments.mean[1])), found.variance * moments.n
+    """A variant's value; its variance is 0 where units differ only by rounding."""
+    exact = estimate(metric, moments)
+    mean, spread = abs(float(moments.mean[1])), exact.variance * moments.n
     # A rounded value is off by half a step at most, the sum of m by some √m of it.
     noise = (0.75 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
-    alike = spread <= min(noise, (_ALIKE * found.value) ** 2)
-    return found._replace(variance=0.0) if alike else found
+    alike = spread <= min(noise, (_ALIKE * exact.value) ** 2)
+    return exact._replace(variance=0.0) if alike else exact
 
 
 def _by_covariates(
     metric: Metric, control: Moments, treatment: Moments, rule: Rule
 ) -> Adjusted | None:
-    if rule.adjust not in ("cuped", "regression") or metric.kind not in ("mean", "ratio"):
+    if rule.adjust not in ("cuped", "regression") or not metric.is_mean_or_ratio:
         return None
     return by_covariates(metric, control, treatment, rule.adjust, rule.alpha)
 
@@ -216,7 +267,7 @@ def with_difference(
     Raises:
         Refusal: `zero_variance`, `not_finite`.
     """
-    effect, level, boundary = at_looks(
+    effect, level, boundary = at_look(
         effects.compare(control, treatment, rule.alpha, method), rule.looks, rule.alpha
     )
     lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
@@ -237,11 +288,11 @@ def _with_adjusted(bare: Comparison, metric: Metric, adjusted: Adjusted, rule: R
     return replace(with_joint(bare, adjusted._replace(effect=named), rule), adjusted=adjusted)
 
 
-def with_joint(bare: Comparison, found: Adjusted, rule: Rule) -> Comparison:
-    """The comparison with an effect that is not independent of the control it is taken over."""
-    effect, level, boundary = at_looks(found.effect, rule.looks, rule.alpha)
+def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
+    """The comparison with an effect that is correlated with the control's value."""
+    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha)
     interval = _RELATIVE_ADJUSTED[rule.relative]
-    lift = _or_none(lambda: interval(found, level))
+    lift = _or_none(lambda: interval(adjusted, level))
     return replace(bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary)
 
 

@@ -1,4 +1,4 @@
-"""What stands beside the effects: who was analysed, what was left out, what became of each row."""
+"""The context of the effects: who was analysed, what was left out, what became of each row."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -6,9 +6,10 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import LEFT_OUT, USED, USED_BEFORE, Aggregates
+from abeval.aggregates.aggregates import LEFT_OUT, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.inference.looks import Planned, looks_of
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.metrics.definition import Metric
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 from abeval.results import format as fmt
@@ -20,7 +21,6 @@ _SMALL_ARM, _UNEVEN = 3_000, 3
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
     """What was analysed."""
-    units = dict(zip(aggregates.units["variant"], aggregates.units["units"], strict=True))
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         name=experiment.name,
@@ -33,7 +33,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
         pre_end=None if before is None else str(before.end),
         alpha=experiment.alpha,
         variants=tuple(
-            VariantInfo(name, variant.weight, variant.model, int(units.get(name, 0)))
+            VariantInfo(name, variant.weight, variant.model, aggregates.units_of(name))
             for name, variant in experiment.variants.items()
         ),
         family=experiment.inference.family,
@@ -58,7 +58,7 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """What definitions leave out, counted per variant."""
+    """What the definitions of metrics leave out, counted per variant."""
     return tuple(
         LeftOut(metric.name, variant, what, count)
         for metric in metrics
@@ -67,7 +67,12 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
-    """Days, of the rows of `units/days`, that the log covers only in part, by more than an hour."""
+    """Days of which the log lacks more than an hour.
+
+    Args:
+        experiment: Its time zone.
+        days: The rows of `units/days`.
+    """
     zone = ZoneInfo(experiment.timezone)
     if (days["first_ms"] == days["last_ms"]).all():
         # The log knows days but no time of day.
@@ -84,13 +89,13 @@ def partial_days(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
 
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
-    """Rows of each log: read, used, and set aside by reason."""
+    """Rows of each log: read, used, and left out by reason."""
     accounts = []
     for log, rows in aggregates.accounts.groupby("log", sort=False):
         pairs = [(str(r), int(n)) for r, n in zip(rows["reason"], rows["rows"], strict=True)]
         used = sum(n for reason, n in pairs if reason in _USED)
-        aside = tuple((reason, n) for reason, n in pairs if reason not in _USED and n)
-        accounts.append(Account(str(log), used + sum(n for _, n in aside), used, aside))
+        unused = tuple((reason, n) for reason, n in pairs if reason not in _USED and n)
+        accounts.append(Account(str(log), used + sum(n for _, n in unused), used, unused))
     return tuple(accounts)
 
 
@@ -108,32 +113,32 @@ def _family_words(family: str) -> str:
 
 
 def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
-    """What a reader of the numbers must know and no number says."""
+    """Sentences on how to read the numbers."""
     exposed = experiment.logs.exposures is not None
     units = "exposed units, zeros included" if exposed else "units with an impression in the period"
-    said = [
+    sentences = [
         f"Metrics per unit divide by {units}.",
         "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
         f"p-value {_family_words(experiment.inference.family)}.",
         _LOOKS[experiment.inference.looks],
     ]
     if experiment.unit == ROW_UNIT:
-        said.append(
+        sentences.append(
             "Every row is its own unit: rows of one user, if there are any, count as independent."
         )
-    what = "is refused" if experiment.metrics else "is not shown"
-    said += [
-        f"{metric} {what}: the logs lack {', '.join(lacking)}."
-        for metric, lacking in aggregates.refused.items()
+    outcome = "is refused" if experiment.metrics else "is not shown"
+    sentences += [
+        f"{metric} {outcome}: the logs lack {', '.join(columns)}."
+        for metric, columns in aggregates.refused.items()
     ]
     before = aggregates.accounts.loc[aggregates.accounts["reason"] == USED_BEFORE, "rows"].sum()
     if before:
-        said.append(
+        sentences.append(
             f"{int(before):,} of the used impressions lie before the period and serve only to "
             "compare the groups before it."
         )
-    found = (*_look(experiment, aggregates), *_small_arms(experiment, aggregates))
-    return (*said, *found, *aggregates.notes)
+    sentences += [*_look(experiment, aggregates), *_small_arms(experiment, aggregates)]
+    return (*sentences, *aggregates.notes)
 
 
 def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
@@ -153,11 +158,11 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
 
 
 def _small_arms(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """Where our own calibration found large-sample tests too eager: docs/calibration.md."""
+    """Uneven splits where large-sample tests reject too often: docs/calibration.md."""
     control = aggregates.units_of(experiment.control)
     for variant in experiment.treatments:
         small, large = sorted((control, aggregates.units_of(variant)))
-        # Measured: too eager at 9,000/1,000, in order at 27,000/3,000 and at even splits.
+        # Measured: too often at 9,000/1,000, at the level at 27,000/3,000 and at even splits.
         if 0 < small < _SMALL_ARM and large > _UNEVEN * small:
             yield (
                 f"{variant} and {experiment.control} are uneven, and the smaller has {small:,} "

@@ -1,4 +1,4 @@
-"""When one may look: at the planned end, at planned looks, or whenever one likes."""
+"""When results may be read: at the planned end, at planned looks, or at any time."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,14 +13,14 @@ from abeval.stats.distributions import tail
 from abeval.stats.records import Effect
 
 _NEAR = 0.01
-"""A look this much later than planned, as a share of the information, is the planned one."""
+"""A look this much later than planned, as a share of the information, still counts as planned."""
 
 _WIDEST = 37.0
-"""Critical values beyond this have no probability in double precision."""
+"""Beyond this z, tail probabilities are 0 in double precision."""
 
 
 class AlwaysValid(NamedTuple):
-    """Any number of looks; `information` is the share of the planned that is in."""
+    """Any number of looks; `information` is the share of the planned units seen so far."""
 
     information: float
 
@@ -32,7 +32,7 @@ class Planned(NamedTuple):
         fractions: Information fractions of the looks so far, this one last.
         spending: How alpha is spent over them.
         planned: Whether this look is one of the plan.
-        of: Looks of the plan, the last at the end.
+        of: Number of looks in the plan, the last at the end.
     """
 
     fractions: tuple[float, ...]
@@ -44,14 +44,14 @@ class Planned(NamedTuple):
 Looks = AlwaysValid | Planned
 
 
-class Boundary(NamedTuple):
-    """What an effect is held against at this look.
+class LookBoundary(NamedTuple):
+    """The stopping boundary of this look, and whether the effect has crossed it.
 
     Attributes:
-        information: Share of the planned information that is in.
+        information: Share of the planned information seen so far.
         z: The effect over its standard error.
-        boundary: What the size of z has to reach.
-        crossed: Whether it does.
+        boundary: Critical value for the size of z.
+        crossed: Whether z reaches it.
     """
 
     information: float
@@ -60,25 +60,25 @@ class Boundary(NamedTuple):
     crossed: bool
 
 
-class Judged(NamedTuple):
-    """An effect as it may be looked at.
+class EffectAtLook(NamedTuple):
+    """An effect as it may be read at this look.
 
     Attributes:
         effect: With an interval and a p-value that hold at this look.
-        level: Error rate at which a fixed interval would be as wide.
+        level: Error rate at which a fixed-horizon interval would be as wide.
         boundary: None for a fixed horizon.
     """
 
     effect: Effect
     level: float
-    boundary: Boundary | None
+    boundary: LookBoundary | None
 
 
 def looks_of(experiment: Experiment, units: int, days: pd.DataFrame) -> Looks | None:
-    """How the looks of an experiment are judged, None for one look at the end.
+    """How often the experiment may be looked at, None for one look at the end.
 
     Args:
-        experiment: Its plan.
+        experiment: The plan.
         units: Units of the two variants that are compared.
         days: The days with an impression, as `Aggregates.days`.
     """
@@ -98,8 +98,8 @@ def looks_of(experiment: Experiment, units: int, days: pd.DataFrame) -> Looks | 
 def planned_fractions(experiment: Experiment) -> Sequence[float]:
     """Information fractions of the planned looks, the end last."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
-    told = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
-    return sorted({*told, 1.0})
+    shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
+    return sorted({*shares, 1.0})
 
 
 def _share(period: Period | None, until: datetime) -> float:
@@ -117,18 +117,18 @@ def elapsed(period: Period | None, days: pd.DataFrame) -> float:
     return min(1.0, _share(period, last))
 
 
-def at_looks(effect: Effect, looks: Looks | None, alpha: float) -> Judged:
+def at_look(effect: Effect, looks: Looks | None, alpha: float) -> EffectAtLook:
     """An effect with an interval and a p-value that hold at this look."""
     match looks:
         case None:
-            return Judged(effect, alpha, None)
+            return EffectAtLook(effect, alpha, None)
         case AlwaysValid(information=information):
             return _always_valid(effect, information, alpha)
         case Planned():
             return _planned(effect, looks, alpha)
 
 
-def _always_valid(effect: Effect, information: float, alpha: float) -> Judged:
+def _always_valid(effect: Effect, information: float, alpha: float) -> EffectAtLook:
     look = sequential.confidence_sequence(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
     level, _ = tail(half, effect.df, "two-sided")
@@ -140,18 +140,18 @@ def _always_valid(effect: Effect, information: float, alpha: float) -> Judged:
         method=f"always_valid_{effect.method.removesuffix('_t')}",
     )
     z = effect.difference / effect.se
-    return Judged(valid, level, Boundary(information, z, half, abs(z) >= half))
+    return EffectAtLook(valid, level, LookBoundary(information, z, half, abs(z) >= half))
 
 
-def _planned(effect: Effect, looks: Planned, alpha: float) -> Judged:
-    """Repeated interval and p-value (Jennison and Turnbull 1989), on the z whose p is the t's."""
+def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
+    """Repeated interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
     z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
     critical = group_sequential.bounds(looks.fractions, alpha, looks.spending).z[-1]
     critical = min(critical, _WIDEST)
     level = 2 * float(special.ndtr(-critical))
     ends = effects.interval(effect.difference, effect.se, effect.df, level)
     p_value = group_sequential.repeated_p_value(z, looks.fractions, looks.spending)
-    found = effect._replace(
+    valid = effect._replace(
         low=ends.low,
         high=ends.high,
         p_value=p_value.value,
@@ -159,4 +159,5 @@ def _planned(effect: Effect, looks: Planned, alpha: float) -> Judged:
         method=f"group_sequential_{effect.method.removesuffix('_t')}",
     )
     signed = z if effect.difference >= 0 else -z
-    return Judged(found, level, Boundary(looks.fractions[-1], signed, critical, z >= critical))
+    boundary = LookBoundary(looks.fractions[-1], signed, critical, z >= critical)
+    return EffectAtLook(valid, level, boundary)

@@ -1,147 +1,70 @@
 """Any two variants against each other, with p-values adjusted over all pairs."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Literal
 
-import numpy as np
-import pandas as pd
-
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment, Family
-from abeval.inference.compare import compare
-from abeval.inference.comparison import Comparison
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.trust import trust_checks
 from abeval.metrics.definition import Metric
-from abeval.results import Check
-from abeval.stats import multiplicity
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One variant against another, on one metric; raw sign, `variant - base`.
-
-    Attributes:
-        base: The variant compared with.
-        variant: The variant compared.
-        units_base: Units behind the base's value.
-        units: Units behind the variant's.
-        difference: In the metric's unit.
-        difference_low: Lower end of its unadjusted interval.
-        difference_high: Upper end.
-        lift: `difference / abs(base)`.
-        p_value: Two-sided.
-        p_adjusted: Over all pairs.
-        reason: Why a number is missing, else None.
-    """
-
-    base: str
-    variant: str
-    units_base: int
-    units: int
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    p_value: float | None
-    p_adjusted: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class Pairwise:
-    """All pairs of variants on one metric.
-
-    Attributes:
-        metric: Its id.
-        values: Variant → its value, None where it has none.
-        family: How p-values are adjusted.
-        alpha: The level.
-        pairs: Every pair once, in the order of the file.
-        trust: The checks of whether the numbers can be read.
-    """
-
-    metric: str
-    values: tuple[tuple[str, float | None], ...]
-    family: str
-    alpha: float
-    pairs: tuple[Pair, ...]
-    trust: tuple[Check, ...]
-
-    def matrix(self) -> pd.DataFrame:
-        """Adjusted p-values, variants × variants, empty on the diagonal."""
-        names = [name for name, _ in self.values]
-        table = pd.DataFrame(np.nan, index=names, columns=names)
-        for pair in self.pairs:
-            if pair.p_adjusted is not None:
-                table.loc[pair.base, pair.variant] = pair.p_adjusted
-                table.loc[pair.variant, pair.base] = pair.p_adjusted
-        return table
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per pair."""
-        return pd.DataFrame([asdict(pair) for pair in self.pairs])
-
-    def to_json(self) -> str:
-        """The same as JSON text."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+from abeval.results.pairwise import Pair, Pairwise
+from abeval.stats.multiplicity import Method
 
 
 def pairwise(
     experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
 ) -> Pairwise:
     """Compare every two variants on a metric."""
-    found = {
-        (base, variant): compare(experiment, metric, variant, aggregates, control=base)
+    analysis = Analysis(experiment, metrics, aggregates)
+    comparisons = {
+        (base, variant): compare(analysis, metric, Arms(base, variant))
         for base, variant in combinations(experiment.variants, 2)
     }
-    tested = {key: f.effect.p_value for key, f in found.items() if f.effect is not None}
     family = _of_pairs(experiment.inference.family)
-    adjusted = dict(tested)
-    if tested and family != "none":
-        values = multiplicity.adjust(list(tested.values()), family)
-        adjusted = dict(zip(tested, (float(p) for p in values), strict=True))
+    adjusted = {} if family == "none" else adjusted_p_values(comparisons, family)
     return Pairwise(
         metric=metric.name,
-        values=_values(experiment, found),
+        values=_values(experiment, comparisons),
         family=family,
         alpha=experiment.alpha,
-        pairs=tuple(_pair(key, f, adjusted.get(key)) for key, f in found.items()),
-        trust=trust_checks(experiment, metrics, aggregates),
+        pairs=tuple(_pair(key, one, adjusted.get(key)) for key, one in comparisons.items()),
+        trust=trust_checks(analysis),
     )
 
 
-def _of_pairs(family: Family) -> Literal["none"] | multiplicity.Method:
-    """Dunnett is for pairs with control, and the pairs of one metric weigh the same."""
+def _of_pairs(family: Family) -> Literal["none"] | Method:
+    """Dunnett needs pairs with control, and all pairs of one metric have the same weight."""
     if family == "dunnett":
         return "holm"
     return "bonferroni" if family == "weighted" else family
 
 
 def _values(
-    experiment: Experiment, found: dict[tuple[str, str], Comparison]
+    experiment: Experiment, comparisons: Comparisons
 ) -> tuple[tuple[str, float | None], ...]:
-    known: dict[str, float | None] = dict.fromkeys(experiment.variants)
-    for (base, variant), comparison in found.items():
-        known[base] = comparison.control if known[base] is None else known[base]
-        known[variant] = comparison.treatment if known[variant] is None else known[variant]
-    return tuple(known.items())
+    """The value of each variant, from the first comparison that has one."""
+    values: dict[str, float | None] = dict.fromkeys(experiment.variants)
+    for (base, variant), comparison in comparisons.items():
+        values[base] = comparison.control if values[base] is None else values[base]
+        values[variant] = comparison.treatment if values[variant] is None else values[variant]
+    return tuple(values.items())
 
 
-def _pair(key: tuple[str, str], found: Comparison, p_adjusted: float | None) -> Pair:
-    effect, lift = found.effect, found.lift
+def _pair(key: Key, comparison: Comparison, p_adjusted: float | None) -> Pair:
+    numbers = comparison.numbers
     return Pair(
         base=key[0],
         variant=key[1],
-        units_base=found.units_control,
-        units=found.units,
-        difference=None if effect is None else effect.difference,
-        difference_low=None if effect is None else effect.low,
-        difference_high=None if effect is None else effect.high,
-        lift=None if lift is None else lift.value,
-        p_value=None if effect is None else effect.p_value,
-        p_adjusted=p_adjusted,
-        reason=found.reason,
+        units_base=numbers.units_control,
+        units=numbers.units,
+        difference=numbers.difference,
+        difference_low=numbers.difference_low,
+        difference_high=numbers.difference_high,
+        lift=numbers.lift,
+        p_value=numbers.p_value,
+        p_adjusted=numbers.p_value if p_adjusted is None else p_adjusted,
+        reason=comparison.reason,
     )

@@ -1,65 +1,35 @@
 """How much an experiment like this one can see, and how long it needs: from its own logs."""
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from abeval.aggregates.aggregates import WHOLE, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import compare
-from abeval.inference.comparison import scales
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Arms, estimate
 from abeval.inference.looks import planned_fractions
 from abeval.metrics.definition import Metric
-from abeval.stats import design, duration, group_sequential, means, ratios
+from abeval.results.power import Plan, Plans
+from abeval.stats import design, duration, group_sequential
 from abeval.stats.records import Refusal
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What one metric needs.
+class Target(NamedTuple):
+    """The relative effect to find, or the days to run (at most one of them), and the power."""
 
-    Attributes:
-        metric: Its id.
-        baseline: Its value in control.
-        sd: Standard deviation between units, of the value or of the linearised ratio; after
-            CUPED where the experiment uses it.
-        mde: Smallest relative effect found with `power`: the one asked for, or that of `days`.
-        units_control: Units of control that this takes.
-        units: Units of a variant.
-        days: Days that this takes at the traffic seen, counted from the period's start.
-        reason: Why a number is missing, else None.
-    """
-
-    metric: str
-    baseline: float | None
-    sd: float | None
     mde: float | None
-    units_control: float | None
-    units: float | None
     days: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class Plans:
-    """The plans of several metrics, at one level and power."""
-
-    alpha: float
     power: float
-    looks: str
-    plans: tuple[Plan, ...]
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per metric."""
-        return pd.DataFrame([asdict(plan) for plan in self.plans])
 
-    def to_json(self) -> str:
-        """The same as JSON text."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+class Baseline(NamedTuple):
+    """Control's value of a metric, and the standard deviation between its units."""
+
+    value: float
+    sd: float
 
 
 def plan(
@@ -75,44 +45,47 @@ def plan(
     Args:
         experiment: Its variants' weights give the split, its `[inference]` the method.
         metrics: Means and ratios; others have no plan.
-        aggregates: What was measured.
+        aggregates: What the logs add up to.
         mde: Relative effect to find; the days follow from it.
         days: Length of the experiment; the effect follows from it. Without either, the effect
             that the units seen so far can find.
         power: Wanted probability of finding it.
     """
-    plans = tuple(
-        _plan_of(experiment, metric, aggregates, mde, days, power)
-        for metric in metrics
-        if metric.kind in ("mean", "ratio")
-    )
+    analysis, target = Analysis(experiment, metrics, aggregates), Target(mde, days, power)
+    plans = tuple(_plan(analysis, metric, target) for metric in metrics if metric.is_mean_or_ratio)
     return Plans(experiment.alpha, power, experiment.inference.looks, plans)
 
 
-def _plan_of(
-    experiment: Experiment,
-    metric: Metric,
-    aggregates: Aggregates,
-    mde: float | None,
-    days: float | None,
-    power: float,
-) -> Plan:
-    empty = Plan(metric.name, None, None, mde, None, None, days, None)
+def _plan(analysis: Analysis, metric: Metric, target: Target) -> Plan:
     try:
-        baseline, sd = _spread(experiment, metric, aggregates)
-        critical = _critical(experiment)
-        if mde is None:
-            return _reach(experiment, metric, aggregates, baseline, sd, days, power, critical)
-        effect = abs(baseline) * mde
-        size = design.sample_size(sd, effect, experiment.alpha, power, _ratio(experiment), critical)
-        needed = _days_for(experiment, aggregates, size.control)
+        baseline = _baseline(analysis, metric)
+        if target.mde is None:
+            return _plan_for_days(analysis, metric, baseline, target)
+        return _plan_for_effect(analysis, metric, baseline, target)
     except Refusal as refusal:
-        return Plan(**{**asdict(empty), "reason": refusal.reason})
-    return Plan(metric.name, baseline, sd, mde, size.control, size.treatment, needed, None)
+        return Plan(metric.name, None, None, target.mde, None, None, target.days, refusal.reason)
+
+
+def _baseline(analysis: Analysis, metric: Metric) -> Baseline:
+    """Control's value and spread, the spread after CUPED if the experiment uses it."""
+    if metric.name in analysis.aggregates.refused:
+        raise Refusal("not_applicable", "the logs lack a column")
+    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
+    moments = analysis.moments(metric)
+    if arms.control not in moments:
+        raise Refusal("too_few_units", "control has no units")
+    control = estimate(metric, moments[arms.control])
+    if control.value == 0:
+        raise Refusal("control_near_zero", "no relative effect of zero")
+    sd = design.sd_of(control)
+    adjusted = compare(analysis, metric, arms).adjusted
+    if adjusted is not None:
+        sd = design.with_cuped(sd, adjusted.variance_removed)
+    return Baseline(control.value, sd)
 
 
 def _critical(experiment: Experiment) -> float | None:
-    """What z has to reach at the end; None for one look."""
+    """The critical z at the end; None for one look."""
     match experiment.inference.looks:
         case "fixed":
             return None
@@ -123,70 +96,58 @@ def _critical(experiment: Experiment) -> float | None:
             return group_sequential.bounds(fractions, experiment.alpha, spending).z[-1]
 
 
-def _reach(
-    experiment: Experiment,
-    metric: Metric,
-    aggregates: Aggregates,
-    baseline: float,
-    sd: float,
-    days: float | None,
-    power: float,
-    critical: float | None,
+def _plan_for_effect(
+    analysis: Analysis, metric: Metric, baseline: Baseline, target: Target
 ) -> Plan:
-    """The effect that so many days, or the units seen, can find."""
-    seen = float(aggregates.units["units"].sum())
-    total = seen if days is None else _units_at(_growth(aggregates), days)
-    weights = _weights(experiment)
-    control, treatment = total * weights[0], total * weights[1]
-    found = design.mde(sd, control, treatment, experiment.alpha, power, critical)
-    observed = float(len(aggregates.days)) if len(aggregates.days) else None
-    took = observed if days is None else days
-    return Plan(metric.name, baseline, sd, found / abs(baseline), control, treatment, took, None)
+    """The units and days needed to find the effect."""
+    experiment, days = analysis.experiment, analysis.aggregates.days
+    control_share, treatment_share = _shares(experiment)
+    mde = target.mde or 0.0
+    size = design.sample_size(
+        baseline.sd,
+        abs(baseline.value) * mde,
+        experiment.alpha,
+        target.power,
+        treatment_share / control_share,
+        _critical(experiment),
+    )
+    needed = None
+    if len(days):
+        needed = duration.days_for_units(_growth(analysis.aggregates), size.control / control_share)
+    return Plan(metric.name, *baseline, mde, size.control, size.treatment, needed, None)
 
 
-def _spread(experiment: Experiment, metric: Metric, aggregates: Aggregates) -> tuple[float, float]:
-    """Control's value, and the standard deviation between its units."""
-    if metric.name in aggregates.refused:
-        raise Refusal("not_applicable", "the logs lack a column")
-    arms = aggregates.of(metric.name, WHOLE, "", scales(metric))
-    if experiment.control not in arms:
-        raise Refusal("too_few_units", "control has no units")
-    estimate = means.estimate if metric.kind == "mean" else ratios.estimate
-    found = estimate(arms[experiment.control])
-    if found.value == 0:
-        raise Refusal("control_near_zero", "no relative effect of zero")
-    sd = design.sd_of(found)
-    adjusted = compare(experiment, metric, experiment.treatments[0], aggregates).adjusted
-    return found.value, sd if adjusted is None else design.with_cuped(sd, adjusted.variance_removed)
+def _plan_for_days(analysis: Analysis, metric: Metric, baseline: Baseline, target: Target) -> Plan:
+    """The smallest effect that the target's days, or the units seen so far, can find."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    units = float(aggregates.units["units"].sum())
+    days = float(len(aggregates.days)) or None
+    if target.days is not None:
+        units, days = _units_at(_growth(aggregates), target.days), target.days
+    control, treatment = (units * share for share in _shares(experiment))
+    effect = design.mde(
+        baseline.sd, control, treatment, experiment.alpha, target.power, _critical(experiment)
+    )
+    mde = effect / abs(baseline.value)
+    return Plan(metric.name, *baseline, mde, control, treatment, days, None)
 
 
-def _weights(experiment: Experiment) -> tuple[float, float]:
+def _shares(experiment: Experiment) -> tuple[float, float]:
     """Shares of all units in control, and in the first other variant."""
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     total = sum(weights.values())
     return weights[experiment.control] / total, weights[experiment.treatments[0]] / total
 
 
-def _ratio(experiment: Experiment) -> float:
-    control, treatment = _weights(experiment)
-    return treatment / control
-
-
 def _growth(aggregates: Aggregates) -> list[float]:
-    """Distinct units up to and with each day."""
+    """Distinct units up to and including each day."""
     if not len(aggregates.days):
         raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
     return [float(n) for n in np.cumsum(aggregates.days["new_units"])]
 
 
-def _days_for(experiment: Experiment, aggregates: Aggregates, control: float) -> float | None:
-    if not len(aggregates.days):
-        return None
-    return duration.days_for_units(_growth(aggregates), control / _weights(experiment)[0])
-
-
 def _units_at(growth: Sequence[float], days: float) -> float:
-    """Distinct units after so many days, by the growth that `days_for_units` goes by."""
+    """Distinct units after so many days, where `days_for_units` takes that long to reach them."""
     if days <= len(growth):
         return growth[max(math.ceil(days), 1) - 1]
     low, high = growth[-1], growth[-1] * 2

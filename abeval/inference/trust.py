@@ -1,43 +1,36 @@
 """The checks that gate a verdict: can these numbers be read at all?"""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
-from abeval.aggregates.aggregates import WHOLE, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.aa import AAResult, replays
-from abeval.inference.balance import balance, known_before
-from abeval.inference.comparison import scales
+from abeval.inference.aa import AA_UNITS
+from abeval.inference.compare import Analysis
+from abeval.inference.comparison import Reason, Rule, adjusted_p_values, compare_moments
 from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus
+from abeval.results.aa import AAResult
 from abeval.stats import srm
+from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
 SRM_WARN, SRM_FAIL = 0.01, 0.001
 CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
-
-
 AA_WARN, AA_FAIL = 0.01, 0.001
 
-AA_UNITS = 200
-"""Fewer units a variant than this are too few for large-sample tests to keep their level."""
 
-
-def trust_checks(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    aa: AAResult | None = None,
-) -> tuple[Check, ...]:
+def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Every check, in the order of how much it can spoil."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
     return (
         _srm(experiment, aggregates),
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
-        *_balance(experiment, metrics, aggregates),
+        *_balance_checks(analysis),
         _aa(aa),
         _missing_days(experiment, aggregates),
         _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
@@ -50,46 +43,52 @@ def trust_checks(
     )
 
 
+def untrusted(
+    metrics: Sequence[Metric], checks: Sequence[Check], aa: AAResult | None
+) -> dict[str, Reason]:
+    """Metrics whose numbers must not be trusted: all if a check failed, else by their A/A tests."""
+    if any(check.status == "fail" for check in checks):
+        return {metric.name: "failed_trust_check" for metric in metrics}
+    doubts = {} if aa is None else aa.doubts()
+    return {name: "failed_aa" for name, p_value in doubts.items() if p_value < AA_FAIL}
+
+
 def _srm(experiment: Experiment, aggregates: Aggregates) -> Check:
-    counts = dict(zip(aggregates.units["variant"], aggregates.units["units"], strict=True))
-    observed = [int(counts.get(name, 0)) for name in experiment.variants]
+    observed = [aggregates.units_of(name) for name in experiment.variants]
     weights = [variant.weight for variant in experiment.variants.values()]
     try:
-        found = srm.chi_square(observed, weights)
+        p_value = srm.chi_square(observed, weights).p_value
     except Refusal as refusal:
         return Check("srm", "fail", None, SRM_FAIL, f"sample ratio: {refusal}")
     shares = ", ".join(
         f"{name} {n:,}" for name, n in zip(experiment.variants, observed, strict=True)
     )
-    if found.p_value >= SRM_WARN:
-        return Check(
-            "srm", "pass", found.p_value, SRM_FAIL, f"units as the weights expect: {shares}"
-        )
-    status: CheckStatus = "fail" if found.p_value < SRM_FAIL else "warn"
+    if p_value >= SRM_WARN:
+        return Check("srm", "pass", p_value, SRM_FAIL, f"units as the weights expect: {shares}")
+    status: CheckStatus = "fail" if p_value < SRM_FAIL else "warn"
     message = (
-        f"units do not follow the weights ({shares}; chi-square p = {found.p_value:.2g}): look for "
+        f"units do not follow the weights ({shares}; chi-square p = {p_value:.2g}): look for "
         "units lost after assignment, redirects, bots, or a filter that acts on one variant"
     )
-    return Check("srm", status, found.p_value, SRM_FAIL, message)
+    return Check("srm", status, p_value, SRM_FAIL, message)
 
 
 def _segment_srm(experiment: Experiment, aggregates: Aggregates, name: str) -> Check:
     """The split of the worst cell, Holm over the cells: where a mismatch comes from."""
     check = f"srm:{name}"
-    found = segment_srm(experiment, aggregates, name)
-    if found is None:
+    split = segment_srm(experiment, aggregates, name)
+    if split is None:
         return Check(check, "skipped", None, SRM_FAIL, f"no units by {name}")
-    worst = found.segments[0]
-    if worst.p_adjusted >= SRM_WARN:
-        message = f"units as the weights expect in each of {len(found.segments)} cells of {name}"
-        return Check(check, "pass", worst.p_adjusted, SRM_FAIL, message)
+    worst = split.segments[0]
+    p_value = worst.p_adjusted
+    if p_value >= SRM_WARN:
+        message = f"units as the weights expect in each of {len(split.segments)} cells of {name}"
+        return Check(check, "pass", p_value, SRM_FAIL, message)
     message = (
-        f"{name} = {worst.segment!r} does not follow the weights (p = {worst.p_adjusted:.2g} after "
+        f"{name} = {worst.segment!r} does not follow the weights (p = {p_value:.2g} after "
         f"Holm; without it, all other units together p = {worst.p_value_without:.2g})"
     )
-    return Check(
-        check, _graded(-worst.p_adjusted, -SRM_WARN, -SRM_FAIL), worst.p_adjusted, SRM_FAIL, message
-    )
+    return Check(check, _graded(-p_value, -SRM_WARN, -SRM_FAIL), p_value, SRM_FAIL, message)
 
 
 def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
@@ -112,22 +111,63 @@ def _graded(value: float, warn: float, fail: float) -> CheckStatus:
     return "fail" if value >= fail else "warn" if value >= warn else "pass"
 
 
-def _balance(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
-) -> list[Check]:
-    """Every metric before the experiment: were the groups equal? Holm over metrics × variants."""
+def balance(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    before: Mapping[str, Mapping[str, Moments]],
+) -> tuple[Balance, ...]:
+    """Compare the groups before the period: every metric and variant, Holm over all of them.
+
+    Args:
+        experiment: Its variants and level.
+        metrics: In the order of the rows.
+        before: Metric → variant → moments of (y, x) before the period over the analysed units,
+            zeros for units not seen then.
+    """
+    comparisons = {
+        (metric.name, variant): compare_moments(
+            metric, moments.get(experiment.control), moments.get(variant), Rule(experiment.alpha)
+        )
+        for metric in metrics
+        if (moments := before.get(metric.name)) is not None
+        for variant in experiment.treatments
+    }
+    adjusted = adjusted_p_values(comparisons)
+    return tuple(
+        Balance(
+            metric=key[0],
+            variant=key[1],
+            control=comparison.control,
+            treatment=comparison.treatment,
+            difference=comparison.numbers.difference,
+            p_value=comparison.numbers.p_value,
+            p_adjusted=adjusted.get(key),
+            reason=comparison.reason if comparison.effect is None else None,
+        )
+        for key, comparison in comparisons.items()
+    )
+
+
+def _balance_checks(analysis: Analysis) -> list[Check]:
+    """Were the groups equal before the experiment, in every metric with values then?"""
+    experiment = analysis.experiment
     if experiment.pre_period is None:
         message = "no [pre_period], so whether the groups were equal before cannot be seen"
         return [Check("pre_period", "skipped", None, IMBALANCE_FAIL, message)]
-    compared = [m for m in known_before(metrics) if m.name not in aggregates.refused]
+    metrics = [
+        metric
+        for metric in analysis.metrics
+        if metric.is_mean_or_ratio
+        and metric.source.daily
+        and metric.name not in analysis.aggregates.refused
+    ]
     before = {
         metric.name: {
-            variant: moments.pick(2, 3)
-            for variant, moments in aggregates.of(metric.name, WHOLE, "", scales(metric)).items()
+            variant: moments.pick(2, 3) for variant, moments in analysis.moments(metric).items()
         }
-        for metric in compared
+        for metric in metrics
     }
-    return [_balance_check(row) for row in balance(experiment, compared, before)]
+    return [_balance_check(row) for row in balance(experiment, metrics, before)]
 
 
 def _balance_check(row: Balance) -> Check:
@@ -144,35 +184,11 @@ def _balance_check(row: Balance) -> Check:
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
 
 
-def aa_replays(
-    experiment: Experiment, aggregates: Aggregates, exact: Collection[str] = ()
-) -> AAResult | None:
-    """A/A replays of the metrics, None where none were asked for or units are too few.
-
-    Args:
-        experiment: What was planned.
-        aggregates: What the engine brought back.
-        exact: Metrics that an exact test judges, which replays of a large-sample test say
-            nothing about.
-    """
-    counts = {name: aggregates.units_of(name) for name in experiment.variants}
-    sums = {name: one for name, one in aggregates.buckets.items() if name not in exact}
-    if not sums or min(counts.values()) < AA_UNITS:
-        return None
-    return replays(experiment, sums, counts, experiment.trust.aa_runs)
-
-
-def off_in_aa(aa: AAResult | None) -> frozenset[str]:
-    """The metrics that are not to be trusted, because their own A/A tests are off."""
-    doubts = {} if aa is None else aa.doubts()
-    return frozenset(name for name, p_value in doubts.items() if p_value < AA_FAIL)
-
-
 def _aa(aa: AAResult | None) -> Check:
     """Whether each metric's test keeps its level on these logs.
 
-    It never fails the whole: what is wrong with one metric's test says nothing of another's. The
-    rows of a metric that is off are untrusted.
+    It never fails as a whole, because one metric's test says nothing about the others; the rows of
+    a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
         message = f"no A/A replays: not asked for, or fewer than {AA_UNITS} units in a variant"
@@ -211,6 +227,7 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
 
 
 def _share(aggregates: Aggregates, log: str, reason: str, what: str) -> Check:
+    """The share of a log's rows that was left out for one reason."""
     name = f"{log}_{reason}"
     accounts = aggregates.accounts
     rows = accounts[accounts["log"] == log]

@@ -30,7 +30,7 @@ class _Case:
 
     def effect(self, row: Row) -> fmt.Shown | None:
         metric = self.metric(row)
-        return effect(row, metric.unit if metric else "")
+        return fmt.effect(row, metric.unit if metric else "")
 
 
 def decide(
@@ -49,35 +49,23 @@ def decide(
         >>> decide([check], [row], [])[0].sentence
         'DO NOT TRUST: srm: the split is 52/48, planned 50/50.'
     """
-    variants = dict.fromkeys(row.variant for row in rows)
-    return tuple(_verdict(variant, _case(trust, rows, metrics, variant)) for variant in variants)
-
-
-def effect(row: Row, unit: str) -> fmt.Shown | None:
-    """The effect of a row: its lift, or its difference where the lift is missing or unbounded."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    if lift is not None and None not in (row.lift_low, row.lift_high):
-        return lift
-    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
-    return absolute or lift
-
-
-def _case(
-    trust: Sequence[Check], rows: Sequence[Row], metrics: Sequence[MetricInfo], variant: str
-) -> _Case:
-    own = [row for row in rows if row.variant == variant]
-    return _Case(
-        tuple(row for row in own if row.role == "goal"),
-        tuple(row for row in own if row.role == "guardrail"),
-        tuple(check for check in trust if check.status == "fail"),
-        tuple(check for check in trust if check.status == "warn"),
-        tuple(metrics),
-    )
+    failed = tuple(check for check in trust if check.status == "fail")
+    warned = tuple(check for check in trust if check.status == "warn")
+    verdicts = []
+    for variant in dict.fromkeys(row.variant for row in rows):
+        own = [row for row in rows if row.variant == variant]
+        goals = tuple(row for row in own if row.role == "goal")
+        guardrails = tuple(row for row in own if row.role == "guardrail")
+        verdicts.append(_verdict(variant, _Case(goals, guardrails, failed, warned, tuple(metrics))))
+    return tuple(verdicts)
 
 
 def _verdict(variant: str, case: _Case) -> Verdict:
     decision = _decision(case)
     clause = _CLAUSES[decision](case)
+    warned = [check.name for check in case.warned]
+    if warned and decision != "do_not_trust":
+        clause += f"; mind the warning on {fmt.listing(warned)}"
     return Verdict(variant, decision, f"{fmt.words(decision).upper()}: {clause}.")
 
 
@@ -93,9 +81,9 @@ def _decision(case: _Case) -> Decision:
 def _do_not_trust(case: _Case) -> str:
     first, *rest = case.failed
     # The verdict is one sentence; the trust section has the whole message.
-    found = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
+    sentence = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
     also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
-    return f"{first.name}: {found}{also}"
+    return f"{first.name}: {sentence}{also}"
 
 
 def _ship(case: _Case) -> str:
@@ -103,24 +91,24 @@ def _ship(case: _Case) -> str:
     guard = f", guardrails held ({held})" if held else "; no guardrail was set"
     open_goals = [row.metric for row in case.goals if row.status != "better"]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    return f"{_effects(case, _better(case))}{guard}{still}{_warning(case)}"
+    return f"{_effects(case, _better(case))}{guard}{still}"
 
 
 def _do_not_ship(case: _Case) -> str:
     harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
     gains = _better(case)
     lead = f"{_effects(case, gains)}, but " if gains else ""
-    return f"{lead}{fmt.listing(harms)}{_warning(case)}"
+    return f"{lead}{fmt.listing(harms)}"
 
 
 def _keep_running(case: _Case) -> str:
     if not case.goals:
-        return "no metric is a goal, so there is nothing to decide on" + _warning(case)
+        return "no metric is a goal, so there is nothing to decide on"
     gains = _better(case)
     if not gains:
-        return f"{_open_goals(case)}{_warning(case)}"
+        return _open_goals(case)
     waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}{_warning(case)}"
+    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}"
 
 
 _CLAUSES = {
@@ -181,7 +169,7 @@ def _open_goals(case: _Case) -> str:
 
 
 def _anywhere(spans: Sequence[tuple[str, str]]) -> list[str]:
-    """The first goal says that it could be anywhere, the others only where."""
+    """The spans in words; only the first goal says "could be anywhere"."""
     verbs = [" could be anywhere", *[""] * len(spans)]
     return [f"{name}{verb} {span}" for verb, (name, span) in zip(verbs, spans, strict=False)]
 
@@ -200,7 +188,7 @@ def _settled(case: _Case, row: Row) -> str:
 
 
 def _adjusted_words(row: Row) -> str:
-    """An unadjusted interval may exclude zero where the adjusted p does not: say so."""
+    """The adjusted p-value, if the unadjusted interval excludes zero all the same."""
     low, high = row.difference_low, row.difference_high
     if low is None or high is None or low <= 0 <= high or row.p_adjusted is None:
         return ""
@@ -213,8 +201,3 @@ def _no_number(case: _Case, row: Row) -> str:
     why = f" ({fmt.words(row.reason)})" if row.reason else ""
     missing = "has no effect estimate" if case.effect(row) is None else "is unclear"
     return f"{name} {what.get(row.status, missing)}{why}"
-
-
-def _warning(case: _Case) -> str:
-    names = [check.name for check in case.warned]
-    return f"; mind the warning on {fmt.listing(names)}" if names else ""

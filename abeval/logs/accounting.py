@@ -1,19 +1,20 @@
-"""What became of every row: read = used + set aside, by reason."""
+"""Accounts of the rows of the logs: every row is used, or set aside for one reason."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import USED, USED_BEFORE
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.prepare import Prepared
 
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
-    """`log, reason, rows` of the impressions, and of the clicks where they are a log at hand."""
+    """`log, reason, rows` of the impressions, and of the clicks if a click log was read."""
     rows = [("impressions", reason, count) for reason, count in _impressions(prepared, engine)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
@@ -21,23 +22,22 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
-    """Refuse logs of which no impression is left to analyse, with what became of them.
+    """Refuse logs without an impression to analyse, and say why impressions are set aside.
 
-    Where the units at hand are not all units, `check_total_left` is to look at all.
+    If only some of the units are in the tables, `check_total_left` checks all of them later.
 
     Raises:
         LogError: Every impression is set aside.
     """
-    found = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
-    if prepared.summed.earlier is None and not engine.rows(f"{found} limit 1"):
-        counts = _impressions(prepared, engine)
-        checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
+    used = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
+    if prepared.summed.all_units and not engine.rows(f"{used} limit 1"):
+        check_total_left(experiment, prepared, engine, accounts(prepared, engine))
 
 
 def check_total_left(
     experiment: Experiment, prepared: Prepared, engine: Engine, accounts: pd.DataFrame
 ) -> None:
-    """The same of all units together, by their accounts.
+    """The same check for the accounts of all units together.
 
     Raises:
         LogError: Every impression is set aside.
@@ -49,34 +49,36 @@ def check_total_left(
 
 
 def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
-    by_reason: dict[str, int] = {}
-    counted = {True: 0, False: 0}
-    for reason, in_period, count in engine.rows(query("log/impression_accounting")):
+    used, reasons = Counter[bool](), Counter[str]()
+    for reason, in_period, rows in engine.rows(query("log/impression_accounting")):
         if reason is None:
-            counted[bool(in_period)] += int(count or 0)
+            used[bool(in_period)] += int(rows or 0)
         else:
-            by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
-    for reason, in_period, _, count in engine.rows(query("units/set_aside_units")):
-        counted[bool(in_period)] -= int(count or 0)
-        by_reason[str(reason)] = by_reason.get(str(reason), 0) + int(count or 0)
-    aside = {"duplicate": prepared.dropped, **dict(sorted(by_reason.items()))}
-    used = {USED: counted[True], USED_BEFORE: counted[False]}
-    return [*used.items(), *((r, n) for r, n in aside.items() if n)]
+            reasons[str(reason)] += int(rows or 0)
+    for reason, in_period, _, rows in engine.rows(query("units/set_aside_units")):
+        used[bool(in_period)] -= int(rows or 0)
+        reasons[str(reason)] += int(rows or 0)
+    set_aside = [("duplicate", prepared.dropped), *sorted(reasons.items())]
+    return [
+        (USED, used[True]),
+        (USED_BEFORE, used[False]),
+        *((reason, rows) for reason, rows in set_aside if rows),
+    ]
 
 
 def _clicks(engine: Engine) -> list[tuple[str, int]]:
-    used, duplicates, aside = 0, 0, []
+    used, duplicates, set_aside = 0, 0, []
     for reason, clicks, copies in engine.rows(query("log/click_accounting")):
         duplicates += int(copies or 0)
         if reason is None:
             used = int(clicks or 0)
         else:
-            aside.append((str(reason), int(clicks or 0)))
-    return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *aside]
+            set_aside.append((str(reason), int(clicks or 0)))
+    return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
 
 
 def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
-    """Counts that the trust checks judge."""
+    """Counts for the trust checks."""
     ((units, crossovers),) = engine.rows(query("units/crossovers"))
     shape = prepared.shape
     return {
@@ -92,5 +94,4 @@ def _sum(engine: Engine, components: Sequence[str]) -> int:
     if not components:
         return 0
     total = " + ".join(components)
-    ((count,),) = engine.rows(f"select sum({total}) from unit_day where in_period")
-    return int(count or 0)
+    return whole_number(engine, f"select sum({total}) from unit_day where in_period")

@@ -1,21 +1,24 @@
-"""What must hold of the logs before anything is judged, each with how to mend it."""
+"""Checks of the logs; each error says how to correct the log or the experiment file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from abeval.aggregates.aggregates import USED
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.consistency import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import near_miss, suggestion
-from abeval.logs.mapping import LogColumns
+from abeval.experiment.problems import suggestion
+from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
 
+USED = "used"
+USED_BEFORE = "used_before_the_period"
+"""Reasons in an account for rows that were not set aside: in the period, and before it."""
+
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
-    """Frames must be given under the names of the experiment's logs."""
+    """Refuse frames that are not named like one of the experiment's logs."""
     for name in frames:
         if name not in CANONICAL_COLUMNS:
             raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
@@ -27,7 +30,8 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
 
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    """What the experiment file says must fit the columns that the logs have."""
+    """Check that the columns of the logs fit the experiment file."""
+    _check_variant_known(experiment, logs)
     impressions = logs["impressions"]
     if experiment.period is not None and "ts" not in impressions:
         raise LogError(
@@ -36,15 +40,23 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
         )
     for column in experiment.cleaning.duplicate_key or ():
         if column not in impressions.types:
-            hint = near_miss(column, impressions.types)
-            what = f"cleaning.duplicate_key: the impressions have no column {column!r}{hint}"
-            raise LogError(what, f"the log has: {', '.join(impressions.types)}")
+            raise no_column(impressions, column, "cleaning.duplicate_key: ")
     check_joinable(impressions, logs.get("items"), ["item_id"])
     check_joinable(impressions, logs.get("exposures"), ["unit_id"])
 
 
+def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
+    named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
+    if not named and experiment.assignment is None:
+        raise LogError(
+            "nothing says which variant a unit was in: the log has no column `variant`",
+            'map it (columns = { variant = "..." }), or give [assignment] salt and abeval '
+            "computes it",
+        )
+
+
 def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
-    """An id must be of one kind in both logs: text and numbers do not meet."""
+    """Refuse ids that are text in one log and numbers in the other."""
     for name in names:
         if right is None or name not in left or name not in right:
             continue
@@ -58,7 +70,7 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
 
 
 def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) -> None:
-    """Positions count from 1 once `first_position` is added, where a metric reads them."""
+    """Refuse positions below 1, after `first_position`, if a metric reads them."""
     if "position" not in shape.impressions or all("position" not in m.needs for m in metrics):
         return
     ((least,),) = engine.rows("select min(position) from seen")
@@ -74,7 +86,7 @@ def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) 
 def check_some_left(
     shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
 ) -> None:
-    """Where every impression is set aside there is nothing to analyse, and the reasons say why."""
+    """Refuse logs whose impressions are all set aside, with the reasons."""
     counts = {reason: rows for reason, rows in accounts if rows}
     if not counts:
         raise LogError("the impressions have no rows", "check logs.impressions.path")
@@ -84,11 +96,11 @@ def check_some_left(
     raise LogError(
         f"nothing is left to analyse: all {sum(counts.values()):,} impressions are set aside "
         f"({reasons})",
-        _way_out(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine),
+        _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine),
     )
 
 
-def _way_out(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
+def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
     match reason:
         case "outside_period" | "used_before_the_period" | "not_in_experiment":
             ((first, last),) = engine.rows("select min(ts), max(ts) from seen")
@@ -115,13 +127,13 @@ def faulty_expression(
     engine: Engine,
     error: QueryError,
 ) -> AbevalError:
-    """The error of a sum, with the metric or segment whose expression brings it about."""
-    # An error with a hint, such as want of memory, already says what to do.
+    """The error of a sum, with the metric or segment whose expression causes it."""
+    # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
     what = error.what.partition(" could not run a query: ")[2] or error.what
     if _fails("select count(*) from logged", engine):
-        # A constant that cannot be computed stops every query, so that none can be blamed.
+        # A constant that cannot be computed makes every query fail, so all expressions are listed.
         texts = [choice.value or choice.numerator for choice in experiment.metrics if choice.is_own]
         listed = ", ".join(map(repr, [*texts, *experiment.segments.values()]))
         return ExperimentError(f"one of the expressions cannot be computed: {what}", listed)
@@ -134,7 +146,7 @@ def faulty_expression(
 def _summed(
     experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
 ) -> Iterator[tuple[str, str, str]]:
-    """Where each expression comes from, its text, and the column that holds it."""
+    """The metric or segment of each expression, its text, and the column that holds it."""
     has = shape.needs_met(experiment.unit)
     for metric in metrics:
         for term in row_terms(metric) if metric.needs <= has else ():

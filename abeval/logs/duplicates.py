@@ -1,8 +1,8 @@
-"""Exact duplicate rows: found cheaply by a key they must share, and kept once."""
+"""Exact duplicate rows, kept once: only rows that share a key can be duplicates."""
 
 from collections.abc import Iterable, Sequence
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Cleaning
@@ -13,7 +13,7 @@ _MOST_POSITIONS = 62
 
 
 def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int:
-    """Make `kept_impressions`, and count the rows that repeat another.
+    """Create `kept_impressions`, and count the rows that repeat another.
 
     Rows that are equal in all columns are equal in any few of them: only rows that share a key
     with another are compared in full.
@@ -21,45 +21,62 @@ def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int:
     Returns:
         The rows beyond the first of each; 0 where the check is switched off.
     """
-    engine.view("kept_impressions", "select * from raw_impressions")
-    if cleaning.duplicates == "unchecked":
-        return 0
-    key = _repeated_keys(engine, log, cleaning.duplicate_key)
+    checked = cleaning.duplicates != "unchecked"
+    repeats = _separate_repeats(engine, log, cleaning.duplicate_key) if checked else None
+    drops = repeats is not None and cleaning.duplicates == "drop"
+    keep_impressions(
+        engine,
+        f"select r.* from raw_impressions r anti join repeated_keys k on {repeats} "
+        "union all select * from restored_rows"
+        if drops
+        else "select * from raw_impressions",
+    )
+    return (
+        0 if repeats is None else _count(engine, "repeated_rows") - _count(engine, "restored_rows")
+    )
+
+
+def keep_impressions(engine: Engine, sql: str) -> None:
+    """Create `kept_impressions`, the rows that all views of the log read."""
+    engine.view("kept_impressions", sql)
+
+
+def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:
+    """Create `repeated_rows` and `restored_rows`, which holds the first of each.
+
+    Returns:
+        The condition by which rows `r` have one of the repeated keys `k`; None if no key repeats.
+    """
+    key = _find_repeated_keys(engine, log, named)
     if _count(engine, "repeated_keys") == 0:
-        return 0
+        return None
     same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
     engine.table(
         "repeated_rows", f"select r.* from raw_impressions r join repeated_keys k on {same}"
     )
-    engine.table("restored_rows", _once(log, cleaning.duplicate_key or list(log.types)))
-    if cleaning.duplicates == "drop":
-        engine.view(
-            "kept_impressions",
-            f"select r.* from raw_impressions r anti join repeated_keys k on {same} "
-            "union all select * from restored_rows",
-        )
-    return _count(engine, "repeated_rows") - _count(engine, "restored_rows")
+    engine.table("restored_rows", _first_rows(log, named or list(log.types)))
+    return same
 
 
-def _repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
-    """Make `repeated_keys`, and say its columns: the user's, or the fewest that tell rows apart."""
+def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
+    """Create `repeated_keys`; its columns are the user's, or as few as distinguish rows."""
     if named is None and _positions_fit(engine, log):
-        request, position = log.mapped["request_id"], log.mapped["position"]
+        request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
         engine.view(
             "positioned_impressions",
-            f"select {quoted(request)} as request_id, {quoted(position)} as position "
-            "from raw_impressions",
+            f"select {request} as request_id, {position} as position from raw_impressions",
         )
-        found = query("log/repeated_positions")
-        engine.table("repeated_keys", f"select request_id as {quoted(request)} from ({found})")
-        return [request]
-    key = named or _telling_columns(log)
-    engine.view("keyed_impressions", f"select {_list(key)} from raw_impressions")
-    engine.table("repeated_keys", query("log/repeated_keys"))
+        key = [log.mapped["request_id"]]
+        keys = f"select request_id as {request} from ({query('log/repeated_positions')})"
+    else:
+        key = named or _distinguishing_columns(log)
+        engine.view("keyed_impressions", f"select {_list(key)} from raw_impressions")
+        keys = query("log/repeated_keys")
+    engine.table("repeated_keys", keys)
     return key
 
 
-def _telling_columns(log: LogColumns) -> list[str]:
+def _distinguishing_columns(log: LogColumns) -> list[str]:
     if "impression_id" in log:
         return [log.mapped["impression_id"]]
     named = [log.mapped[name] for name in ("unit_id", "ts", "request_id", "item_id") if name in log]
@@ -79,8 +96,8 @@ def _positions_fit(engine: Engine, log: LogColumns) -> bool:
     return float(low) >= 0 and float(high) <= _MOST_POSITIONS
 
 
-def _once(log: LogColumns, identity: Sequence[str]) -> str:
-    """One row of each identity: the first in the order of all columns, the same on every run."""
+def _first_rows(log: LogColumns, identity: Sequence[str]) -> str:
+    """The first row of each identity in the order of all columns, the same on every run."""
     if len(identity) == len(log.types):
         return "select distinct * from repeated_rows"
     copy = quoted(log.unused("copy"))
@@ -96,5 +113,4 @@ def _list(columns: Iterable[str]) -> str:
 
 
 def _count(engine: Engine, relation: str) -> int:
-    ((rows,),) = engine.rows(f"select count(*) from {relation}")
-    return int(rows or 0)
+    return whole_number(engine, f"select count(*) from {relation}")

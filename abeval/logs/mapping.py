@@ -1,4 +1,4 @@
-"""Which column of a log is what, and whether its type can be that."""
+"""The columns of a log by their canonical names, with checks of their types."""
 
 import re
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ class LogColumns:
     """The columns of one log.
 
     Attributes:
-        log: Its name in the experiment file.
-        types: Every column of the log and its type.
+        log: The name of the log in the experiment file.
+        types: The type of every column of the log.
         mapped: Canonical name → the log's own column.
     """
 
@@ -50,46 +50,47 @@ class LogColumns:
         return _TEXT.match(self.type_of(canonical)) is not None
 
 
+def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
+    """The error of a column that the impressions do not have."""
+    what = f"{where}the impressions have no column {column!r}{near_miss(column, log.types)}"
+    return LogError(what, f"the log has: {', '.join(log.types)}")
+
+
 def map_columns(
     log: str, source: LogSource, types: Mapping[str, str], unit: str | None
 ) -> LogColumns:
-    """Find the canonical columns of a log: as the file maps them, else by their own names.
+    """The canonical columns of a log: as the experiment file maps them, else by their own names.
 
     Args:
         log: `impressions`, `clicks`, `items` or `exposures`.
         source: The log's entry in the experiment file.
-        types: The log's columns and types.
-        unit: The column of the unit where the log has one, else None.
+        types: The type of every column of the log.
+        unit: The column of the unit, None for a log without units.
 
     Raises:
-        LogError: A column is not there, or its type cannot be what it is mapped to.
+        LogError: A mapped column does not exist, or has an unsuitable type.
     """
-    wanted = {**({"unit_id": unit} if unit is not None else {}), **source.columns}
-    found = {name: _find(column, types) for name, column in wanted.items()}
+    named = {**({"unit_id": unit} if unit is not None else {}), **source.columns}
+    chosen = {name: _find(column, types) for name, column in named.items()}
     problems = [
-        f"logs.{log}: no column {wanted[name]!r} for {name}{near_miss(wanted[name], types)}"
-        for name, column in found.items()
+        f"logs.{log}: no column {named[name]!r} for {name}{near_miss(named[name], types)}"
+        for name, column in chosen.items()
         if column is None
     ]
     if problems:
         raise LogError("\n".join(problems), f"the log has: {', '.join(types)}")
-    defaults = {name: _find(name, types) for name in CANONICAL_COLUMNS[log] if name not in found}
+    defaults = {name: _find(name, types) for name in CANONICAL_COLUMNS[log] if name not in chosen}
     if unit is None:
         defaults.pop("unit_id", None)
-    mapped = {name: column for name, column in {**defaults, **found}.items() if column is not None}
+    mapped = {name: column for name, column in {**defaults, **chosen}.items() if column is not None}
     columns = LogColumns(log, types, mapped)
-    _check_found(columns)
-    _check_types(columns, source)
-    return columns
-
-
-def _check_found(columns: LogColumns) -> None:
-    """A list of items without their ids is none."""
-    if columns.log == "items" and "item_id" not in columns:
+    if log == "items" and "item_id" not in columns:
         raise LogError(
             "logs.items: no column item_id",
-            'map it: columns = { item_id = "..." }; the log has: ' + ", ".join(columns.types),
+            'map it: columns = { item_id = "..." }; the log has: ' + ", ".join(types),
         )
+    _check_types(columns, source)
+    return columns
 
 
 def _find(name: str, types: Mapping[str, str]) -> str | None:

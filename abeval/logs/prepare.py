@@ -1,6 +1,6 @@
-"""Logs → views and the table of units, in order; from here on everything is a query."""
+"""Logs → canonical views, `unit_day` and `units`; later steps are queries over these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
@@ -10,25 +10,24 @@ from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
+from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
-from abeval.logs.sums import Step, Summed, Sums, one_pass
-from abeval.metrics.definition import READS, Metric
-
-ITEM_GROUPS = 64
-"""Sub-buckets are grouped into this many for catalogue metrics, which need items × groups."""
+from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.metrics.definition import Metric
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What opening the logs has shown.
+    """What is known after the logs were prepared.
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Impression rows that repeat another.
-        dropped: Those of them that are set aside: all, unless the file says to keep them.
-        summed: How the sums per unit and day were made.
+        duplicates: Number of impression rows that repeat another.
+        dropped: Number of those that are set aside: all, unless the file says to keep them.
+        summed: How the sums per unit and day were computed.
     """
 
     shape: LogShape
@@ -37,67 +36,60 @@ class Prepared:
     summed: Summed
 
 
-def open_logs(
-    experiment: Experiment, engine: Engine, frames: Mapping[str, object]
-) -> dict[str, LogColumns]:
-    """Make every log readable as `raw_NAME`, and find its columns."""
-    checks.check_frames(experiment, frames)
-    logs = experiment.logs
-    sources: dict[str, LogSource | None] = {
-        "impressions": logs.impressions,
-        "clicks": logs.clicks,
-        "items": logs.items,
-        "exposures": logs.exposures,
-    }
+def open_logs(run: Run) -> dict[str, LogColumns]:
+    """Make every log readable as `raw_NAME`, and map its columns."""
+    engine, frames = run.engine, run.frames
+    checks.check_frames(run.experiment, frames)
     opened: dict[str, LogColumns] = {}
-    for name, source in sources.items():
+    for log in ("impressions", "clicks", "items", "exposures"):
+        source: LogSource | None = getattr(run.experiment.logs, log)
         if source is None:
             continue
-        if name in frames:
-            engine.add_frame(f"raw_{name}", frames[name])
+        if log in frames:
+            engine.add_frame(f"raw_{log}", frames[log])
         else:
-            engine.add_log(f"raw_{name}", source)
-        opened[name] = map_columns(
-            name, source, engine.columns(f"raw_{name}"), _unit(experiment, name)
-        )
+            engine.add_log(f"raw_{log}", source)
+        unit = run.experiment.unit if log in ("impressions", "exposures") else ROW_UNIT
+        types = engine.columns(f"raw_{log}")
+        opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
     return opened
 
 
-def _unit(experiment: Experiment, log: str) -> str | None:
-    has_unit = log in ("impressions", "exposures") and experiment.unit != ROW_UNIT
-    return experiment.unit if has_unit else None
-
-
 def prepare(
-    experiment: Experiment,
+    run: Run,
     metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
     extra: Sequence[str] = (),
     sums: Sums = one_pass,
 ) -> Prepared:
-    """Open the logs and write the canonical views, up to the tables `unit_day` and `units`.
+    """Open the logs and create the canonical views and the tables `unit_day` and `units`.
 
-    `extra` are columns of the impressions that the views keep, as `own_name` calls them. `sums`
-    makes the sums per unit and day.
-    Where metrics read impressions beyond the sums per unit and day, the columns that they read are
-    kept as the table `impressions`; else it is a view, which reads the log again.
+    `impressions` is a table of the columns that metrics read besides the sums per unit and day. If
+    they read none, it is a view, which reads the log again.
+
+    Args:
+        run: The experiment, its logs and an engine.
+        metrics: What to compute.
+        extra: Columns of the impressions that the views keep, under `own_name`.
+        sums: Computes the sums per unit and day.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the file says.
+        QueryError: The engine could not run a query.
     """
+    experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    logs = open_logs(experiment, engine, frames)
-    _check_variant_known(experiment, logs)
+    logs = open_logs(run)
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
     step("duplicates")
     duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
-    _write_views(experiment, shape, engine, step)
+    _write_views(run, shape)
     step("units and days")
     checks.check_positions(metrics, shape, engine)
     try:
-        summed = sums(experiment, metrics, shape, engine, step)
-        place_units(experiment, shape, engine, step, summed.closed)
-        _write_impressions(experiment, metrics if summed.has_rows else [], shape, engine, step)
+        summed = sums(run, metrics, shape)
+        place_units(run, shape, summed.closed)
+        _write_impressions(run, metrics if summed.has_rows else [], shape)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -108,29 +100,23 @@ def prepare(
     )
 
 
-def place_units(
-    experiment: Experiment, shape: LogShape, engine: Engine, step: Step, closed: str | None = None
-) -> None:
-    """From `logged_sums` to `unit_day` and `units`; `closed` as `views.cells_view` has it."""
-    engine.view("logged_cells", views.cells_view(experiment, shape, closed=closed))
-    _write_unit_days(shape, engine)
-    step("assignment")
-    _write_units(experiment, shape, engine)
+def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
+    """Create `unit_day` and `units` from `logged_sums`; `closed` is as for `views.cells_view`."""
+    engine = run.engine
+    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=closed))
+    known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
+    engine.view("known_units", query(f"units/{known}"))
+    engine.table("unit_names", query("units/unit_names"))
+    engine.view("unit_cells", query("units/unit_cells"))
+    engine.table("unit_day", query("units/unit_day"))
+    run.step("assignment")
+    _write_units(run.experiment, shape, engine)
 
 
-def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
-    if not named and experiment.assignment is None:
-        raise LogError(
-            "nothing says which variant a unit was in: the log has no column `variant`",
-            'map it (columns = { variant = "..." }), or give [assignment] salt and abeval '
-            "computes it",
-        )
-
-
-def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: Step) -> None:
+def _write_views(run: Run, shape: LogShape) -> None:
+    experiment, engine = run.experiment, run.engine
     logs, join = experiment.logs, _click_join(experiment, shape)
-    engine.view("experiment", views.experiment_view(experiment, ITEM_GROUPS))
+    engine.view("experiment", views.experiment_view(experiment))
     engine.view("seen", views.seen_view(experiment, shape, engine, join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
@@ -138,7 +124,7 @@ def _write_views(experiment: Experiment, shape: LogShape, engine: Engine, step: 
         engine.view("exposures", views.exposures_view(logs.exposures, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
     if shape.clicks is not None and logs.clicks is not None:
-        step("clicks")
+        run.step("clicks")
         engine.table("click_log", views.clicks_view(logs.clicks, shape.clicks, engine, join))
         engine.table("clicked_keys", query("log/clicked_keys"))
         engine.table("click_fate", query("log/click_fate"))
@@ -158,13 +144,13 @@ def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
             f"logs.clicks.join names {missing[0]!r}, which not both logs have",
             f"both have: {', '.join(both) or 'none of ' + ', '.join(_JOIN_COLUMNS)}",
         )
-    join = chosen[: len(views.CLICK_KEYS)] or _natural_join(both)
+    join = chosen[: len(CLICK_KEYS)] or _natural_join(both)
     checks.check_joinable(shape.impressions, shape.clicks, join)
     return join
 
 
 def _natural_join(both: Sequence[str]) -> list[str]:
-    """The columns that tell impressions apart, of those that both logs have."""
+    """The columns that identify an impression, of those that both logs have."""
     if "impression_id" in both:
         return ["impression_id"]
     if {"request_id", "item_id"} <= set(both):
@@ -179,72 +165,51 @@ def _natural_join(both: Sequence[str]) -> list[str]:
 _JOIN_COLUMNS = ("impression_id", "request_id", "item_id", "position")
 
 
-def _write_unit_days(shape: LogShape, engine: Engine) -> None:
-    known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
-    engine.view("known_units", query(f"units/{known}"))
-    engine.table("unit_names", query("units/unit_names"))
-    engine.view("unit_cells", query("units/unit_cells"))
-    engine.table("unit_day", query("units/unit_day"))
-
-
-def _write_impressions(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    engine: Engine,
-    step: Step,
-) -> None:
+def _write_impressions(run: Run, metrics: Sequence[Metric], shape: LogShape) -> None:
+    engine = run.engine
     engine.view("analysed_names", query("units/analysed_names"))
-    engine.view("logged_impressions", views.impressions_view(experiment, shape))
-    read = columns_read(metrics, shape, experiment.unit)
+    engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
+    read = _columns_read(metrics, shape, run.experiment.unit)
     if read:
-        step("impressions")
-        engine.table("impressions", f"select unit_id, {', '.join(read)} from logged_impressions")
-    else:
-        engine.view("impressions", "select * from logged_impressions")
+        run.step("impressions")
+    create = engine.table if read else engine.view
+    columns = ", ".join(["unit_id", *read]) if read else "*"
+    create("impressions", f"select {columns} from logged_impressions")
 
 
-def columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
-    """The columns of the impressions that metrics read beyond the sums per unit and day."""
+def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
+    """The columns of the impressions that metrics read besides the sums per unit and day."""
     has = shape.needs_met(unit)
     sources = dict.fromkeys(m.source for m in metrics if m.needs <= has)
-    read = [column for source in sources for column in READS.get(source, ())]
-    scores = views.score_columns(shape) if {"gauc", "auc"} & set(sources) else []
+    read = [column for source in sources for column in source.reads]
+    scores = views.score_columns(shape) if any(source.scored for source in sources) else []
     return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
 
 
 def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
     engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
-    allocation = allocation_of(experiment)
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    slots = Assignment(experiment.salt, weights).ranges
     excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
     engine.view("crossover_policy", f"select {excludes} as excludes")
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",
-        _values(
-            "variant, first_slot, end_slot",
-            [(r.variant, r.start, r.stop) for r in allocation.ranges],
-        ),
+        _values("variant, first_slot, end_slot", [(r.variant, r.start, r.stop) for r in slots]),
     )
-    engine.view("present_units", query(f"units/{_population(shape)}"))
-    engine.table("hashed_units", hashed_units(experiment, engine))
+    population = "exposed_units" if shape.exposures is not None else "active_units"
+    engine.view("present_units", query(f"units/{population}"))
+    engine.table("hashed_units", _hashed_units(experiment, engine))
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
-    segmented = bool(shape.segments)
-    if segmented:
+    if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
-    engine.table("units", query("units/segmented_units" if segmented else "units/units"))
+    engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
 
 
-def allocation_of(experiment: Experiment) -> Assignment:
-    """The slots of each variant."""
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    return Assignment(experiment.salt, weights)
-
-
-def hashed_units(experiment: Experiment, engine: Engine) -> str:
-    """Each unit's slot and sub-bucket: hashed once a unit, never once an impression."""
+def _hashed_units(experiment: Experiment, engine: Engine) -> str:
+    """Each unit's slot and sub-bucket: hashed once per unit, not once per impression."""
     h60 = engine.hash60(experiment.salt, "cast(n.logged_id as varchar)")
     return f"""
     with hashed as (
@@ -257,19 +222,13 @@ def hashed_units(experiment: Experiment, engine: Engine) -> str:
     """
 
 
-def _population(shape: LogShape) -> str:
-    return "exposed_units" if shape.exposures is not None else "active_units"
-
-
 def _placement(experiment: Experiment, shape: LogShape) -> str:
-    """Which query says a unit's variant."""
+    """The query for a unit's variant."""
     by_exposure = shape.exposures is not None and "variant" in shape.exposures
     logged = shape.names_variant or by_exposure
-    if experiment.assignment is not None and (
-        not logged or experiment.cleaning.crossover == "as_assigned"
-    ):
-        return "placed_by_hash"
-    return "placed_by_log"
+    as_assigned = experiment.cleaning.crossover == "as_assigned"
+    by_hash = experiment.assignment is not None and (as_assigned or not logged)
+    return "placed_by_hash" if by_hash else "placed_by_log"
 
 
 def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:

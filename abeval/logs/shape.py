@@ -1,7 +1,7 @@
-"""What an experiment's logs have, and how each metric's terms become columns to sum."""
+"""The columns of an experiment's logs, and the columns to sum for each metric's terms."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from sqlglot import exp
@@ -9,7 +9,7 @@ from sqlglot import exp
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.experiment.problems import near_miss
-from abeval.logs.mapping import LogColumns, is_number
+from abeval.logs.mapping import LogColumns, is_number, no_column
 from abeval.metrics.definition import (
     ColumnTerm,
     Metric,
@@ -33,7 +33,7 @@ EXPRESSION_COLUMNS = (
     "dwell",
     "dwell_ms",
 )
-"""Canonical columns that row-level expressions may read, beside the log's own."""
+"""Canonical columns that row-level expressions may read, besides the log's own."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class LogShape:
         clicks: Columns of the click log, if there is one.
         items: Columns of the item log, if there is one.
         exposures: Columns of the exposures log, if there is one.
-        scores: Impression columns that hold a model's score, each once.
+        scores: Impression columns with a model's score, each once.
         score_of: Variant → the canonical `score_N` of the model that it serves.
-        components: SQL of each summed column, `c_1` first, which counts impressions.
+        components: SQL of each summed column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
         own_columns: The log's columns that expressions read under their own names.
-        events: SQL of each value that is wanted impression by impression, null where it has none.
+        events: SQL of each value per impression that quantiles rank, null for no value.
     """
 
     impressions: LogColumns
@@ -59,14 +59,14 @@ class LogShape:
     exposures: LogColumns | None
     scores: tuple[str, ...]
     score_of: Mapping[str, str]
-    components: tuple[str, ...]
-    segments: Mapping[str, str]
-    own_columns: tuple[str, ...]
+    components: tuple[str, ...] = ()
+    segments: Mapping[str, str] = field(default_factory=dict)
+    own_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
 
     @property
     def names_variant(self) -> bool:
-        """Whether impressions say which variant they belong to."""
+        """Whether impressions have a variant."""
         return "variant" in self.impressions
 
     @property
@@ -75,7 +75,7 @@ class LogShape:
         return "ts" in self.impressions
 
     def needs_met(self, unit: str) -> frozenset[Need]:
-        """What metrics may need and the logs have."""
+        """What the logs have of all that metrics may need."""
         log = self.impressions
         has: set[Need] = {n for n in _DIRECT if n in log}
         if unit != ROW_UNIT:
@@ -104,19 +104,19 @@ class LogShape:
     def scored_components(self) -> list[str]:
         """The summed columns that count impressions with a served model's score.
 
-        None where no metric reads a score: the columns of scores are not read for a count alone.
+        Empty if no metric reads a score: the columns of scores are not read just to count them.
         """
         served = [component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values())]
         return [self._named(sql) for sql in served if sql in self.components]
 
     def component(self, term: Term, variant: str) -> str:
-        """The summed column behind a term in one variant."""
+        """The summed column of a term in one variant."""
         if isinstance(term, ColumnTerm):
             return term.column
         return self._named(component_sql(term, self.score_of.get(variant)))
 
     def event(self, term: RowTerm, variant: str) -> str:
-        """The column of the impressions with the value of each, in one variant."""
+        """The column of the impressions with a term's values, in one variant."""
         return event_name(self.events.index(event_sql(term, self.score_of.get(variant))))
 
     def _named(self, sql: str) -> str:
@@ -143,20 +143,20 @@ def shape_of(
     logs: Mapping[str, LogColumns],
     extra: Sequence[str] = (),
 ) -> LogShape:
-    """Work out what the views hold for these logs and metrics.
+    """The shape of the views for these logs and metrics.
 
     Args:
-        experiment: Its segments and models read columns.
-        metrics: What their terms read.
+        experiment: Its segments and models name columns.
+        metrics: Their terms read columns.
         logs: The columns of each log.
-        extra: Columns of the impressions that are wanted beside, under `own_name`.
+        extra: More columns of the impressions to keep, under `own_name`.
 
     Raises:
         LogError: A model's score column, or an extra one, is missing.
         ExperimentError: An expression reads a column that the log does not have.
     """
     impressions = logs["impressions"]
-    scores, score_of = served_scores(experiment, impressions)
+    scores, score_of = _served_scores(experiment, impressions)
     shape = LogShape(
         impressions=impressions,
         clicks=logs.get("clicks"),
@@ -164,9 +164,6 @@ def shape_of(
         exposures=logs.get("exposures"),
         scores=scores,
         score_of=score_of,
-        components=(),
-        segments={},
-        own_columns=(),
     )
     has = shape.needs_met(experiment.unit)
     met = [metric for metric in metrics if metric.needs <= has]
@@ -182,7 +179,10 @@ def shape_of(
     return replace(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),
-        segments={name: _segment_sql(text) for name, text in experiment.segments.items()},
+        segments={
+            name: f"cast({_in_view_names(text, None)} as varchar)"
+            for name, text in experiment.segments.items()
+        },
         own_columns=own,
         events=tuple(dict.fromkeys(event_sql(t, score) for t in ranked for score in served)),
     )
@@ -191,18 +191,16 @@ def shape_of(
 def _with_extra(
     own: tuple[str, ...], extra: Sequence[str], impressions: LogColumns
 ) -> tuple[str, ...]:
-    """Own columns and wanted ones, each once, whatever the case of their letters."""
+    """The log's own columns and extra ones, each once, ignoring case."""
     by_lower = {column.lower(): column for column in impressions.types}
     for column in extra:
         if column.lower() not in by_lower:
-            hint = near_miss(column, impressions.types)
-            what = f"the impressions have no column {column!r}{hint}"
-            raise LogError(what, f"the log has: {', '.join(impressions.types)}")
+            raise no_column(impressions, column)
     wanted = {column.lower(): by_lower[column.lower()] for column in extra}
     return (*own, *(c for lower, c in wanted.items() if lower not in {o.lower() for o in own}))
 
 
-def served_scores(
+def _served_scores(
     experiment: Experiment, impressions: LogColumns
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The score columns of the log, and the `score_N` that each variant serves."""
@@ -239,43 +237,41 @@ def event_name(index: int) -> str:
 
 
 def event_sql(term: RowTerm, score: str | None) -> str:
-    """A term as a whole number of each impression, null where it has none or it is not finite."""
+    """A term as a whole number per impression, null if it has no finite value."""
     text = _in_view_names(term.expression, score)
     if term.resolution is None:
         return f"cast({text} as bigint)"
-    value = f"cast({text} as double)"
-    whole = f"cast(round({value} / {term.resolution!r}) as bigint)"
-    return f"case when abs({value}) < 1e300 then {whole} end"
+    return _rounded(text, term.resolution)
 
 
 @cache
 def component_sql(term: RowTerm, score: str | None) -> str:
-    """A term as an integer row-level expression; null adds nothing to a sum."""
+    """A term as a whole number per impression, 0 if it has no finite value."""
     text = _in_view_names(term.expression, score)
     if term.resolution is None:
         return text if text.isdigit() else f"coalesce({text}, 0)"
-    # A number that is not whole becomes one before it is summed, so that the sum does not depend
-    # on threads, engine or order; NaN and infinity compare false, and add nothing.
+    return _rounded(text, term.resolution, " else 0")
+
+
+def _rounded(text: str, resolution: float, otherwise: str = "") -> str:
+    """A finite number as a multiple of a resolution; sums of those depend on no order of rows."""
     value = f"cast({text} as double)"
-    whole = f"cast(round({value} / {term.resolution!r}) as bigint)"
-    return f"case when abs({value}) < 1e300 then {whole} else 0 end"
-
-
-def _segment_sql(text: str) -> str:
-    return f"cast({_in_view_names(text, None)} as varchar)"
+    whole = f"cast(round({value} / {resolution!r}) as bigint)"
+    # NaN and infinity compare false.
+    return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"
 
 
 def own_name(column: str) -> str:
-    """The name of a log's own column in the views, apart from every canonical one."""
+    """The name of a log's own column in the views, which no canonical column has."""
     return f"raw_{column}"
 
 
 def _in_view_names(text: str, score: str | None) -> str:
-    """An expression over the views' columns: canonical names stay, the log's own are prefixed."""
+    """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
 
     def renamed(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
-            # Engines disagree about how many digits a decimal keeps; a double is the same in all.
+            # Engines keep different numbers of digits of a decimal; a double is the same on all.
             number = repr(float(node.this))
             return exp.Literal.number(number if "e" in number else f"{number}e0")
         if not isinstance(node, exp.Column) or node.name.lower() in EXPRESSION_COLUMNS:
@@ -288,7 +284,7 @@ def _in_view_names(text: str, score: str | None) -> str:
 
 
 def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ...]:
-    """The log's columns that expressions read, beside the canonical ones."""
+    """The log's columns that expressions read, besides the canonical ones."""
     canonical = (*EXPRESSION_COLUMNS, "score")
     own: dict[str, None] = {}
     for text in texts:

@@ -1,86 +1,42 @@
-"""Where the sums per unit and day come from: one pass over the log, unless told otherwise."""
+"""Where the sums per unit and day come from: by default, one pass over the log."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
-from abeval.experiment.model import Experiment
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from abeval.aggregates.aggregates import Aggregates
-    from abeval.aggregates.metric_queries import MetricQueries, Row
-
-Step = Callable[[str], None]
-
-
-class DayTotals(NamedTuple):
-    """What single days add up to.
-
-    Attributes:
-        rows: Rows of `aggregates.MOMENT_COLUMNS`, of the slice `day`.
-        days: Rows of `units/days`.
-    """
-
-    rows: "list[Row]"
-    days: "pd.DataFrame"
-
-
-Settle = Callable[["MetricQueries", Sequence[Metric], DayTotals], DayTotals]
-"""Adds closed days to the days at hand, once units are placed."""
-
-
-class Earlier(NamedTuple):
-    """What all units added up to before some had new rows; the view `logged_sums` is of these.
-
-    Attributes:
-        aggregates: Of all units, as they were.
-        sums: SQL of the rows of `logged_sums` that the units at hand had then.
-    """
-
-    aggregates: "Aggregates"
-    sums: str
 
 
 @dataclass(frozen=True)
 class Summed:
-    """How `logged_sums` came to be.
+    """What `logged_sums` holds.
 
     Attributes:
-        notes: What a reader of the result must know of it.
-        has_rows: Whether the log that they are of can be read too.
-        closed: The relation with the sums per unit of days that are closed, None where none are.
-        settle: What adds closed days to those at hand, None where there is nothing to add.
-        earlier: What stands beside the units at hand, None where these are all units.
-        keep: Told the aggregates of all units, None where nobody wants them.
+        notes: What a reader of the result must know about it.
+        has_rows: Whether the log itself can be read too.
+        all_units: Whether it has the rows of all units of the log.
+        closed: The relation with the sums per unit of closed days, None if there is none.
     """
 
     notes: tuple[str, ...] = ()
     has_rows: bool = True
+    all_units: bool = True
     closed: str | None = None
-    settle: Settle | None = None
-    earlier: Earlier | None = None
-    keep: "Callable[[Aggregates], None] | None" = None
 
 
-Sums = Callable[[Experiment, Sequence[Metric], LogShape, Engine, Step], Summed]
-"""Makes `logged_sums`.
-
-Several rows of one cell are as good as one: whoever reads it adds them up."""
+Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
+"""Makes `logged_sums`."""
 
 
-def one_pass(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    engine: Engine,
-    step: Step,
-) -> Summed:
+def load_sums(engine: Engine, sql: str) -> None:
+    """Make `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
+    engine.table("logged_sums", sql)
+
+
+def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     """Sum the whole log."""
-    engine.table("logged_sums", query("units/logged_sums"))
+    load_sums(run.engine, query("units/logged_sums"))
     return Summed()

@@ -1,28 +1,23 @@
-"""The canonical views, written once for the logs at hand; `queries/` reads nothing else."""
+"""SQL of the canonical views of an experiment's logs; `queries/` reads nothing else."""
+
+from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import (
-    ROW_UNIT,
-    ClickLog,
-    Experiment,
-    ImpressionLog,
-    LogSource,
-    Period,
-)
+from abeval.experiment.model import ClickLog, Experiment, LogSource, Period
+from abeval.logs import canonical
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape, component_name, event_name, own_name
 from abeval.metrics.expressions import never_fails
 
-CLICK_KEYS = ("key_1", "key_2", "key_3")
+ITEM_GROUPS = 64
+"""Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
+
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
-"""Phases of an impression: neither period, no time, before the experiment, in it."""
-_INTEGERS = ("INTEGER", "BIGINT")
-"""Types whose values need no detour over doubles; narrower ones could not hold the bounds."""
-_TO_MILLISECONDS = {"s": "* 1000", "ms": "* 1", "us": "// 1000", "ns": "// 1000000"}
+"""Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
 
 
-def experiment_view(experiment: Experiment, item_groups: int) -> str:
+def experiment_view(experiment: Experiment) -> str:
     """One row: the settings that queries read."""
     clicks = experiment.logs.clicks
     hours = clicks.attribution_hours if clicks is not None else 24.0
@@ -30,63 +25,45 @@ def experiment_view(experiment: Experiment, item_groups: int) -> str:
     select
       cast({round(experiment.sessions.gap_minutes * 60_000)} as bigint) as session_gap_ms,
       cast({round(hours * 3_600_000)} as bigint) as attribution_ms,
-      cast({item_groups} as bigint) as item_groups
+      cast({ITEM_GROUPS} as bigint) as item_groups
     """
 
 
-def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: list[str]) -> str:
-    """Every impression under canonical names, with the reason where it is set aside."""
+def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
+    """Every impression under canonical names, with its phase and why it is set aside, if it is."""
     log, source = shape.impressions, experiment.logs.impressions
     columns = [
-        f"{_unit(experiment, log)} as unit_id",
-        f"{_time_ms(log, source, engine)} as time_ms",
-        f"{_column(log, 'ts')} as own_ts",
-        f"{_column(log, 'impression_id')} as impression_id",
-        f"{_column(log, 'request_id')} as request_id",
-        f"{_column(log, 'item_id')} as item_id",
-        f"{_text(log, 'variant')} as variant",
-        f"{_position(log, source)} as position",
-        f"{_text(log, 'category')} as own_category",
-        f"{_click(log)} as own_click",
-        f"{_dwell_ms(log, source)} as own_dwell_ms",
-        f"{_propensity(log)} as propensity",
-        *(f"{_score(column)} as score_{i}" for i, column in enumerate(shape.scores, start=1)),
-        *(f"{_own(log, column)} as {quoted(own_name(column))}" for column in shape.own_columns),
-        *click_keys(log, join),
+        f"{canonical.unit(experiment, log)} as unit_id",
+        f"{canonical.time_ms(log, source, engine)} as time_ms",
+        f"{canonical.column(log, 'ts')} as own_ts",
+        f"{canonical.column(log, 'impression_id')} as impression_id",
+        f"{canonical.column(log, 'request_id')} as request_id",
+        f"{canonical.column(log, 'item_id')} as item_id",
+        f"{canonical.cast(log, 'variant', 'varchar')} as variant",
+        f"{canonical.position(log, source)} as position",
+        f"{canonical.cast(log, 'category', 'varchar')} as own_category",
+        f"{canonical.click(log)} as own_click",
+        f"{canonical.dwell_ms(log, source)} as own_dwell_ms",
+        f"{canonical.cast(log, 'propensity', 'double')} as propensity",
+        *(f"{canonical.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
+        *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.own_columns),
+        *canonical.click_keys(log, join),
     ]
+    local_time = canonical.local_time(experiment, log, source, engine)
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
-    timed as (select *, {_local_time(experiment, log, source, engine)} as ts from named),
+    timed as (select *, {local_time} as ts from named),
     dated as (select *, cast(ts as date) as day, {_phase(experiment)} as phase from timed)
     select *, phase = {IN_PERIOD} as in_period, {set_aside(experiment, shape)} as set_aside
     from dated
     """
 
 
-def _local_time(
-    experiment: Experiment, log: LogColumns, source: ImpressionLog, engine: Engine
-) -> str:
-    """The local timestamp; one that is in UTC already is taken as it is, which is much faster."""
-    zone = _zone(experiment, log)
-    if zone == "UTC" and source.time_unit is None and _is(log, "ts", "TIMESTAMP"):
-        return "own_ts"
-    return engine.local_time("time_ms", zone)
-
-
-def _zone(experiment: Experiment, log: LogColumns) -> str:
-    """Whose days they are: a DATE already is a day of the experiment's, and is not moved."""
-    return "UTC" if _is(log, "ts", "DATE") else experiment.timezone
-
-
-def _is(log: LogColumns, canonical: str, kind: str) -> bool:
-    return canonical in log and log.type_of(canonical) == kind
-
-
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
-    """Every impression with click, dwell, components `c_…`, segments `s_…`, and its set_aside.
+    """Every impression with click, dwell, components `c_…` and segments `s_…`.
 
-    Components that could fail are computed for the impressions that count alone: what a row set
-    aside holds stops no run.
+    Components that could fail are computed only for impressions that count, so that a row that is
+    set aside cannot stop the run.
     """
     keep = experiment.logs.impressions.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
@@ -95,7 +72,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
     own = [quoted(own_name(column)) for column in shape.own_columns]
     item_join = _item_join(shape) if _reads_category(shape) else ""
-    category = _category(shape) if item_join else "i.own_category"
+    category = "coalesce(i.own_category, t.category)" if item_join else "i.own_category"
     return f"""
     with joined as (
       select i.*, {category} as category, {_clicked(shape)}, {_is_exposed(shape)} as is_exposed
@@ -135,7 +112,7 @@ def score_columns(shape: LogShape) -> list[str]:
 
 
 def event_columns(shape: LogShape) -> list[str]:
-    """The columns of the values that are wanted impression by impression."""
+    """The columns of the values that quantiles rank."""
     return [event_name(i) for i in range(len(shape.events))]
 
 
@@ -154,138 +131,53 @@ LOGGED = (
     "dwell_ms",
     "propensity",
 )
-"""Columns of every impression, beside scores, components, segments and the log's own."""
+"""Columns of every impression, besides scores, components, segments and the log's own."""
 
 
 def _counted(sql: str) -> str:
-    # Rows set aside are cells of their own, of which nothing but their number is read.
+    # Rows that are set aside form cells of their own, of which only the number of rows is read.
     return sql if never_fails(sql) else f"case when counts then {sql} else 0 end"
 
 
 def _reads_category(shape: LogShape) -> bool:
-    """Whether an expression reads the category; else only impressions that are kept look it up."""
+    """Whether an expression reads the category; if not, `impressions_view` looks it up later."""
     return any(quoted("category") in sql for sql in (*shape.components, *shape.segments.values()))
 
 
-def clicks_view(source: ClickLog, clicks: LogColumns, engine: Engine, join: list[str]) -> str:
-    """Clicks under canonical names, exact duplicates once with how often they stand."""
-    every = ", ".join(quoted(column) for column in clicks.types)
-    copies = quoted(clicks.unused("copies"))
+def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
+    """Clicks under canonical names; exact duplicates once, with the number of copies."""
+    every = ", ".join(quoted(column) for column in log.types)
+    copies = quoted(log.unused("copies"))
     return f"""
     with once as (select {every}, count(*) as {copies} from raw_clicks group by {every})
     select
-      {copies} as copies, {_time_ms(clicks, source, engine)} as time_ms,
-      {_dwell_ms(clicks, source)} as dwell_ms, {", ".join(click_keys(clicks, join))}
+      {copies} as copies, {canonical.time_ms(log, source, engine)} as time_ms,
+      {canonical.dwell_ms(log, source)} as dwell_ms, {", ".join(canonical.click_keys(log, join))}
     from once
     """
 
 
-def items_view(items: LogColumns) -> str:
-    """One row an item of the catalogue, the first category where it is listed twice."""
+def items_view(log: LogColumns) -> str:
+    """One row per item of the catalogue; the first category of an item that is listed twice."""
+    item, category = canonical.column(log, "item_id"), canonical.cast(log, "category", "varchar")
     return f"""
-    select {_column(items, "item_id")} as item_id, min({_text(items, "category")}) as category
-    from raw_items where {_column(items, "item_id")} is not null group by 1
+    select {item} as item_id, min({category}) as category
+    from raw_items where {item} is not null group by 1
     """
 
 
-def exposures_view(source: LogSource, exposures: LogColumns, engine: Engine) -> str:
+def exposures_view(source: LogSource, log: LogColumns, engine: Engine) -> str:
     """Exposures under canonical names."""
+    unit, variant = canonical.column(log, "unit_id"), canonical.cast(log, "variant", "varchar")
     return f"""
-    select {_column(exposures, "unit_id")} as unit_id,
-      {_time_ms(exposures, source, engine)} as time_ms, {_text(exposures, "variant")} as variant
-    from raw_exposures where {_column(exposures, "unit_id")} is not null
+    select {unit} as unit_id,
+      {canonical.time_ms(log, source, engine)} as time_ms, {variant} as variant
+    from raw_exposures where {unit} is not null
     """
-
-
-def click_keys(log: LogColumns, join: list[str]) -> list[str]:
-    """The columns that tie a click to its impression, always three; unused ones are zero."""
-    named = [_column(log, column) for column in join]
-    padded = named + ["0"] * (len(CLICK_KEYS) - len(named))
-    return [f"{sql} as {key}" for sql, key in zip(padded, CLICK_KEYS, strict=True)]
-
-
-def _column(log: LogColumns, canonical: str) -> str:
-    return quoted(log.mapped[canonical]) if canonical in log else "cast(null as bigint)"
-
-
-def _text(log: LogColumns, canonical: str) -> str:
-    column = quoted(log.mapped[canonical]) if canonical in log else "null"
-    return f"cast({column} as varchar)"
-
-
-def _unit(experiment: Experiment, log: LogColumns) -> str:
-    if experiment.unit != ROW_UNIT:
-        return _column(log, "unit_id")
-    return _column(log, "impression_id") if "impression_id" in log else "row_number() over ()"
-
-
-def _time_ms(log: LogColumns, source: LogSource, engine: Engine) -> str:
-    if "ts" not in log:
-        return "cast(null as bigint)"
-    column = quoted(log.mapped["ts"])
-    if source.time_unit is not None:
-        # A number too large to be a time is none; it must not stop the run.
-        number = f"case when {column} between -9e15 and 9e15 then cast({column} as bigint) end"
-        if source.time_unit in ("us", "ns"):
-            number = f"cast({column} as bigint)"
-        return f"{number} {_TO_MILLISECONDS[source.time_unit]}"
-    return engine.epoch_ms(f"cast({column} as timestamp)")
-
-
-def _own(log: LogColumns, column: str) -> str:
-    """A fraction as a double: of decimals and 32-bit floats engines keep other digits."""
-    kind = next((t for name, t in log.types.items() if name.lower() == column.lower()), "")
-    is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
-    return f"cast({quoted(column)} as double)" if is_fraction else quoted(column)
-
-
-def _position(log: LogColumns, source: ImpressionLog) -> str:
-    if "position" not in log:
-        return "cast(null as bigint)"
-    column = quoted(log.mapped["position"])
-    whole = f"case when abs({column}) < 1e15 then cast({column} as bigint) end"
-    return f"{whole} + {1 - source.first_position}"
-
-
-def _click(log: LogColumns) -> str:
-    if "click" not in log:
-        return "0"
-    if log.type_of("click") in _INTEGERS:
-        return f"case when {quoted(log.mapped['click'])} > 0 then 1 else 0 end"
-    # NaN, which some engines order above every number, is no click.
-    value = f"cast({quoted(log.mapped['click'])} as double)"
-    return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
-
-
-def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
-    """Whole milliseconds; a negative dwell is unknown."""
-    if "dwell" not in log:
-        return "cast(null as bigint)"
-    factor = 1000 if source.dwell_unit == "s" else 1
-    column = quoted(log.mapped["dwell"])
-    if log.type_of("dwell") in _INTEGERS:
-        return (
-            f"case when {column} between 0 and {10**15 // factor} "
-            f"then cast({column} as bigint) * {factor} end"
-        )
-    value = f"cast({column} as double) * {factor}"
-    return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
-
-
-def _propensity(log: LogColumns) -> str:
-    """As logged: what is no probability is refused where it is read, never mended."""
-    column = quoted(log.mapped["propensity"]) if "propensity" in log else "null"
-    return f"cast({column} as double)"
-
-
-def _score(column: str) -> str:
-    """A finite double, or null."""
-    value = f"cast({quoted(column)} as double)"
-    return f"case when abs({value}) < 1e300 then {value} end"
 
 
 def _phase(experiment: Experiment) -> str:
-    """In the period, before it, outside both, or at no known time; each a small number."""
+    """The phase of an impression, as a number."""
     if experiment.period is None:
         return str(IN_PERIOD)
     before = experiment.pre_period
@@ -302,7 +194,7 @@ def _within(period: Period) -> str:
 
 
 def set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """The first reason that applies to unit_id, phase and variant, or null where they count."""
+    """Why an impression is set aside by its unit_id, phase and variant; null where it is not."""
     reasons = [
         ("unit_id is null", "null_unit"),
         (f"phase = {NO_TIME}", "null_time"),
@@ -324,12 +216,11 @@ def cells_view(
     summed: str = "logged_sums",
     closed: str | None = None,
 ) -> str:
-    """The cells of the log with the reason where their impressions are set aside.
+    """The cells of the log, each with the reason if its impressions are set aside.
 
-    A cell of the relation `summed` is of one day and one variant. One of `closed`, where there are
-    any, stands for all closed days of a unit: it has no day, the number and the first of its days,
-    all its variants between `variant_low` and `variant_high`, and the variant and segments of its
-    first impression.
+    A cell of the relation `summed` is of one unit, day and variant. A cell of `closed` (if given)
+    sums all closed days of a unit. It has no day, but the number of its days and the first of them,
+    the lowest and highest of its variants, and the variant and segments of its first impression.
     """
     sums = [component_name(i) for i in range(len(shape.components))]
     names = [quoted(f"s_{name}") for name in shape.segments]
@@ -360,7 +251,7 @@ CELL = (
     "first_ms",
     "last_ms",
 )
-"""Columns of a cell, beside segments, sums and set_aside."""
+"""Columns of a cell, besides segments, sums and set_aside."""
 
 
 def _clicked(shape: LogShape) -> str:
@@ -373,11 +264,9 @@ def _clicked(shape: LogShape) -> str:
 def _click_join(shape: LogShape) -> str:
     if shape.clicks is None:
         return ""
-    return "left join attributed a on " + " and ".join(f"i.{k} = a.{k}" for k in CLICK_KEYS)
-
-
-def _category(shape: LogShape) -> str:
-    return "coalesce(i.own_category, t.category)" if shape.has_item_categories else "i.own_category"
+    return "left join attributed a on " + " and ".join(
+        f"i.{k} = a.{k}" for k in canonical.CLICK_KEYS
+    )
 
 
 def _item_join(shape: LogShape) -> str:
@@ -389,7 +278,7 @@ def _exposure_join(shape: LogShape) -> str:
 
 
 def _is_exposed(shape: LogShape) -> str:
-    """Whether the unit had been exposed, where a log says when units were."""
+    """Whether the unit had been exposed by then; true without a log of exposures."""
     if shape.exposures is None:
         return "true"
     before = "in_period and i.time_ms < e.first_ms"

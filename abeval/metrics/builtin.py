@@ -1,10 +1,19 @@
 """The built-in metrics, each with its formula beside its terms."""
 
-from abeval.experiment.model import Experiment
 from abeval.metrics.definition import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
+from abeval.metrics.sources import (
+    AUC,
+    CATALOGUE,
+    CATEGORY_DIVERSITY,
+    GAUC,
+    PAGE_VIEWS,
+    QUANTILE,
+    SERVED_RANKING,
+    SESSIONS,
+)
 
 PER_UNIT_RESOLUTION = 1e-9
-"""Per-unit and per-request values that are not integers are summed in multiples of this."""
+"""Fractional values per unit or request are rounded to multiples of this before they are summed."""
 
 _IMPRESSIONS = RowTerm("1")
 _CLICKS = RowTerm("click")
@@ -26,19 +35,20 @@ def _value(column: str) -> ColumnTerm:
     return ColumnTerm(column, PER_UNIT_RESOLUTION, rounded=True)
 
 
-def builtin_metrics(experiment: Experiment) -> dict[str, Metric]:
-    """Every built-in metric by name; thresholds and gaps are the experiment's.
+def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
+    """Every built-in metric by name.
+
+    Args:
+        long_seconds: The shortest dwell of a long click.
+        gap_minutes: Time without an impression after which a session has ended.
 
     Example:
-        >>> from abeval.experiment.load import parse_experiment
-        >>> file = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}},
-        ...         "logs": {"impressions": {"path": "x.parquet"}}}
-        >>> builtin_metrics(parse_experiment(file))["ctr"].formula
+        >>> builtin_metrics(30, 30)["ctr"].formula
         'Σ clicks / Σ impressions'
     """
     metrics = (
-        *(*_clicks_and_visits(), *_dwell(experiment), *_dwell_quantiles()),
-        *(*_sessions(experiment), *_models(), *_lists(), *_catalogue()),
+        *(*_clicks_and_visits(), *_dwell(long_seconds), *_dwell_quantiles()),
+        *(*_sessions(gap_minutes), *_models(), *_lists(), *_catalogue()),
     )
     return {metric.name: metric for metric in metrics}
 
@@ -73,7 +83,7 @@ def _clicks_and_visits() -> tuple[Metric, ...]:
             "page_views_per_user",
             "mean",
             "distinct requests / units",
-            source="page_views",
+            source=PAGE_VIEWS,
             value=ColumnTerm("c_page_views"),
             needs=frozenset({"unit", "request_id"}),
         ),
@@ -88,8 +98,7 @@ def _clicks_and_visits() -> tuple[Metric, ...]:
     )
 
 
-def _dwell(experiment: Experiment) -> tuple[Metric, ...]:
-    seconds = experiment.clicks.long_seconds
+def _dwell(seconds: float) -> tuple[Metric, ...]:
     long_click = f"case when click = 1 and dwell_ms >= {round(seconds * 1000)} then 1 else 0 end"
     return (
         Metric(
@@ -139,7 +148,7 @@ def _dwell_quantiles() -> tuple[Metric, ...]:
             "quantile",
             f"{level:g} quantile of dwell over clicks whose dwell is known",
             unit="s",
-            source="quantile",
+            source=QUANTILE,
             value=RowTerm("case when click = 1 then dwell_ms end", 1e-3),
             level=level,
             needs=frozenset({"click", "dwell"}),
@@ -149,14 +158,14 @@ def _dwell_quantiles() -> tuple[Metric, ...]:
     )
 
 
-def _sessions(experiment: Experiment) -> tuple[Metric, ...]:
-    gap = f"a session ends after {experiment.sessions.gap_minutes:g} minutes without an impression"
+def _sessions(gap_minutes: float) -> tuple[Metric, ...]:
+    gap = f"a session ends after {gap_minutes:g} minutes without an impression"
     return (
         Metric(
             "sessions_per_user",
             "mean",
             f"sessions / units; {gap}",
-            source="sessions",
+            source=SESSIONS,
             value=ColumnTerm("c_sessions"),
             needs=frozenset({"unit", "ts"}),
         ),
@@ -165,7 +174,7 @@ def _sessions(experiment: Experiment) -> tuple[Metric, ...]:
             "ratio",
             f"Σ (last − first impression of a session) / sessions; {gap}",
             unit="s",
-            source="sessions",
+            source=SESSIONS,
             value=ColumnTerm("c_session_ms", 1e-3),
             per=ColumnTerm("c_sessions"),
             needs=frozenset({"unit", "ts"}),
@@ -180,7 +189,7 @@ def _models() -> tuple[Metric, ...]:
             "gauc",
             "ratio",
             "Σ impressions × AUC of the unit / Σ impressions, over units with both classes",
-            source="gauc",
+            source=GAUC,
             value=_value("c_weighted_auc"),
             per=ColumnTerm("c_impressions"),
             needs=frozenset({"unit", "score", "click"}),
@@ -194,7 +203,7 @@ def _models() -> tuple[Metric, ...]:
             "auc",
             "auc",
             "P(score of a clicked impression > score of another), ties half, over all impressions",
-            source="auc",
+            source=AUC,
             value=_value("c_auc"),
             per=ColumnTerm("c_scored_units"),
             needs=frozenset({"score", "click"}),
@@ -223,7 +232,7 @@ def _lists() -> tuple[Metric, ...]:
             name,
             "ratio",
             f"{formula}, over lists with a click",
-            source="served_ranking",
+            source=SERVED_RANKING,
             value=_value(column),
             per=ColumnTerm("c_clicked_lists"),
             needs=frozenset({"request_id", "position", "click"}),
@@ -234,7 +243,7 @@ def _lists() -> tuple[Metric, ...]:
         "category_diversity",
         "ratio",
         "mean over lists of the share of item pairs from different categories",
-        source="category_diversity",
+        source=CATEGORY_DIVERSITY,
         value=_value("c_diversity"),
         per=ColumnTerm("c_lists"),
         needs=frozenset({"request_id", "category"}),
@@ -254,7 +263,7 @@ def _catalogue() -> tuple[Metric, ...]:
             "catalogue",
             "share of the catalogue shown to equal numbers of units (incidence rarefaction)",
             unit="share",
-            source="catalogue",
+            source=CATALOGUE,
             needs=needs,
         ),
         Metric(
@@ -262,7 +271,7 @@ def _catalogue() -> tuple[Metric, ...]:
             "catalogue",
             "Gini index of impressions over the catalogue, at equal numbers of units",
             direction=DECREASE,
-            source="catalogue",
+            source=CATALOGUE,
             needs=needs,
         ),
         Metric(
@@ -270,7 +279,7 @@ def _catalogue() -> tuple[Metric, ...]:
             "catalogue",
             "Shannon entropy of impressions over items, at equal numbers of units",
             unit="nats",
-            source="catalogue",
+            source=CATALOGUE,
             needs=needs,
         ),
     )

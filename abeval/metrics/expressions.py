@@ -1,4 +1,4 @@
-"""The user's row-level SQL: parsed, checked to be one scalar expression, never pasted as text."""
+"""The user's row-level SQL: parsed, and checked to be one scalar expression; never pasted."""
 
 from collections.abc import Collection
 
@@ -18,7 +18,7 @@ _FORBIDDEN: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Rand, "a random number"),
     (exp.Anonymous, "an unknown function"),
 )
-"""What people try most, with its own words; the rest is caught by the list of what may be used."""
+"""Frequent mistakes, each with a message of its own; the lists below decide on all others."""
 
 _SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Var),
@@ -59,7 +59,7 @@ def parse_expression(text: str) -> exp.Expr:
     """The syntax tree of one scalar expression; column names are lower-case, as SQL ignores case.
 
     Raises:
-        ExperimentError: It is not one, or holds what a row-level expression may not.
+        ExperimentError: It is not one expression, or has a part that is not allowed.
 
     Example:
         >>> parse_expression("price * Click").sql()
@@ -68,7 +68,7 @@ def parse_expression(text: str) -> exp.Expr:
     problem = expression_problem(text)
     if problem is not None:
         raise ExperimentError(f"expression {problem}")
-    tree = _parsed(text)
+    tree = parsed(text)
     for column in tree.find_all(exp.Column):
         if column.name.isascii():
             column.set("this", exp.to_identifier(column.name.lower(), quoted=column.this.quoted))
@@ -88,9 +88,9 @@ def expression_problem(text: str) -> str | None:
     if len(text) > _LONGEST:
         return f"{shown} has {len(text):,} characters, more than {_LONGEST:,}"
     try:
-        tree = _parsed(text)
-        # An operator without its operand parses, and only its written form does not.
-        _parsed(tree.sql(dialect="duckdb", identify=True))
+        tree = parsed(text)
+        # An operator without an operand parses, but its written form does not.
+        parsed(tree.sql(dialect="duckdb", identify=True))
         wrong = "is nested too deeply" if _depth(tree) > _DEEPEST else _wrong_part(tree)
     except RecursionError:
         wrong = "is nested too deeply"
@@ -99,8 +99,9 @@ def expression_problem(text: str) -> str | None:
     return None if wrong is None else f"{shown} {wrong}"
 
 
-def _parsed(text: str) -> exp.Expr:
-    # Only the grammar of expressions is tried, so that no statement is ever recognised.
+def parsed(text: str) -> exp.Expr:
+    """The syntax tree of one expression, without its comments; SqlglotError if it is not one."""
+    # The grammar of expressions has no statements.
     trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
     if len(trees) != 1 or trees[0] is None:
         raise ParseError("not one expression")
@@ -118,16 +119,16 @@ def _depth(tree: exp.Expr) -> int:
 
 
 def _place(error: SqlglotError) -> str:
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    return f": look at character {found['col']}, `{found['highlight']}`" if found else ""
+    first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    return f": look at character {first['col']}, `{first['highlight']}`" if first else ""
 
 
 def _wrong_part(tree: exp.Expr) -> str | None:
-    """The first part of an expression that it may not have."""
+    """The first part of an expression that is not allowed."""
     for kind, what in _FORBIDDEN:
-        found = tree.find(kind)
-        if found is not None:
-            name = f" `{found.name}`" if isinstance(found, exp.Anonymous) else ""
+        node = tree.find(kind)
+        if node is not None:
+            name = f" `{node.name}`" if isinstance(node, exp.Anonymous) else ""
             return f"holds {what}{name}"
     if any(column.table for column in tree.find_all(exp.Column)):
         return "names a table; name columns alone"
@@ -138,7 +139,7 @@ def _wrong_part(tree: exp.Expr) -> str | None:
 def _is_known(node: exp.Expr) -> bool:
     if isinstance(node, exp.DataType):
         return node.this in _TYPES
-    # A subclass may do more than its parent, so that only the class itself counts.
+    # A subclass may do more than its parent, so only the class itself is allowed.
     return type(node) in _SYNTAX or type(node) in _FUNCTIONS
 
 
@@ -154,9 +155,9 @@ def missing_columns(tree: exp.Expr, known: Collection[str]) -> list[str]:
 
 
 def never_fails(text: str) -> bool:
-    """Whether an expression over the views' columns has a value for whatever row.
+    """Whether an expression over the views' columns has a value for every row.
 
-    That is sure where it only compares and chooses among clicks, dwell, scores and numbers.
+    This is certain if it only compares and chooses among clicks, dwell, scores and numbers.
 
     Example:
         >>> never_fails("case when click = 1 then coalesce(dwell_ms, 0) else 0 end")
@@ -164,7 +165,7 @@ def never_fails(text: str) -> bool:
         >>> never_fails("cast(category as int)"), never_fails("dwell_ms * 1000000000")
         (False, False)
     """
-    return all(isinstance(node, _CHOOSING) and _is_number(node) for node in _parsed(text).walk())
+    return all(isinstance(node, _CHOOSING) and _is_number(node) for node in parsed(text).walk())
 
 
 _CHOOSING = (

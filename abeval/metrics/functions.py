@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-Floats = NDArray[np.float64]
+from abeval.metrics.expressions import parsed
+from abeval.stats.arrays import Floats
 
 _TWO: Mapping[type[exp.Expr], Callable[[Floats, Floats], Floats]] = {
     exp.Add: np.add,
@@ -41,11 +40,9 @@ parentheses, pow, abs, sqrt, exp, ln")
     if len(text) > _LONGEST:
         return f"{shown} has more than {_LONGEST:,} characters"
     try:
-        tree = _parsed(text)
-        if tree is None:
-            return f"{shown} is not one expression"
-        # An operator without its operand parses, and only its written form does not.
-        _parsed(tree.sql(dialect="duckdb"))
+        tree = parsed(text)
+        # An operator without an operand parses, but its written form does not.
+        parsed(tree.sql(dialect="duckdb"))
         strange = next((node for node in tree.walk() if not _is_known(node)), None)
     except (SqlglotError, RecursionError):
         return f"{shown} is not one expression"
@@ -61,12 +58,13 @@ def names_of(text: str) -> list[str]:
         >>> names_of("(ctr - gauc) / ctr")
         ['ctr', 'gauc']
     """
-    tree = _parsed(text)
-    return [] if tree is None else list(dict.fromkeys(c.name for c in _columns(tree)))
+    # Depth first, left to right, as a reader meets them.
+    columns = parsed(text).find_all(exp.Column, bfs=False)
+    return list(dict.fromkeys(column.name for column in columns))
 
 
 def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
-    """A function of metrics, of arrays of their values.
+    """The values of a function of metrics.
 
     Args:
         text: A function without a problem.
@@ -76,10 +74,7 @@ def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
         >>> evaluate("a / (b + 1)", {"a": np.array([3.0, 8.0]), "b": np.array([2.0, 3.0])})
         array([1., 2.])
     """
-    tree = _parsed(text)
-    if tree is None:
-        raise ValueError(f"{text!r} is not one expression")
-    return _value(tree, values)
+    return _value(parsed(text), values)
 
 
 def _value(node: exp.Expr, values: Mapping[str, Floats]) -> Floats:
@@ -92,16 +87,6 @@ def _value(node: exp.Expr, values: Mapping[str, Floats]) -> Floats:
     if type(node) in _TWO:
         return _TWO[type(node)](_value(node.this, values), _value(node.expression, values))
     return _ONE[type(node)](_value(node.this, values))
-
-
-def _parsed(text: str) -> exp.Expr | None:
-    trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
-    return trees[0] if len(trees) == 1 else None
-
-
-def _columns(tree: exp.Expr) -> list[exp.Column]:
-    # Depth first, left to right, as a reader meets them.
-    return list(tree.find_all(exp.Column, bfs=False))
 
 
 def _is_known(node: exp.Expr) -> bool:

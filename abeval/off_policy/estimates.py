@@ -1,17 +1,15 @@
-"""Every off-policy estimator on one log: its value, or why there is none."""
+"""Every off-policy estimator on one log: its value, or the reason why there is none."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypedDict
 
-import numpy as np
-from numpy.typing import NDArray
-
 from abeval.errors import ExperimentError
 from abeval.off_policy.log import PolicyLog
 from abeval.stats import off_policy as weighted
 from abeval.stats import off_policy_model_based as model_based
+from abeval.stats.arrays import Integers
 from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
 from abeval.stats.off_policy_interval import PolicyValue
 from abeval.stats.off_policy_weights import (
@@ -35,7 +33,7 @@ class OffPolicyOptions:
         clip: Caps of clipped IPS.
         switch: Thresholds of SwitchDR.
         shrink: λ of DRos.
-        prior_rows: Rows at the overall CTR that each item's predicted CTR starts with.
+        prior_rows: Rows at the overall CTR that shrink each item's predicted CTR.
         min_ess: Effective sample size below which nothing is estimated.
 
     Example:
@@ -50,7 +48,7 @@ class OffPolicyOptions:
     min_ess: float = MIN_ESS
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse numbers out of range."""
         if not all(x > 0 for x in (*self.clip, *self.switch, *self.shrink)):
             raise ExperimentError("clip, switch and shrink must be positive")
         if not (self.prior_rows >= 0 and self.min_ess >= 0):
@@ -58,11 +56,11 @@ class OffPolicyOptions:
 
 
 class Evaluation(NamedTuple):
-    """What became of one log.
+    """The estimates on one log.
 
     Attributes:
         answers: Estimator → its value or refusal.
-        diagnostics: None where probabilities are none.
+        diagnostics: Of the weights; None if the probabilities are invalid.
         refusal: Why the log supports no (weighted) estimate, else None.
     """
 
@@ -72,9 +70,9 @@ class Evaluation(NamedTuple):
 
 
 class _Common(TypedDict):
-    """What every estimator takes."""
+    """The arguments of every estimator."""
 
-    clusters: NDArray[np.int64] | None
+    clusters: Integers | None
     alpha: float
 
 
@@ -85,42 +83,33 @@ def evaluate_policy(
 
     Args:
         log: Its arrays.
-        clustered: Whether rows of a unit may be alike.
+        clustered: Whether a unit may have several rows.
         alpha: Error rate of the intervals.
         options: Of the estimators.
     """
     common = _Common(clusters=log.unit if clustered else None, alpha=alpha)
     estimators = dict([*_weighted(log, options, common), *_model_based(log, options, common)])
+    diagnostics = None
     try:
-        found = _diagnosed(log, common)
+        diagnostics = _diagnostics(log, common)
+        check_support(diagnostics, options.min_ess)
     except Refusal as refusal:
-        return Evaluation(dict.fromkeys(estimators, refusal), None, refusal)
-    refused = _unsupported(found, options)
-    if refused is None:
-        return Evaluation({name: _tried(e) for name, e in estimators.items()}, found, None)
-    answers: dict[str, Answer] = dict.fromkeys(estimators, refused)
-    if refused.reason == "weights_not_one":
-        # The direct method asks no propensity, so that wrong ones do not spoil it.
-        answers["dm"] = _tried(estimators["dm"])
-    return Evaluation(answers, found, refused)
+        answers: dict[str, Answer] = dict.fromkeys(estimators, refusal)
+        if diagnostics is not None and refusal.reason == "weights_not_one":
+            # The direct method uses no propensities, so wrong ones do not matter to it.
+            answers["dm"] = _answer(estimators["dm"])
+        return Evaluation(answers, diagnostics, refusal)
+    return Evaluation({name: _answer(e) for name, e in estimators.items()}, diagnostics, None)
 
 
-def _tried(estimator: Estimator) -> Answer:
+def _answer(estimator: Estimator) -> Answer:
     try:
         return estimator()
     except Refusal as refusal:
         return refusal
 
 
-def _unsupported(found: Diagnostics, options: OffPolicyOptions) -> Refusal | None:
-    try:
-        check_support(found, options.min_ess)
-    except Refusal as refusal:
-        return refusal
-    return None
-
-
-def _diagnosed(log: PolicyLog, common: _Common) -> Diagnostics:
+def _diagnostics(log: PolicyLog, common: _Common) -> Diagnostics:
     if log.policy is not None:
         check_policy(log.policy, log.context)
     weights = importance_weights(log.logging, log.evaluation)
@@ -142,30 +131,29 @@ def _weighted(
 def _model_based(
     log: PolicyLog, options: OffPolicyOptions, common: _Common
 ) -> Iterator[tuple[str, Estimator]]:
-    """With item CTRs of the other half of the units; refitted in every standard error."""
+    """Estimators with item CTRs of the other half of the units, refitted in standard errors."""
     fit = _fitted(log, options)
+    switch, shrink = options.switch, options.shrink
     if isinstance(fit, Refusal):
-        names = [f"switch_dr[{x:g}]" for x in options.switch]
-        names += [f"dros[{x:g}]" for x in options.shrink]
+        names = [*(f"switch_dr[{x:g}]" for x in switch), *(f"dros[{x:g}]" for x in shrink)]
         for name in ("dm", "dr", "sndr", *names):
             yield name, partial(_raise, fit)
         return
-    yield (
-        "dm",
-        partial(model_based.direct_method, log.reward, fit.expected, refit=fit.influence, **common),
-    )
+    refit, ess = fit.influence, options.min_ess
     rows = (log.reward, log.logging, log.evaluation, fit.predicted, fit.expected)
-    more = _WithModel(refit=fit.influence, min_ess=options.min_ess, **common)
+    direct = (log.reward, fit.expected)
+    yield "dm", partial(model_based.direct_method, *direct, refit=refit, **common)
+    more = _WithModel(refit=refit, min_ess=ess, **common)
     yield "dr", partial(model_based.doubly_robust, *rows, **more)
     yield "sndr", partial(model_based.self_normalised_dr, *rows, **more)
-    for x in options.switch:
+    for x in switch:
         yield f"switch_dr[{x:g}]", partial(model_based.switch_dr, *rows, x, **more)
-    for x in options.shrink:
+    for x in shrink:
         yield f"dros[{x:g}]", partial(model_based.shrunk_dr, *rows, x, **more)
 
 
 class _WithModel(_Common):
-    """What estimators with a model take beside."""
+    """The arguments of estimators with a model."""
 
     refit: model_based.Refit
     min_ess: float

@@ -1,12 +1,10 @@
-"""From an experiment's logs to the arrays that off-policy estimators take."""
+"""From an experiment's logs to the arrays that off-policy estimators read."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
@@ -16,13 +14,11 @@ from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
 from abeval.logs.shape import own_name
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
-from abeval.steps import Step
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -41,9 +37,8 @@ class PolicyChoice:
     table: object | None = None
 
     def __post_init__(self) -> None:
-        """Exactly one of them."""
-        given = [x is not None for x in (self.to, self.probability, self.table)]
-        if sum(given) != 1:
+        """Refuse any number of policies but one."""
+        if sum(x is not None for x in (self.to, self.probability, self.table)) != 1:
             raise ExperimentError(
                 "say one policy to evaluate: a variant, a probability column, or a table",
                 "to = NAME, probability = COLUMN or policy = FILE",
@@ -57,29 +52,29 @@ class PolicyChoice:
 
 @dataclass(frozen=True, eq=False)
 class PolicyLog:
-    """The source variant's log, as arrays of one entry an impression, sorted.
+    """The source variant's log, as sorted arrays with one entry per impression.
 
     Attributes:
-        reward: Click, 0 or 1, or what a column says.
+        reward: Click, 0 or 1, or the value of a column.
         logging: Propensity as logged, NaN where there is none.
         evaluation: The policy's probability of the logged item.
         unit: Codes of units.
         fold: 0 or 1, by the hash of the unit.
         context: Codes of positions.
         action: Codes of items.
-        policy: All of the policy, None where only a column tells it.
-        unsupported: Share of it on items never shown at their position.
+        policy: The whole policy; None if it is only a column.
+        unsupported: Share of the policy on items never shown at their position.
         set_aside: Impressions without an item.
-        target: Rewards and impressions per unit of the target variant, None if there is none.
+        target: Rewards and impressions per unit of the target variant; None if there is none.
     """
 
     reward: Floats
     logging: Floats
     evaluation: Floats
-    unit: Codes
-    fold: Codes
-    context: Codes
-    action: Codes
+    unit: Integers
+    fold: Integers
+    context: Integers
+    action: Integers
     policy: Policy | None
     unsupported: float | None
     set_aside: int
@@ -87,44 +82,30 @@ class PolicyLog:
 
 
 def read_policy_log(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    source: str,
-    choice: PolicyChoice,
-    reward: str | None = None,
+    run: Run, source: str, choice: PolicyChoice, reward: str | None = None
 ) -> PolicyLog:
-    """Prepare the logs and the policy, and fetch what the estimators need.
+    """Prepare the logs and the policy, and fetch the rows of the source variant.
 
-    Args:
-        experiment: Whose logs they are.
-        engine: Where the queries run.
-        frames: Logs given from Python, by name.
-        step: Told the name of each step as it begins.
-        source: The variant whose log is used.
-        choice: The policy.
-        reward: A column of the impressions, instead of the click.
-
-    Raises:
-        ExperimentError: A variant is unknown.
-        LogError: No propensity, item or probability column, or a table that is no policy.
+    Arguments and errors are those of `abeval.off_policy.run.off_policy`.
     """
+    experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):
         if name is not None and name not in experiment.variants:
             raise ExperimentError(
                 f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
             )
     extra = [column for column in (choice.probability, reward) if column is not None]
-    prepared = prepare(experiment, [], engine, frames, step, extra)
+    prepared = prepare(run, [], extra)
     _check_columns(prepared.shape.impressions, choice)
     _check_number(prepared.shape.impressions, reward, "reward")
-    step("policy")
-    engine.view("policy_rows", _rows_view(prepared.shape.impressions, choice, reward))
-    engine.view("comparison", _comparison_view(source, choice))
+    run.step("policy")
+    engine.view("policy_rows", _rows_sql(prepared.shape.impressions, choice, reward))
+    engine.view("comparison", _comparison_sql(source, choice))
     engine.table("served", query("offline_policy/served"))
     _check_rewards(engine, reward)
-    _write_policy(engine, experiment, choice)
+    engine.table("policy", _policy_sql(engine, experiment, choice))
+    if choice.table is not None:
+        _check_table(engine)
     for name in ("policy_items", "policy_units"):
         engine.table(name, query(f"offline_policy/{name}"))
     return _fetched(engine, source, choice)
@@ -150,11 +131,11 @@ def _check_number(log: LogColumns, column: str | None, what: str) -> None:
 
 
 def _logged(log: LogColumns, column: str) -> str:
-    """A column by the name that the log writes it with."""
+    """A column by its name in the log."""
     return next(name for name in log.types if name.lower() == column.lower())
 
 
-def _rows_view(log: LogColumns, choice: PolicyChoice, reward: str | None) -> str:
+def _rows_sql(log: LogColumns, choice: PolicyChoice, reward: str | None) -> str:
     own = "null"
     if choice.probability is not None:
         own = quoted(own_name(_logged(log, choice.probability)))
@@ -167,14 +148,14 @@ def _rows_view(log: LogColumns, choice: PolicyChoice, reward: str | None) -> str
     """
 
 
-def _comparison_view(source: str, choice: PolicyChoice) -> str:
+def _comparison_sql(source: str, choice: PolicyChoice) -> str:
     target = "cast(null as varchar)" if choice.to is None else literal(choice.to)
     by_column = "false" if choice.probability is None else "true"
     return f"select {literal(source)} as source, {target} as target, {by_column} as by_column"
 
 
 def _check_rewards(engine: Engine, column: str | None) -> None:
-    """A reward that is missing or negative is no reward."""
+    """Refuse rewards that are missing or negative."""
     unusable = whole_number(
         engine,
         "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)",
@@ -184,19 +165,16 @@ def _check_rewards(engine: Engine, column: str | None) -> None:
         raise LogError(what, "a reward is a number from 0; write 0 where nothing was earned")
 
 
-def _write_policy(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> None:
-    """The table `policy` of position, item_id, probability; empty where a column tells it."""
+def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
+    """SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
     if choice.table is None:
-        # Without a target variant, nothing of the log is its.
-        engine.table("policy", query("offline_policy/empirical_policy"))
-        return
+        return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
         path = str((experiment.folder / choice.table).resolve())
         engine.add_log("raw_policy", LogSource(path=path))
     else:
         engine.add_frame("raw_policy", choice.table)
-    engine.table("policy", _policy_of_table(engine))
-    _check_table(engine)
+    return _policy_of_table(engine)
 
 
 def _policy_of_table(engine: Engine) -> str:
@@ -217,7 +195,7 @@ def _policy_of_table(engine: Engine) -> str:
 
 
 def _check_table(engine: Engine) -> None:
-    """An item without an id or a probability, or twice at a position, is a mistake."""
+    """Refuse items without an id or a probability, or repeated at a position."""
     empty = whole_number(
         engine, "select count(*) from policy where item_id is null or probability is null"
     )
@@ -238,7 +216,7 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
     if rows.empty:
         raise LogError(f"variant {source!r} has no impressions", "check its name and the period")
     whole = choice.probability is None
-    # Without its item a row cannot be looked up in a policy; a column still tells of it.
+    # A row without an item cannot be looked up in a policy; a column still has its probability.
     known = rows["item_no"].notna() if whole else pd.Series(True, index=rows.index)
     used = rows[known.to_numpy()]
     if used.empty:
@@ -262,18 +240,18 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
 
 def _contexts(
     used: pd.DataFrame, cells: pd.DataFrame | None
-) -> tuple[Codes, Policy | None, float | None]:
-    """Positions as codes, the policy in these codes, and how much of it has no support."""
+) -> tuple[Integers, Policy | None, float | None]:
+    """Codes of positions, the policy in these codes, and the share of it without support."""
     positions, codes = np.unique(used["position"].to_numpy(dtype=np.int64), return_inverse=True)
     context = codes.astype(np.int64)
     if cells is None:
         return context, None, None
-    # A position that the log never fills is none of its contexts.
-    there = cells[np.isin(cells["position"].to_numpy(dtype=np.int64), positions)]
-    where = np.searchsorted(positions, there["position"].to_numpy(dtype=np.int64))
-    p = there["probability"].to_numpy(dtype=np.float64)
-    policy = Policy(where, there["item_no"].to_numpy(dtype=np.int64), p)
-    if there.empty:
+    # A position that is never in the log is not a context.
+    known = cells[np.isin(cells["position"].to_numpy(dtype=np.int64), positions)]
+    where = np.searchsorted(positions, known["position"].to_numpy(dtype=np.int64))
+    p = known["probability"].to_numpy(dtype=np.float64)
+    policy = Policy(where, known["item_no"].to_numpy(dtype=np.int64), p)
+    if known.empty:
         return context, policy, 1.0
     share = np.bincount(context) / context.size
-    return context, policy, unsupported_share(p, there["times"].to_numpy(), share[where])
+    return context, policy, unsupported_share(p, known["times"].to_numpy(), share[where])

@@ -1,42 +1,33 @@
-"""Off-policy evaluation of an experiment: what a policy would have had on another's traffic."""
+"""Off-policy evaluation of an experiment: a policy's value on the traffic of another variant."""
 
 import math
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from abeval.engines.protocol import Engine
-from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.off_policy.estimates import (
-    Answer,
-    Evaluation,
-    OffPolicyOptions,
-    evaluate_policy,
-)
+from abeval.experiment.model import ROW_UNIT
+from abeval.logs.run import Run
+from abeval.off_policy.estimates import Answer, Evaluation, OffPolicyOptions, evaluate_policy
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy_interval import MIN_REWARDS
 from abeval.stats.records import Refusal, RefusalReason
-from abeval.steps import Step
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
     "zero_variance": "nothing varies (no reward?): no interval",
 }
 
-_MEND: Mapping[RefusalReason, str] = {
+_HINTS: Mapping[RefusalReason, str] = {
     "invalid_propensity": "; log the probability with which the shown item was chosen, or leave "
     "rows without one out of the log",
 }
 
 
 def off_policy(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
+    run: Run,
     source: str,
     choice: PolicyChoice,
     options: OffPolicyOptions | None = None,
@@ -45,10 +36,7 @@ def off_policy(
     """Evaluate a policy on the log of a variant.
 
     Args:
-        experiment: Whose logs they are.
-        engine: Where the queries run.
-        frames: Logs given from Python, by name.
-        step: Told the name of each step as it begins.
+        run: The experiment, its logs and an engine.
         source: The variant whose log is used.
         choice: The policy.
         options: Of the estimators.
@@ -56,32 +44,32 @@ def off_policy(
 
     Raises:
         ExperimentError: A variant is unknown.
-        LogError: The log lacks a column, or the table is no policy. Numbers that a log cannot
-            support raise nothing: they are rows with a reason.
+        LogError: The log lacks a column, or the table is not a policy. Estimates that the log
+            cannot support raise no error: their rows have a reason.
     """
-    log = read_policy_log(experiment, engine, frames, step, source, choice, reward)
-    step("estimating")
+    experiment = run.experiment
+    log = read_policy_log(run, source, choice, reward)
+    run.step("estimating")
     clustered = experiment.unit != ROW_UNIT
-    found = evaluate_policy(log, clustered, experiment.alpha, options or OffPolicyOptions())
+    result = evaluate_policy(log, clustered, experiment.alpha, options or OffPolicyOptions())
     realised = None if log.target is None else _realised(log.target, experiment.alpha)
     return OffPolicyResult(
         experiment=experiment.name,
         source=source,
         policy=str(choice),
         alpha=experiment.alpha,
-        support=_support(found),
+        support=_support(result),
         realised=realised,
-        rows=tuple(_row(name, answer, realised) for name, answer in found.answers.items()),
+        rows=tuple(_row(name, answer, realised) for name, answer in result.answers.items()),
         set_aside=log.set_aside,
-        notes=tuple(_notes(log, found, choice, clustered)),
+        notes=tuple(_notes(log, result, choice, clustered)),
     )
 
 
 def _row(name: str, answer: Answer, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
-        nothing = (None, None, None, None, None, None)
-        mend = _MEND.get(answer.reason, "")
-        return OffPolicyRow(name, *nothing, answer.reason, f"{answer}{mend}")
+        empty = (None, None, None, None, None, None)
+        return OffPolicyRow(name, *empty, answer.reason, f"{answer}{_HINTS.get(answer.reason, '')}")
     message = None if answer.reason is None else _NO_INTERVAL.get(answer.reason, answer.reason)
     numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
     z = None
@@ -90,42 +78,42 @@ def _row(name: str, answer: Answer, realised: Realised | None) -> OffPolicyRow:
     return OffPolicyRow(name, *numbers, z, answer.reason, message)
 
 
-def _support(found: Evaluation) -> Support | None:
-    if found.diagnostics is None:
+def _support(result: Evaluation) -> Support | None:
+    log, refusal = result.diagnostics, result.refusal
+    if log is None:
         return None
-    seen, refusal = found.diagnostics, found.refusal
     return Support(
-        rows=seen.rows,
-        units=seen.units,
-        clicks=seen.rewarded,
-        mean_weight=seen.mean_weight.value,
-        mean_weight_se=seen.mean_weight.se,
-        mean_weight_p=seen.mean_weight.p_value,
-        max_weight=seen.max_weight,
-        weight_p99=seen.weight_p99,
-        ess=seen.ess,
-        ess_share=seen.ess_share,
-        ess_units=seen.ess_units,
-        accepted=seen.accepted,
-        unsupported=seen.unsupported,
+        rows=log.rows,
+        units=log.units,
+        clicks=log.rewarded,
+        mean_weight=log.mean_weight.value,
+        mean_weight_se=log.mean_weight.se,
+        mean_weight_p=log.mean_weight.p_value,
+        max_weight=log.max_weight,
+        weight_p99=log.weight_p99,
+        ess=log.ess,
+        ess_share=log.ess_share,
+        ess_units=log.ess_units,
+        accepted=log.accepted,
+        unsupported=log.unsupported,
         reason=None if refusal is None else refusal.reason,
         message=None if refusal is None else str(refusal),
     )
 
 
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
-    """The target variant's own mean reward, None where it has too little to say."""
+    """The target variant's own mean reward; None if it has too few units."""
     try:
-        found = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
-    se = math.sqrt(found.variance)
-    low, high = effects.interval(found.value, se, found.df, alpha)
-    return Realised(found.value, se, low, high, found.units)
+    se = math.sqrt(mean.variance)
+    low, high = effects.interval(mean.value, se, mean.df, alpha)
+    return Realised(mean.value, se, low, high, mean.units)
 
 
 def _notes(
-    log: PolicyLog, found: Evaluation, choice: PolicyChoice, clustered: bool
+    log: PolicyLog, result: Evaluation, choice: PolicyChoice, clustered: bool
 ) -> Iterator[str]:
     if choice.to is not None and log.target is not None:
         shown = int(log.target["impressions"].sum())
@@ -137,12 +125,12 @@ def _notes(
         yield "Every row is its own unit: if users return, intervals are too narrow."
     if log.set_aside:
         yield f"{log.set_aside:,} impressions without an item are set aside."
-    seen = found.diagnostics
-    if seen is None:
+    weights = result.diagnostics
+    if weights is None or result.refusal is not None:
         return
-    if found.refusal is None and seen.mean_weight.p_value < 0.01:
-        mean = f"{seen.mean_weight.value:.3f} ± {seen.mean_weight.se:.3f}"
+    if weights.mean_weight.p_value < 0.01:
+        mean = f"{weights.mean_weight.value:.3f} ± {weights.mean_weight.se:.3f}"
         yield f"The weights average {mean}, not 1: are the propensities right?"
-    if found.refusal is None and seen.unsupported:
-        share = f"{100 * seen.unsupported:.2g} %"
+    if weights.unsupported:
+        share = f"{100 * weights.unsupported:.2g} %"
         yield f"{share} of the policy is on items never shown at their position: it counts as 0."

@@ -1,32 +1,25 @@
-"""Ranked lists against a ground truth given apart, both as frames."""
+"""Ranked lists against a ground truth, both as frames."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.traffic import one_traffic, read_units
-from abeval.offline.evaluation import Evaluation, asked, judged
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import NoRelevant, Policy, Ties
+from abeval.offline.candidates.judged_lists import write_judged, write_truth
+from abeval.offline.candidates.shown import TIE, Candidates
+from abeval.offline.candidates.traffic import one_traffic, read_units, write_traffic
+from abeval.offline.evaluation import Evaluation, evaluation_of, metrics_of_frames
+from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties
 from abeval.offline.sums.run import run_models
-from abeval.offline.sums.scores import ScoreOptions
-from abeval.offline.sums.sums import Replayed, Sums
 from abeval.steps import silent
 
 __all__ = ["Evaluation", "evaluate"]
 
-_TIE = {
-    "item": "item_id",
-    "text": "cast(item_id as varchar)",
-    "position": "-place",
-}
+_TIE = {**TIE, "position": "-place"}
 
 
 def evaluate(
@@ -51,15 +44,15 @@ def evaluate(
         truth: A frame of `request_id, item_id`, with `grade` where relevance is graded and
             `unit_id` where requests belong to units.
         k: Cut-offs.
-        metrics: Ids, instead of all on offer.
-        compat: The library whose definitions and policies to follow.
-        ties: Instead of the policy's.
-        no_relevant: Instead of the policy's.
+        metrics: Ids of metrics to compute; None for the default ones.
+        compat: Library whose metrics and policies to use.
+        ties: Overrides the policy on ties.
+        no_relevant: Overrides the policy on requests without a relevant item.
         alpha: Level of the intervals.
-        threshold: The score from which on a click is predicted.
-        bins: Of the calibration curve and error.
+        threshold: Scores from here on predict a click.
+        bins: Bins of the calibration curve and of the calibration error.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
-        catalogue: A frame of `item_id`: what could have been listed, beside what was.
+        catalogue: A frame of `item_id`: items that could be listed besides those that were.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -69,59 +62,52 @@ def evaluate(
         >>> import pandas as pd
         >>> run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
         >>> truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
-        >>> found = evaluate(run, truth, metrics=["mrr@2", "ndcg@2[lin]"]).values()
-        >>> found["mrr@2"], round(found["ndcg@2[lin]"] or 0, 5)
+        >>> values = evaluate(run, truth, metrics=["mrr@2", "ndcg@2[lin]"]).values()
+        >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    wanted, policy = asked(compat, k, metrics, ties, no_relevant)
+    wanted, policy = metrics_of_frames(compat, k, metrics, ties, no_relevant)
+    scoring = Scoring(wanted, policy, alpha, threshold, bins)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     with closing(DuckDBEngine()) as engine:
-        before = _beside(engine, "history", history), _beside(engine, "catalogue", catalogue)
-        options = ScoreOptions(threshold, bins)
-        sums, accounting = _sums(engine, named, truth, wanted, policy, options, before)
-    return judged(sums, wanted, policy, list(named), alpha, accounting, same_lists=False)
+        earlier = _optional(engine, "history", history, "unit_id", "item_id")
+        items = _optional(engine, "catalogue", catalogue, "item_id")
+        sql, accounting = _judged(engine, named, truth, policy)
+        write_traffic(engine, one_traffic("truth_rows"))
+        candidates = Candidates(sql, same_lists=False, history=earlier, catalogue=items)
+        sums = run_models(engine, candidates, read_units(engine), scoring, silent)
+    return evaluation_of(sums, scoring, list(named), accounting)
 
 
-def _sums(
-    engine: Engine,
-    runs: Mapping[str, object],
-    truth: object,
-    metrics: Sequence[OfflineMetric],
-    policy: Policy,
-    options: ScoreOptions,
-    before: tuple[str | None, str | None],
-) -> tuple[Sums, list[tuple[str, int]]]:
-    engine.add_frame("truth_frame", _packed(truth))
-    engine.table("truth_rows", _truth_view(engine))
+def _judged(
+    engine: Engine, runs: Mapping[str, object], truth: object, policy: Policy
+) -> tuple[dict[str, str], list[tuple[str, int]]]:
+    """Model → SQL of its candidates, and rows that were left out or merged, counted."""
+    engine.add_frame("truth_frame", truth)
+    write_truth(engine, _truth_sql(engine))
     unusable = whole_number(engine, "select count(*) - count(grade) from truth_rows")
     accounting = [
         ("truth_duplicates", _repeated(engine, "truth_rows")),
         ("truth_without_usable_grade", unusable),
     ]
-    candidates = {}
+    sql = {}
     for i, (model, frame) in enumerate(runs.items()):
-        engine.add_frame("run_frame", _packed(frame))
-        engine.table("listed_rows", _run_view(engine, model))
+        engine.add_frame("run_frame", frame)
+        sql[model] = write_judged(engine, i, _run_sql(engine, model), _TIE[policy.ties])
         accounting += _counted(engine, model)
-        engine.table(f"judged_{i}", query("offline/judged"))
-        tie = _TIE[policy.ties]
-        candidates[model] = f"select *, {tie} as tie, null as category from judged_{i}"
-    engine.table("traffic", one_traffic("truth_rows"))
-    replayed, units = Replayed(candidates, False, *before), read_units(engine)
-    return run_models(engine, replayed, units, metrics, policy, options, silent), accounting
+    return sql, accounting
 
 
-def _beside(engine: Engine, name: str, frame: object | None) -> str | None:
-    """SQL of a frame that only some metrics read."""
+def _optional(engine: Engine, name: str, frame: object | None, *columns: str) -> str | None:
+    """SQL of a frame that only some metrics read; None without it."""
     if frame is None:
         return None
-    engine.add_frame(f"{name}_frame", _packed(frame))
-    columns = ("unit_id", "item_id") if name == "history" else ("item_id",)
+    engine.add_frame(f"{name}_frame", frame)
     _check(name, engine.columns(f"{name}_frame"), columns)
     return f"select {', '.join(columns)} from {name}_frame"
 
 
-def _truth_view(engine: Engine) -> str:
+def _truth_sql(engine: Engine) -> str:
     columns = engine.columns("truth_frame")
     _check("truth", columns, ("request_id", "item_id"))
     unit = "unit_id" if "unit_id" in columns else "request_id"
@@ -130,7 +116,7 @@ def _truth_view(engine: Engine) -> str:
     return f"select {unit} as unit_id, request_id, item_id, {finite} as grade from truth_frame"
 
 
-def _run_view(engine: Engine, model: str) -> str:
+def _run_sql(engine: Engine, model: str) -> str:
     columns = engine.columns("run_frame")
     _check(model, columns, ("request_id", "item_id"))
     if "score" not in columns and "rank" not in columns:
@@ -168,9 +154,3 @@ def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:
     repeated = _repeated(engine, "listed_rows")
     counts = {"duplicates": repeated, "unusable_scores": missing, "requests_not_in_truth": unjudged}
     return [(f"{model}: {what}", int(count or 0)) for what, count in counts.items()]
-
-
-def _packed(frame: object) -> object:
-    """DuckDB 2.0 cannot read a pandas frame whose columns are views with a negative stride."""
-    pandas = sys.modules.get("pandas")
-    return frame.copy() if pandas is not None and isinstance(frame, pandas.DataFrame) else frame

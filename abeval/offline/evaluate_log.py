@@ -1,4 +1,4 @@
-"""One table of judged rows: what was listed, how it was scored, and whether it was relevant."""
+"""One table of judged rows: the items listed, their scores, and whether they were relevant."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from dataclasses import dataclass
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.rows import WHOLE
-from abeval.offline.candidates.shown import candidates, finite, read_shown, write_rows
-from abeval.offline.candidates.traffic import Units, one_traffic, read_units
-from abeval.offline.evaluation import Evaluation, asked, judged
-from abeval.offline.metrics.presets import NoRelevant, Ties
+from abeval.offline.candidates.rows import WHOLE, read_rows
+from abeval.offline.candidates.shown import (
+    TIE,
+    Candidates,
+    finite,
+    name_rows,
+    shown_candidates,
+    write_rows,
+)
+from abeval.offline.candidates.traffic import Units, one_traffic, read_units, write_traffic
+from abeval.offline.evaluation import Evaluation, evaluation_of, metrics_of_frames
+from abeval.offline.kernels.choice import needs_queries
+from abeval.offline.metrics.presets import NoRelevant, Scoring, Ties
 from abeval.offline.sums.run import run_models
-from abeval.offline.sums.scores import ScoreOptions
-from abeval.offline.sums.sums import Replayed
 from abeval.steps import silent
 
 
 @dataclass(frozen=True)
 class JudgedColumns:
-    """What a table of judged rows calls its columns.
+    """The columns of a table of judged rows.
 
     Attributes:
-        unit: Whose rows they are; intervals are clustered by it.
-        request: What was listed together; the unit where it is None.
-        item: What was listed.
-        relevance: A click or a grade; relevant where it is above 0.
+        unit: Column of units, by which intervals are clustered.
+        request: Column of requests; None where all items of a unit are one list.
+        item: Column of items.
+        relevance: Column of clicks or grades; an item is relevant where it is above 0.
     """
 
     unit: str = "unit_id"
@@ -56,16 +62,16 @@ def evaluate_log(
 
     Args:
         log: A file, a glob or a folder (Parquet, CSV, JSON), or a frame.
-        scores: The columns of scores, or model → its column; the first is compared with the others.
-        columns: What the table calls its other columns.
+        scores: The columns of scores, or model → its column; the first is the control.
+        columns: The other columns of the table.
         k: Cut-offs.
-        metrics: Ids, instead of all on offer.
-        compat: The library whose definitions and policies to follow.
-        ties: Instead of the policy's.
-        no_relevant: Instead of the policy's.
+        metrics: Ids of metrics to compute; None for the default ones.
+        compat: Library whose metrics and policies to use.
+        ties: Overrides the policy on ties.
+        no_relevant: Overrides the policy on requests without a relevant item.
         alpha: Level of the intervals.
-        threshold: The score from which on a click is predicted.
-        bins: Of the calibration curve and error.
+        threshold: Scores from here on predict a click.
+        bins: Bins of the calibration curve and of the calibration error.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -78,21 +84,23 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    wanted, policy = asked(compat, k, metrics, ties, no_relevant)
+    wanted, policy = metrics_of_frames(compat, k, metrics, ties, no_relevant)
+    scoring = Scoring(wanted, policy, alpha, threshold, bins)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
-    named_columns = columns or JudgedColumns()
+    mapped = columns or JudgedColumns()
     with closing(DuckDBEngine()) as engine:
         _open(engine, log)
-        _name(engine, named_columns, list(named.values()), policy.ties)
-        fetched = read_shown(engine, of_model, policy.ties, named_columns.request is not None)
-        units = read_units(engine) if fetched is None else Units.of_one_traffic(fetched.ids)
-        rows = None if fetched is None else fetched.rows
-        accounts = [*_missing(engine, named_columns), *write_rows(engine, rows, wanted)]
-        replayed = Replayed(candidates(of_model, policy.ties), True, rows=rows)
-        options = ScoreOptions(threshold, bins)
-        sums = run_models(engine, replayed, units, wanted, policy, options, silent)
-    return judged(sums, wanted, policy, list(named), alpha, accounts, same_lists=True)
+        _name(engine, mapped, list(named.values()), policy.ties)
+        request = "unit_id" if mapped.request is None else "request_id"
+        rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
+        units = read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
+        queried = needs_queries(wanted, rows)
+        accounts = _missing(engine, mapped)
+        accounts += write_rows(engine, unique=rows is not None, queried=queried)
+        candidates = Candidates(shown_candidates(of_model, policy.ties), True, rows=rows)
+        sums = run_models(engine, candidates, units, scoring, silent)
+    return evaluation_of(sums, scoring, list(named), accounts)
 
 
 def _open(engine: DuckDBEngine, log: object) -> None:
@@ -110,20 +118,20 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
         if name not in has:
             raise LogError(f"the log has no column {name!r}", f"it has: {', '.join(has)}")
     models = [f"{finite(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
-    # A number of each row is long to make, and only one order of ties asks for it.
+    # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
-    engine.view(
-        "candidate_rows",
+    name_rows(
+        engine,
         f"select {quoted(columns.unit)} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, null as category, "
         f"{', '.join(models)}, {_grade(columns.relevance, has)} as grade from raw_log",
+        "select * from candidate_rows where unit_id is not null",
     )
-    engine.view("analysed_rows", "select * from candidate_rows where unit_id is not null")
-    engine.view("traffic", one_traffic("analysed_rows"))
+    write_traffic(engine, one_traffic("analysed_rows"))
 
 
 def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, int]]:
-    """Rows of no unit, which are left out, and those whose relevance counts as 0."""
+    """Rows without a unit, which are left out, and rows without relevance, which count as 0."""
     grade = finite(quoted(columns.relevance))
     ((rows, units, grades),) = engine.rows(
         f"select count(*), count({quoted(columns.unit)}), count({grade}) from raw_log"
@@ -135,5 +143,5 @@ def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, in
 
 
 def _grade(column: str, types: Mapping[str, str]) -> str:
-    """Whole numbers as they are, which is less to fetch."""
+    """SQL of relevance; integers stay as they are, which is less to fetch."""
     return quoted(column) if types[column] in WHOLE else finite(quoted(column), 0)

@@ -1,4 +1,4 @@
-"""What an evaluation of frames found: the result, and the values of each unit."""
+"""An evaluation of frames: the result, and the values of each unit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from abeval.offline.candidates.vectors import refuse_vectors
 from abeval.offline.estimates.inference import columns_of
 from abeval.offline.estimates.judge import result_of
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import NoRelevant, Policy, Ties, chosen
+from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties, metrics_and_policy
 from abeval.offline.sums.sums import Sums
-from abeval.results.replay import ReplayResult
-from abeval.results.replayed_models import replayed_models
+from abeval.results.replay import ReplayModel, ReplayResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +24,8 @@ class Evaluation:
     """Ranked lists against what was relevant.
 
     Attributes:
-        result: Every metric of every model, with intervals where units are enough.
-        sums: What the metrics add up to per unit.
+        result: Every metric of every model, with intervals where there are enough units.
+        sums: The sums per unit.
         metrics: The metrics.
         policy: Which requests count.
     """
@@ -40,97 +39,65 @@ class Evaluation:
     def per_unit(self) -> Mapping[str, pd.DataFrame]:
         """Model → one row per unit, a column per metric.
 
-        Values are means over the requests of the unit, NaN where the metric leaves all of them
-        out.
+        Values are means over the requests of the unit, NaN where the metric leaves all of them out.
         """
-        return {
-            model: _per_unit(self.sums, model, self.metrics, self.policy)
-            for model in self.sums.models
-        }
+        return {model: self._per_unit(model) for model in self.sums.models}
 
     @cached_property
     def weights(self) -> Mapping[str, pd.DataFrame]:
-        """Model → what each value of `per_unit` weighs, in the same shape.
+        """Model → the weight of each value of `per_unit`, in the same shape.
 
         A metric of requests is Σ value·weight / Σ weight over units.
         """
-        return {
-            model: _per_unit(self.sums, model, self.metrics, self.policy, weights=True)
-            for model in self.sums.models
-        }
+        return {model: self._per_unit(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
-        """Metric → value, of the first model or of a named one."""
+        """Metric → value of a model, by default the first."""
         rows = self.result.rows
         name = model or rows[0].model
         return {row.metric: row.value for row in rows if row.model == name}
 
+    def _per_unit(self, model: str, *, weights: bool = False) -> pd.DataFrame:
+        import pandas as pd
 
-def asked(
+        values = self.sums.models[model].values
+        of_metric = {}
+        for metric in self.metrics:
+            if metric.definition.family in ("list", "r_precision", "tied", "pairs"):
+                columns = columns_of(metric, values, self.policy, "traffic")
+                below = pd.Series(columns.below, index=values.units)
+                mean = columns.above / below.where(below > 0)
+                of_metric[metric.id] = below if weights else mean
+        return pd.DataFrame(of_metric, index=values.units)
+
+
+def metrics_of_frames(
     compat: str | None,
     k: Sequence[int],
     metrics: Sequence[str] | None,
     ties: Ties | None,
     no_relevant: NoRelevant | None,
 ) -> tuple[tuple[OfflineMetric, ...], Policy]:
-    """The metrics and the policy of an evaluation.
+    """The metrics and the policy of an evaluation of frames.
 
     Raises:
-        ExperimentError: An unknown metric or preset, or a metric that frames have no vectors for.
+        ExperimentError: An unknown metric or preset, or a metric that needs vectors of items.
     """
-    wanted, policy = chosen(compat, k, metrics)
+    wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
     refuse_vectors(wanted)
-    return wanted, policy.told(ties, no_relevant)
+    return wanted, policy
 
 
-def judged(
-    sums: Sums,
-    metrics: tuple[OfflineMetric, ...],
-    policy: Policy,
-    models: Sequence[str],
-    alpha: float,
-    accounting: Sequence[tuple[str, int]],
-    *,
-    same_lists: bool,
+def evaluation_of(
+    sums: Sums, scoring: Scoring, models: Sequence[str], accounting: Sequence[tuple[str, int]]
 ) -> Evaluation:
-    """The evaluation of some sums; the first model is the one that the others are compared with.
-
-    Args:
-        sums: What the queries brought back.
-        metrics: In the order of the result.
-        policy: Which requests count.
-        models: Their names.
-        alpha: Level of the intervals.
-        accounting: What was set aside or merged.
-        same_lists: Whether all models order the same items of a request.
-    """
+    """The evaluation of some sums; the other models are compared with the first."""
     result = result_of(
-        *(sums, metrics, policy),
+        sums,
+        scoring,
         name="offline evaluation",
-        alpha=alpha,
-        models=replayed_models(models, {}, ()),
-        same_lists=same_lists,
+        models=[ReplayModel(model) for model in models],
         control=next(iter(models), None),
         accounting=accounting,
     )
-    return Evaluation(result, sums, metrics, policy)
-
-
-def _per_unit(
-    sums: Sums,
-    model: str,
-    metrics: Sequence[OfflineMetric],
-    policy: Policy,
-    *,
-    weights: bool = False,
-) -> pd.DataFrame:
-    import pandas as pd
-
-    values = sums.models[model].values
-    found = {}
-    for metric in metrics:
-        if metric.definition.family in ("list", "r_precision", "tied", "pairs"):
-            columns = columns_of(metric, values, policy, "traffic")
-            below = pd.Series(columns.below, index=values.units)
-            found[metric.id] = below if weights else columns.above / below.where(below > 0)
-    return pd.DataFrame(found, index=values.units)
+    return Evaluation(result, sums, scoring.metrics, scoring.policy)

@@ -1,4 +1,4 @@
-"""How a replay is done: what may be asked, checked, and what it means for a reader."""
+"""The options of a replay: checked, turned into metrics and a policy, and explained to a reader."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,33 +7,37 @@ from dataclasses import dataclass
 from abeval.errors import ExperimentError
 from abeval.offline.candidates.vectors import SIMILARITY
 from abeval.offline.estimates.curves import curve_metrics
-from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.ids import metrics_of
-from abeval.offline.metrics.presets import NoRelevant, Policy, Ties, chosen
+from abeval.offline.metrics.presets import NoRelevant, Scoring, Ties, metrics_and_policy
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a replay is done.
+    """The options of a replay; the defaults are those of `abeval replay`.
 
     Attributes:
-        k: Cut-offs.
-        metrics: Ids, instead of all on offer.
-        compat: The library whose definitions and policies to follow.
-        relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
-            clicked, by the vectors of items), `truth` (as the truth log has it), or an
-            expression over the impression.
-        ties: Instead of the policy's.
-        no_relevant: Instead of the policy's.
-        threshold: The score from which on a click is predicted.
-        kept_negatives: Share of non-clicks that the models were trained on, to be undone.
-        bins: Of the calibration curve and error.
-        blend: Shares of the treatment's model in a blend with control's.
-        split: A column that names the split of each impression, or name → its first and last day.
-        curve: The largest cut-off of curves over 1, 2, …
-        k_by: A column of the impressions, and its value → the cut-off there.
+        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1.
+        metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; None for the default ones.
+        compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
+            `recommenders`, `sklearn` or `xgboost`; None for abeval's own.
+        relevance: What makes an item relevant: `click`, `long_click`, `dwell` (seconds),
+            `similarity` (to the items the unit clicked, by their vectors), `truth` (the truth
+            log), or an SQL expression over the impression.
+        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`)
+            or the one shown first (`position`); None for that of `compat`, or `item`.
+        no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
+            (`zero`) or one (`one`, nDCG and MAP only); None for that of `compat`, or `drop`.
+        threshold: Scores from here on predict a click; None without metrics at a threshold.
+        kept_negatives: Share of non-clicks, in (0, 1], that the models were trained on; scores are
+            corrected for it. None where all were kept.
+        blend: Shares, in [0, 1], of a treatment's model in blends with control's model.
+        bins: Bins of the calibration curve and of the calibration error, from 1.
+        split: A column of the impressions that names the split of each, or name → first and last
+            day (`2026-09-01`); None for no splits.
+        curve: Compute metrics at each k from 1 to this; None for no curves.
+        k_by: A column of the impressions, and its value → cut-off; None for the same k everywhere.
     """
 
     k: Sequence[int] = (1, 5, 10)
@@ -51,25 +55,27 @@ class ReplayOptions:
     k_by: tuple[str, Mapping[str, int]] | None = None
 
 
-def sliced_by(options: ReplayOptions) -> list[str]:
-    """The columns of the impressions that say which part a row is of."""
+def slice_columns(options: ReplayOptions) -> list[str]:
+    """The columns of the impressions that divide the log into parts."""
     by_split = [options.split] if isinstance(options.split, str) else []
     return [*by_split, *([] if options.k_by is None else [options.k_by[0]])]
 
 
-def wanted(options: ReplayOptions) -> tuple[tuple[OfflineMetric, ...], Policy]:
-    """The metrics and the policy of a replay.
+def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
+    """The metrics and the policy of a replay, with intervals at level `alpha`.
 
     Raises:
-        ExperimentError: An unknown metric or preset, or a number that makes no sense.
+        ExperimentError: An unknown metric or preset, or a number out of range.
     """
     _check_numbers(options)
-    metrics, policy = chosen(options.compat, options.k, options.metrics)
+    metrics, policy = metrics_and_policy(
+        options.compat, options.k, options.metrics, options.ties, options.no_relevant
+    )
     if options.threshold is not None and options.metrics is None:
         metrics += metrics_of(_AT_THRESHOLD)
     if options.threshold is None and any(m.definition.variant == "threshold" for m in metrics):
         raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
-    return metrics, policy.told(options.ties, options.no_relevant)
+    return Scoring(metrics, policy, alpha, options.threshold, options.bins)
 
 
 def _check_numbers(options: ReplayOptions) -> None:
@@ -86,7 +92,7 @@ def _check_numbers(options: ReplayOptions) -> None:
 
 
 def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:
-    """What a reader of the result must know."""
+    """Notes that a reader of the result needs."""
     notes = [
         "offline values rest on what was shown: an item that no variant showed has no click",
         f"relevance: {options.relevance}",

@@ -1,127 +1,99 @@
 """The replay of an experiment's models on its own log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
-from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
-from abeval.offline.candidates import impressions as replay_log
+from abeval.logs.run import Run
+from abeval.offline.candidates.models import score_columns
+from abeval.offline.candidates.parts import Periods, parts_of, parts_of_column
+from abeval.offline.candidates.relevance import Relevance, relevance_metric
+from abeval.offline.candidates.score_log import open_scores
 from abeval.offline.candidates.truth_log import TRUTH, open_truth
-from abeval.offline.candidates.vectors import vectors_asked, write_vectors
+from abeval.offline.candidates.vectors import needs_vectors, write_vectors
 from abeval.offline.estimates.curves import curve_metrics, curves
 from abeval.offline.estimates.judge import result_of
-from abeval.offline.estimates.slices import (
-    check_days,
-    cut_by_value,
-    gaps,
-    parts_of_column,
-    parts_of_periods,
-    split_of,
-)
+from abeval.offline.estimates.slices import cut_by_value, gaps
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.options import ReplayOptions, notes_of, sliced_by, wanted
+from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
 from abeval.offline.replay_run import ReplayRun
-from abeval.results.replay import CutByValue, Gap, ReplayResult, Split
-from abeval.steps import Step
+from abeval.results.replay import CutByValue, ReplayResult, Split
 
 __all__ = ["ReplayOptions", "replay"]
 
 
-def replay(
-    experiment: Experiment,
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    options: ReplayOptions,
-) -> ReplayResult:
+def replay(run: Run, options: ReplayOptions) -> ReplayResult:
     """Score every model of an experiment on its own log.
 
     Args:
-        experiment: Whose models and logs they are.
-        engine: Where the queries run.
-        frames: Logs given from Python, by name.
-        step: Told the name of each step as it begins.
+        run: The experiment, its logs and an engine.
         options: What to compute, and how.
 
     Raises:
         ExperimentError: An unknown metric, preset or model.
-        LogError: The logs do not have what a replay needs.
+        LogError: The logs lack something that a replay needs.
     """
-    metrics, policy = wanted(options)
-    relevance = replay_log.relevance_metric(experiment, options.relevance)
-    terms = [] if relevance is None else [relevance]
-    extra = [*replay_log.score_columns(experiment), *sliced_by(options)]
-    shape = prepare(experiment, terms, engine, frames, step, extra).shape
-    step("candidates")
-    asked_by = vectors_asked(metrics, options.relevance)
-    if asked_by is not None:
-        write_vectors(engine, shape.items, asked_by)
-    truth = open_truth(experiment, engine, frames) if options.relevance == TRUTH else None
-    run = ReplayRun(experiment, engine, frames, shape, options, policy, relevance, truth, step)
-    summed = run.sums(metrics)
-    control = experiment.variants[experiment.control].model
-    step("inference")
-    found = result_of(
-        *(summed.sums, metrics, policy),
-        name=experiment.name,
-        alpha=experiment.alpha,
+    prepared = _prepared(run, options)
+    summed = prepared.sums(prepared.scoring)
+    control = run.experiment.variants[run.experiment.control].model
+    run.step("inference")
+    result = result_of(
+        summed.sums,
+        prepared.scoring,
+        name=run.experiment.name,
         models=summed.models,
-        same_lists=summed.same_lists,
         control=control,
         accounting=summed.accounts,
-        notes=notes_of(options, "request_id" in shape.impressions),
+        notes=notes_of(options, "request_id" in prepared.shape.impressions),
     )
-    return replace(found, **_extras(run, metrics, control))
-
-
-def _extras(
-    run: ReplayRun, metrics: Sequence[OfflineMetric], control: str | None
-) -> dict[str, Any]:
-    """What is asked beyond the rows of the whole log."""
-    options = run.options
-    extras: dict[str, Any] = {}
     if options.split is not None:
-        extras["splits"], extras["gaps"] = _splits(run, metrics, options.split)
+        result = _with_splits(result, prepared, options.split)
     if options.curve is not None:
         run.step("curves")
-        asked = curve_metrics(options.metrics, options.curve)
-        extras["curves"] = tuple(curves(run.estimates(asked)))
+        by_k = curve_metrics(options.metrics, options.curve)
+        result = replace(result, curves=tuple(curves(prepared.estimates(by_k))))
     if options.k_by is not None:
-        extras["by_value"] = _by_value(run, metrics, control, *options.k_by)
-    return extras
+        result = replace(result, by_value=_by_value(prepared, control, *options.k_by))
+    return result
 
 
-def _splits(
-    run: ReplayRun, metrics: Sequence[OfflineMetric], split: str | Mapping[str, tuple[str, str]]
-) -> tuple[tuple[Split, ...], tuple[Gap, ...]]:
-    if isinstance(split, str):
-        parts = parts_of_column(run.engine, run.shape.impressions, split)
-    else:
-        parts = parts_of_periods(split)
-        check_days(run.engine, parts, run.shape.has_time)
-    of_parts = {part.name: run.estimates(metrics, part.where) for part in parts}
-    splits = tuple(split_of(name, estimates) for name, estimates in of_parts.items())
-    return splits, tuple(gaps(of_parts)) if of_parts else ()
+def _prepared(run: Run, options: ReplayOptions) -> ReplayRun:
+    experiment, engine, frames = run.experiment, run.engine, run.frames
+    scoring = scoring_of(options, experiment.alpha)
+    metric = relevance_metric(experiment, options.relevance)
+    extra = [*score_columns(experiment), *slice_columns(options)]
+    shape = prepare(run, [] if metric is None else [metric], extra).shape
+    run.step("candidates")
+    reader = needs_vectors(scoring.metrics, options.relevance)
+    if reader is not None:
+        write_vectors(engine, shape.items, reader)
+    truth = open_truth(experiment, engine, frames) if options.relevance == TRUTH else None
+    relevance = Relevance(options.relevance, metric, truth)
+    log = open_scores(engine, experiment.logs.scores, frames)
+    return ReplayRun(run, shape, log, relevance, options, scoring)
+
+
+def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods) -> ReplayResult:
+    parts = {
+        part.name: prepared.estimates(prepared.scoring.metrics, part.where)
+        for part in parts_of(prepared.run.engine, prepared.shape, split)
+    }
+    splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
+    return replace(result, splits=splits, gaps=tuple(gaps(parts)) if parts else ())
 
 
 def _by_value(
-    run: ReplayRun,
-    metrics: Sequence[OfflineMetric],
-    control: str | None,
-    column: str,
-    ks: Mapping[str, int],
+    prepared: ReplayRun, control: str | None, column: str, ks: Mapping[str, int]
 ) -> CutByValue:
-    values = parts_of_column(run.engine, run.shape.impressions, column)
+    values = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
     parts = [part for part in values if part.name in ks]
-    if {part.name for part in parts} != set(ks):
-        missing = sorted(set(ks) - {part.name for part in parts})
+    missing = sorted(set(ks) - {part.name for part in parts})
+    if missing:
         raise ExperimentError(f"k by {column!r}: the log has no {missing[0]!r} there")
-    cut = [metric.definition for metric in metrics if metric.k is not None]
-    of_parts = {
-        part.name: run.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
+    cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
+    estimates = {
+        part.name: prepared.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
         for part in parts
     }
-    return cut_by_value(column, ks, of_parts, metrics, control)
+    return cut_by_value(column, ks, estimates, control)

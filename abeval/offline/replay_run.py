@@ -1,30 +1,35 @@
-"""A prepared log, or a part of it, replayed: from what was shown to sums per unit."""
+"""A prepared log, or a part of it, replayed: from impressions to sums per unit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from abeval.engines.protocol import Engine
 from abeval.errors import LogError
-from abeval.experiment.model import Experiment
+from abeval.logs.mapping import LogColumns
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric
-from abeval.offline.candidates import impressions as replay_log
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.candidates.score_log import add_score_log
-from abeval.offline.candidates.shown import candidates, read_shown, write_rows
+from abeval.offline.candidates.impressions import name_impressions
+from abeval.offline.candidates.models import (
+    blends_of,
+    experiment_candidates,
+    model_scores,
+    replayed_models,
+)
+from abeval.offline.candidates.relevance import Relevance
+from abeval.offline.candidates.rows import Rows, read_rows
+from abeval.offline.candidates.score_log import judge_scores
+from abeval.offline.candidates.shown import TIE, shown_candidates, write_rows
 from abeval.offline.candidates.traffic import Units, read_units
 from abeval.offline.candidates.truth_log import longest_shown, truth_accounts
-from abeval.offline.candidates.vectors import rows_without_vector, vectors_asked
+from abeval.offline.candidates.vectors import needs_vectors, rows_without_vector
 from abeval.offline.estimates.estimates import Estimates
+from abeval.offline.kernels.choice import needs_queries
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Policy
+from abeval.offline.metrics.presets import Scoring
 from abeval.offline.options import ReplayOptions
 from abeval.offline.sums.run import run_models
-from abeval.offline.sums.scores import ScoreOptions
 from abeval.offline.sums.sums import Sums
-from abeval.results.replayed_models import ReplayModel, replayed_models
-from abeval.steps import Step
+from abeval.results.replay import ReplayModel
 
 
 class Summed(NamedTuple):
@@ -32,14 +37,12 @@ class Summed(NamedTuple):
 
     Attributes:
         sums: Per unit.
-        accounts: What was set aside or merged, counted.
-        same_lists: Whether all models order the same items of a request.
-        models: What was replayed.
+        accounts: What was left out or merged, counted.
+        models: The models that were replayed.
     """
 
     sums: Sums
     accounts: list[tuple[str, int]]
-    same_lists: bool
     models: tuple[ReplayModel, ...]
 
 
@@ -48,72 +51,69 @@ class ReplayRun:
     """Replays a prepared log, or a part of it.
 
     Attributes:
-        experiment: Whose models and logs they are.
-        engine: Has the views of `prepare`.
-        frames: Logs given from Python, by name.
-        shape: What the logs have.
-        options: How the replay is done.
-        policy: Which requests count.
-        relevance: Its expression, where it is one.
-        truth: What the ground truth is about, where relevance is that.
-        step: Told the name of each step as it begins.
+        run: The experiment and an engine with the views of `prepare`.
+        shape: The columns of the logs.
+        score_log: The columns of the scores log; None without one.
+        relevance: What makes an item relevant.
+        options: The options of the replay.
+        scoring: The metrics and their options.
     """
 
-    experiment: Experiment
-    engine: Engine
-    frames: Mapping[str, object]
+    run: Run
     shape: LogShape
+    score_log: LogColumns | None
+    relevance: Relevance
     options: ReplayOptions
-    policy: Policy
-    relevance: Metric | None
-    truth: str | None
-    step: Step
+    scoring: Scoring
 
-    def sums(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Summed:
-        """The sums of the rows that a condition holds for."""
-        experiment, engine, shape, options = self.experiment, self.engine, self.shape, self.options
-        graded = (options.relevance, self.relevance, self.truth)
-        replay_log.name_rows(experiment, engine, shape, *graded, where)
-        blends = replay_log.blends_of(experiment, options.blend)
-        scores = replay_log.model_scores(experiment, shape, options.kept_negatives, blends)
-        units, ties = self._units(), self.policy.ties
+    def sums(self, scoring: Scoring, where: str = "in_period") -> Summed:
+        """The sums of the impressions that meet a condition."""
+        experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
+        name_impressions(experiment, engine, shape, self.relevance, where)
+        blends = blends_of(experiment, self.options.blend)
+        scores = model_scores(experiment, shape, self.options.kept_negatives, blends)
+        units = self._units()
         rows = self._rows(scores, units)
-        accounts = [*write_rows(engine, rows, metrics), *self._accounts(metrics)]
-        own, placed = candidates(scores, ties), "position" in shape.impressions
-        log = add_score_log(experiment, engine, self.frames, ties, accounts, list(own), placed)
-        sources, listed = own | log.candidates, list(log.candidates)
-        replayed = replay_log.replayed(experiment, shape, sources, listed, rows)
-        how = ScoreOptions(options.threshold, options.bins)
-        sums = run_models(engine, replayed, units, metrics, self.policy, how, self.step)
-        if self.truth is not None:
-            # What was never shown has no place in any order of the list.
+        queried = needs_queries(scoring.metrics, rows)
+        accounts = write_rows(engine, unique=rows is not None, queried=queried)
+        accounts += self._accounts(scoring.metrics)
+        ties, placed = scoring.policy.ties, "position" in shape.impressions
+        own = shown_candidates(scores, ties)
+        log = judge_scores(engine, self.score_log, ties, own, placed)
+        sql = own | log.sql
+        candidates = experiment_candidates(experiment, shape, sql, not log.sql, rows)
+        sums = run_models(engine, candidates, units, scoring, self.run.step)
+        if self.relevance.truth is not None:
+            # Relevant items that were never shown are in no list.
             sums = replace(sums, longest=longest_shown(engine))
-        models = replayed_models(sources, log.stages, blends)
-        return Summed(sums, accounts, replayed.same_lists, models)
+        models = replayed_models(sql, log.stages, blends)
+        return Summed(sums, accounts + log.accounts, models)
 
     def estimates(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
-        """The values of the rows that a condition holds for."""
-        summed = self.sums(metrics, where)
-        alpha, same_lists = self.experiment.alpha, summed.same_lists
-        return Estimates(summed.sums, metrics, self.policy, alpha, same_lists)
+        """Estimates over the impressions that meet a condition."""
+        scoring = replace(self.scoring, metrics=tuple(metrics))
+        return Estimates(self.sums(scoring, where).sums, scoring)
 
     def _units(self) -> Units:
-        units = read_units(self.engine)
+        units = read_units(self.run.engine)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
         return units
 
     def _rows(self, scores: Mapping[str, str], units: Units) -> Rows | None:
-        """What was shown as arrays; a scores log is only read by queries."""
-        if self.experiment.logs.scores is not None:
+        """The impressions as arrays; None where only queries will do, as with a scores log."""
+        if self.score_log is not None:
             return None
-        has_requests = "request_id" in self.shape.impressions
-        fetched = read_shown(self.engine, scores, self.policy.ties, has_requests)
-        return None if fetched is None else fetched.of_units(units.ids)
+        request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
+        tie = TIE[self.scoring.policy.ties]
+        rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
+        return None if rows is None else rows.of_units(units.ids)
 
     def _accounts(self, metrics: Sequence[OfflineMetric]) -> list[tuple[str, int]]:
-        accounts = [] if self.truth is None else truth_accounts(self.engine)
-        if vectors_asked(metrics, self.options.relevance):
-            accounts.append(("rows_of_items_without_a_vector", rows_without_vector(self.engine)))
+        accounts = [] if self.relevance.truth is None else truth_accounts(self.run.engine)
+        if needs_vectors(metrics, self.relevance.name):
+            accounts.append(
+                ("rows_of_items_without_a_vector", rows_without_vector(self.run.engine))
+            )
         return accounts

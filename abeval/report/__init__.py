@@ -1,20 +1,25 @@
-"""The report: one self-contained HTML file, and a summary for notebooks."""
+"""The report: one self-contained HTML file per result, a summary for notebooks, the terminal."""
 
 from pathlib import Path
 
 from abeval.files import write_text
-from abeval.report.page import page_html, summary
+from abeval.results.aa import AAResult
 from abeval.results.analysis import Result
+from abeval.results.replay import ReplayResult
+from abeval.results.windows import TimeResult
 
-__all__ = ["summary_html", "write_report"]
+__all__ = ["Reported", "Result", "summary_html", "write_report"]
+
+Reported = Result | ReplayResult | TimeResult
 
 
-def write_report(result: Result, path: Path) -> Path:
+def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Path:
     """Write the report as one HTML file that works offline.
 
     Args:
         result: What to report.
         path: The file; its folder must exist.
+        aa: A/A replays, added to the page of effects over time.
 
     Returns:
         The path.
@@ -22,9 +27,28 @@ def write_report(result: Result, path: Path) -> Path:
     Raises:
         abeval.errors.AbevalError: The file cannot be written there.
     """
-    return write_text(path, page_html(result))
+    return write_text(path, _page(result, aa))
+
+
+def _page(result: Reported, aa: AAResult | None) -> str:
+    # Pages import Plotly and Jinja, which the terminal does not need.
+    match result:
+        case Result():
+            from abeval.report.page import page_html
+
+            return page_html(result)
+        case ReplayResult():
+            from abeval.report.replay_page import replay_page_html
+
+            return replay_page_html(result)
+        case TimeResult():
+            from abeval.report.windows_page import windows_page_html
+
+            return windows_page_html(result, aa)
 
 
 def summary_html(result: Result) -> str:
     """The verdict and the scorecard as inline HTML without scripts, for notebooks."""
+    from abeval.report.page import summary
+
     return summary(result)

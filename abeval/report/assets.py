@@ -1,4 +1,4 @@
-"""What every page of the report is made with: styles, scripts, and the policy that names them."""
+"""Styles, scripts and data inside a page, and the security policy that names its scripts."""
 
 import base64
 import gzip
@@ -10,12 +10,12 @@ from pathlib import Path
 from markupsafe import Markup
 
 HERE = Path(__file__).parent
-# Inside a script element these could end it, or open a comment; U+2028/9 end a line of script.
+# In a script element these could end it or open a comment; U+2028 and U+2029 end a line.
 _UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def island(json_text: str) -> Markup:
-    r"""JSON text that can stand in a script element whatever its strings say.
+    r"""JSON text that is safe inside a script element, whatever its strings contain.
 
     Example:
         >>> print(island('{"a": "</script>"}'))
@@ -25,13 +25,13 @@ def island(json_text: str) -> Markup:
 
 
 def data_url(kind: str, text: str) -> str:
-    """A file that the page carries along."""
+    """A file inside the page, as a data URL."""
     data = base64.b64encode(text.encode("utf-8", "backslashreplace")).decode()
     return f"data:{kind};base64,{data}"
 
 
 def policy(scripts: Sequence[str]) -> str:
-    """A content-security policy that names the page's scripts by hash and allows no address."""
+    """A content-security policy that allows these scripts, by hash, and no address."""
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
@@ -53,10 +53,10 @@ def plotly() -> str:
 
 @cache
 def packed_plotly() -> str:
-    """The figure library, packed."""
+    """The figure library, compressed, in base64."""
     return base64.b64encode(gzip.compress(plotly().encode(), 9, mtime=0)).decode()
 
 
 def text(name: str) -> str:
-    """A file of this folder."""
+    """The text of a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")

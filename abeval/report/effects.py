@@ -1,4 +1,4 @@
-"""What the scorecard, the days and the segments share: metrics, and effects as words and glyphs."""
+"""Metrics and effects as text and glyphs, for the scorecard, the days and the segments."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,6 @@ from abeval.results import MetricInfo, Row, SliceRow
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
-ROLES = (
-    ("goal", "Goals", "what the experiment is meant to move"),
-    ("guardrail", "Guardrails", "what it must not harm"),
-    ("diagnostic", "Diagnostics", "what helps to understand it; no verdict rests on these"),
-)
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
@@ -25,11 +20,11 @@ class EffectView:
     """An effect as the page prints and draws it.
 
     Attributes:
-        estimate: The lift, or the difference where there is no lift.
+        estimate: The lift, or the difference if there is no lift.
         interval: Its interval in brackets.
-        absolute: The difference with its interval, where the lift is the estimate.
-        exact: The numbers in full, for the title.
-        glyph: Its drawing; empty where there is no lift.
+        absolute: The difference with its interval, if the estimate is a lift.
+        exact: All digits, for the title attribute.
+        glyph: Its drawing; empty without a lift.
     """
 
     estimate: str
@@ -40,7 +35,7 @@ class EffectView:
 
 
 def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
-    """An id for deep links to each metric, the same on every run.
+    """Metric → its id for deep links, the same on every run.
 
     Example:
         >>> info = MetricInfo("Dwell / click", "ratio", "", "s", "increase", "goal", None, None)
@@ -57,7 +52,7 @@ def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
 
 
 def metric_note(metric: MetricInfo) -> str:
-    """Unit and direction, as they stand under a metric's name."""
+    """Unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{fmt.direction_words(metric.direction)}"
 
@@ -65,7 +60,7 @@ def metric_note(metric: MetricInfo) -> str:
 def definitions(
     result: Result, rows: Sequence[Row] | Sequence[SliceRow]
 ) -> Mapping[str, MetricInfo]:
-    """Definitions by name; a row without one still shows, its numbers as they are."""
+    """Definitions by name; a row without one gets an empty definition, so that it still shows."""
     known = {metric.name: metric for metric in result.metrics}
     blanks = {
         row.metric: MetricInfo(row.metric, "mean", "", "", "increase", "diagnostic", None, None)
@@ -77,7 +72,7 @@ def definitions(
 def effect_view(
     row: Row | SliceRow, metric: MetricInfo, mark: glyph.Mark | None, axis: glyph.Axis | None
 ) -> EffectView:
-    """The effect of a row; drawn where it has a lift and there is an axis."""
+    """The effect of a row, drawn if it has a lift and there is an axis."""
     lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
     absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, metric.unit)
     shown = lift or absolute
@@ -91,7 +86,7 @@ def effect_view(
 
 
 def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
-    """How a row of the scorecard is drawn; None without a lift."""
+    """The glyph of a row of the scorecard; None without a lift."""
     if row.lift is None:
         return None
     status = fmt.words(row.status)
@@ -101,20 +96,20 @@ def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
         row.lift_high,
         TONES.get(row.status, "plain"),
         row.status in DECIDED,
-        _spoken(result, row, f"{row.metric}, {row.variant}", status),
+        _spoken_label(result, row, f"{row.metric}, {row.variant}", status),
         tuple(_margins(row, metric)),
     )
 
 
 def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
-    """Segments and days are looked at, not decided on: no colour, solid bars."""
+    """The glyph of a day or segment: exploratory, so without colour and with a solid bar."""
     if row.lift is None:
         return None
-    label = _spoken(result, row, f"{row.metric}, {row.cell}, {row.variant}", "exploratory")
+    label = _spoken_label(result, row, f"{row.metric}, {row.cell}, {row.variant}", "exploratory")
     return glyph.Mark(row.lift, row.lift_low, row.lift_high, "plain", True, label)
 
 
-def _spoken(result: Result, row: Row | SliceRow, name: str, status: str) -> str:
+def _spoken_label(result: Result, row: Row | SliceRow, name: str, status: str) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     level = fmt.level(result.experiment.alpha)
     numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
@@ -122,7 +117,7 @@ def _spoken(result: Result, row: Row | SliceRow, name: str, status: str) -> str:
 
 
 def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
-    """The lifts that a margin stands at: on the harmful side of a guardrail, else on both."""
+    """The margin as lifts: on the harmful side of a guardrail, else on both sides."""
     size = metric.margin
     if size is not None and not metric.margin_relative:
         size = size / abs(row.control) if row.control else None
@@ -133,5 +128,5 @@ def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
 
 
 def full(value: float | None) -> str:
-    """Every digit, for titles."""
+    """A number with every digit."""
     return fmt.MISSING if value is None else repr(value)

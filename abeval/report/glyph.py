@@ -1,4 +1,4 @@
-"""Effects drawn as inline SVG: an interval on an axis that every row of a table shares."""
+"""Effects drawn as inline SVG: intervals on one axis per table."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,23 +23,23 @@ class Axis:
     limit: float
 
     def x(self, lift: float) -> float:
-        """Where a lift is drawn; beyond the axis, at its end."""
+        """Horizontal position of a lift in pixels; beyond the axis, its end."""
         share = max(-1.0, min(1.0, lift / self.limit))
         return WIDTH / 2 + share * (WIDTH / 2 - _PADDING)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What one glyph shows.
+    """The content of one glyph.
 
     Attributes:
         lift: The estimate.
-        low: Lower end; None where it has no bound.
+        low: Lower end; None without a bound.
         high: Upper end.
         tone: `good`, `bad` or `plain`: its colour, which is never the only sign.
         decided: Drawn thick and filled; otherwise dashed and hollow.
         label: The same in words.
-        margins: Lifts at which a dashed line stands.
+        margins: Lifts marked by a dashed line.
     """
 
     lift: float
@@ -52,13 +52,13 @@ class Mark:
 
     @property
     def reach(self) -> float:
-        """How far from zero the glyph goes."""
+        """Largest distance from zero in the glyph."""
         ends = (self.lift, self.low, self.high, *self.margins)
         return max(abs(end) for end in ends if end is not None)
 
 
 def shared_axis(marks: Sequence[Mark]) -> Axis:
-    """An axis for all marks; one far wider than the others is clipped rather than crush them.
+    """One axis for all marks; a mark far wider than the others is clipped.
 
     Example:
         >>> marks = [Mark(0.01, -0.02, reach, "plain", False, "") for reach in (0.04, 0.05, 0.9)]
@@ -68,8 +68,8 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
     reaches = [mark.reach for mark in marks]
     shown = max((abs(mark.lift) for mark in marks), default=0.0)
     typical = 3 * median_low(reaches) if reaches else 0.0
-    wanted = min(max(reaches, default=0.0), max(typical, min(shown, 2 * typical)))
-    return Axis(_round_up(wanted) if wanted > 0 else 0.01)
+    limit = min(max(reaches, default=0.0), max(typical, min(shown, 2 * typical)))
+    return Axis(_round_up(limit) if limit > 0 else 0.01)
 
 
 def draw(mark: Mark, axis: Axis) -> Markup:
@@ -93,7 +93,7 @@ def draw(mark: Mark, axis: Axis) -> Markup:
 
 
 def scale(axis: Axis) -> Markup:
-    """The labels over a column of glyphs."""
+    """The axis labels over a column of glyphs."""
     labels = _join(
         Markup('<text x="{:.1f}" y="11" text-anchor="middle">{}</text>').format(
             axis.x(lift), _tick(lift)
@@ -151,7 +151,7 @@ def _tick(lift: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next round number, so that an axis ends where a reader would end it."""
+    """The next round number, as the end of an axis."""
     power = 10.0 ** math.floor(math.log10(value))
     step = next(step for step in _STEPS if step * power >= value * (1 - 1e-9))
     return float(f"{step * power:.6g}")

@@ -1,4 +1,4 @@
-"""One result as one HTML file that works offline and can run nothing but its own two scripts."""
+"""A result as one HTML file that works offline and runs only its own two scripts."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,10 @@ from dataclasses import dataclass, fields
 
 from markupsafe import Markup
 
-from abeval.report import assets, figures, templates
-from abeval.report.effects import anchors
+from abeval.report import assets, templates
+from abeval.report.daily_figures import daily_effect
+from abeval.report.effects import anchors, definitions
+from abeval.report.figures import island
 from abeval.report.scorecard import role_views
 from abeval.report.slices import SliceView, daily_views, segment_views
 from abeval.report.tables import segment_tables, tables
@@ -20,7 +22,7 @@ _SEVERITY = ("fail", "warn", "pass", "skipped")
 
 @dataclass(frozen=True)
 class DayView:
-    """A metric's days in words, and its figure as an island of JSON."""
+    """A metric's days as text, and their figure as JSON."""
 
     view: SliceView
     island: Markup
@@ -34,7 +36,7 @@ def page_html(result: Result) -> str:
         "page.html",
         draws=bool(daily),
         **_shared(result),
-        beside=tables(result),
+        tables=tables(result),
         segment_tables=segment_tables(result),
         daily=daily,
         segments=segments,
@@ -62,7 +64,7 @@ def summary(result: Result) -> str:
 
 
 def _shared(result: Result) -> dict[str, object]:
-    """What the page and the summary both read."""
+    """Values for the templates of both the page and the summary."""
     return {
         "result": result,
         "roles": role_views(result),
@@ -72,12 +74,10 @@ def _shared(result: Result) -> dict[str, object]:
 
 
 def _day(result: Result, view: SliceView) -> DayView:
-    metric = next((m for m in result.metrics if m.name == view.metric), None)
     rows = [row for row in result.daily if row.metric == view.metric]
     overall = [row for row in result.scorecard if row.metric == view.metric]
-    blank = MetricInfo(view.metric, "mean", "", "", "increase", "diagnostic", None, None)
-    figure = figures.daily_effect(metric or blank, rows, overall)
-    return DayView(view, assets.island(str(figure.to_json(engine="json"))))
+    metric = definitions(result, rows)[view.metric]
+    return DayView(view, island(daily_effect(metric, rows, overall)))
 
 
 def _sections(daily: bool, segments: bool) -> tuple[tuple[str, str], ...]:

@@ -1,19 +1,23 @@
-"""The figures of a replay's page: records in, a plain Plotly figure out."""
+"""The figures of an offline replay: curves, calibration, blends, stages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from abeval.report.figures import label, plain_layout
+from abeval.report.figures import (
+    GREY,
+    GRID,
+    Interval,
+    colour,
+    error_bars,
+    label,
+    plain_layout,
+    symbol,
+)
 from abeval.results.replay import CalibrationBin, Curve, ReplayRow
 
-# Okabe and Ito's colours that keep 3:1 on white and on the dark page; shape says it again.
-_COLOURS = ("#0072B2", "#C46A00", "#009E73", "#B5639A", "#6B7F99", "#8A7A00")
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-_GREY = "#7a8699"
-
-Point = tuple[float | str, float | None, float | None, float | None]
-"""Where it stands, its value, and both ends."""
+Point = tuple[float | str, Interval]
+"""Place on the x axis, and the value there with its interval."""
 
 
 def curve_figure(curves: Sequence[Curve]) -> go.Figure:
@@ -24,7 +28,7 @@ def curve_figure(curves: Sequence[Curve]) -> go.Figure:
     """
     traces = []
     for i, curve in enumerate(curves):
-        points = [(p.k, p.value, p.low, p.high) for p in curve.points]
+        points: list[Point] = [(p.k, (p.value, p.low, p.high)) for p in curve.points]
         traces.append(_line(i, curve.model, points))
         traces += [_ring(i, p.k, p.value) for p in curve.points if p.k == curve.elbow]
     figure = go.Figure(traces, _layout("k", curves[0].metric if curves else ""))
@@ -33,23 +37,20 @@ def curve_figure(curves: Sequence[Curve]) -> go.Figure:
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
-    """How often was clicked what was given such scores; on the dashed line, just as often.
+    """Click rate against predicted score; dashed: perfect calibration.
 
     Args:
-        bins: Of one traffic and way of binning.
+        bins: All bins of one traffic and one way of binning.
     """
-    models = dict.fromkeys(b.model for b in bins)
-    traces = []
-    for i, model in enumerate(models):
-        own = sorted((b for b in bins if b.model == model and b.rows), key=lambda b: b.mean_score)
-        points: list[Point] = [(b.mean_score, b.clicks / b.rows, None, None) for b in own]
-        traces.append(_line(i, model, points))
-    figure = go.Figure(traces, _layout("mean score", "clicks / rows"))
+    series: dict[str, list[Point]] = {b.model: [] for b in bins}
+    for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
+        series[b.model].append((b.mean_score, (b.clicks / b.rows, None, None)))
+    figure = _lines(series, "mean score", "clicks / rows")
     most = max((max(b.mean_score, b.clicks / b.rows) for b in bins if b.rows), default=1.0)
     figure.add_shape(
         type="line",
         **{"x0": 0, "y0": 0, "x1": most, "y1": most, "layer": "below"},
-        line={"color": _GREY, "width": 1, "dash": "dash"},
+        line={"color": GREY, "width": 1, "dash": "dash"},
     )
     return figure
 
@@ -60,12 +61,10 @@ def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> go.Figure:
     Args:
         rows: α and the row of that blend; α 0 is the base and 1 the model.
     """
-    traffics = dict.fromkeys(row.traffic for _, row in rows)
-    traces = []
-    for i, traffic in enumerate(traffics):
-        own = sorted((item for item in rows if item[1].traffic == traffic), key=lambda r: r[0])
-        traces.append(_line(i, traffic, [(a, r.value, r.low, r.high) for a, r in own]))
-    return go.Figure(traces, _layout("share of the model", rows[0][1].metric if rows else ""))
+    series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
+    for share, row in sorted(rows, key=lambda item: item[0]):
+        series[row.traffic].append((share, (row.value, row.low, row.high)))
+    return _lines(series, "share of the model", rows[0][1].metric if rows else "")
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> go.Figure:
@@ -74,37 +73,29 @@ def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> go.Figure:
     Args:
         rows: Stage, model without its stage, and the row.
     """
-    models = dict.fromkeys(model for _, model, _ in rows)
-    traces = []
-    for i, model in enumerate(models):
-        own: list[Point] = [
-            (label(s), r.value, r.low, r.high) for s, name, r in rows if name == model
-        ]
-        traces.append(_line(i, model, own))
-    figure = go.Figure(traces, _layout("stage", rows[0][2].metric if rows else ""))
+    series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
+    for stage, model, row in rows:
+        series[model].append((label(stage), (row.value, row.low, row.high)))
+    figure = _lines(series, "stage", rows[0][2].metric if rows else "")
     figure.update_xaxes(type="category")
     return figure
 
 
+def _lines(series: Mapping[str, Sequence[Point]], across: str, up: str) -> go.Figure:
+    traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
+    return go.Figure(traces, _layout(across, up))
+
+
 def _line(i: int, name: str, points: Sequence[Point]) -> go.Scatter:
-    colour = _COLOURS[i % len(_COLOURS)]
-    known = [point for point in points if point[1] is not None]
+    known = [(x, interval) for x, interval in points if interval[0] is not None]
     return go.Scatter(
-        x=[x for x, *_ in known],
-        y=[value for _, value, _, _ in known],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [_reach(value, high) for _, value, _, high in known],
-            "arrayminus": [_reach(low, value) for _, value, low, _ in known],
-            "color": colour,
-            "thickness": 1.4,
-            "width": 0,
-        },
+        x=[x for x, _ in known],
+        y=[interval[0] for _, interval in known],
+        error_y=error_bars([interval for _, interval in known], colour(i), 1.4),
         mode="lines+markers",
         name=label(name),
-        line={"color": colour, "width": 1.8},
-        marker={"color": colour, "size": 7, "symbol": _SYMBOLS[i % len(_SYMBOLS)]},
+        line={"color": colour(i), "width": 1.8},
+        marker={"color": colour(i), "size": 7, "symbol": symbol(i)},
         # User strings go in as data: inside a template, `%{x}` in a name would be replaced.
         customdata=[label(name)] * len(known),
         hovertemplate="%{customdata}, %{x}: %{y:.4g}<extra></extra>",
@@ -121,26 +112,21 @@ def _ring(i: int, k: int, value: float | None) -> go.Scatter:
         marker={
             "size": 17,
             "symbol": "circle-open",
-            "color": _COLOURS[i % len(_COLOURS)],
+            "color": colour(i),
             "line": {"width": 2},
         },
         hovertemplate="elbow at %{x}<extra></extra>",
     )
 
 
-def _reach(low: float | None, high: float | None) -> float | None:
-    return None if low is None or high is None else max(high - low, 0.0)
-
-
 def _layout(across: str, up: str) -> go.Layout:
-    grid = "rgba(128,140,160,0.25)"
     return plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 44}).update(
         showlegend=True,
         xaxis={"title": {"text": label(across), "standoff": 6}, "showgrid": False},
         yaxis={
             "title": {"text": label(up), "standoff": 8},
             "tickformat": "~g",
-            "gridcolor": grid,
+            "gridcolor": GRID,
             "zeroline": False,
             "nticks": 7,
         },

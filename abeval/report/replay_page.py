@@ -2,61 +2,33 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-import plotly.graph_objects as go
-from markupsafe import Markup
 
 from abeval.report import assets, replay_figures, templates
 from abeval.report import replay_views as views
+from abeval.report.figures import FigureView, island
 from abeval.results import format as fmt
-from abeval.results.replay import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
-from abeval.results.replayed_models import Blend
+from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
-
-
-@dataclass(frozen=True)
-class FigureView:
-    """A figure, and the same as a table.
-
-    Attributes:
-        anchor: Where it stands.
-        title: What it is about.
-        takeaway: What it shows, in a sentence; may be empty.
-        pooled: Whether it is of all traffic together.
-        island: Its JSON.
-        heads: Of the table.
-        rows: Of the table, as words.
-    """
-
-    anchor: str
-    title: str
-    takeaway: str
-    pooled: bool
-    island: Markup
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def replay_page_html(result: ReplayResult) -> str:
     """The whole page."""
     curves, bins = tuple(_curves(result)), tuple(_calibration(result))
     blends, stages = tuple(_blends(result)), tuple(_stages(result))
-    compared, splits = views.compared(result), views.split_views(result)
     return templates.render_page(
         "replay.html",
         draws=any((curves, bins, blends, stages)),
         result=result,
-        compared=compared,
+        compared=views.compared(result),
         models=views.plain_models(result),
-        traffics=[(name, _units(result, name)) for name in views.traffics(result)],
+        traffics=[(name, views.units_of(result, name)) for name in views.traffics(result)],
         curves=curves,
         calibration=bins,
         blends=blends,
         staged=views.staged(result),
         stages=stages,
-        splits=splits,
+        splits=views.split_views(result),
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.name) or "replay",
@@ -65,33 +37,31 @@ def replay_page_html(result: ReplayResult) -> str:
     )
 
 
-def _units(result: ReplayResult, traffic: str) -> int:
-    return next((row.units for row in result.rows if row.traffic == traffic), 0)
-
-
 def _curves(result: ReplayResult) -> Iterator[FigureView]:
     """A figure for each metric and traffic."""
     keys = dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves)
     for i, (metric, traffic) in enumerate(keys):
         own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
-        points = [[_point(p.value, p.low, p.high) for p in curve.points] for curve in own]
+        points = [[_value(p.value, p.low, p.high) for p in curve.points] for curve in own]
         rows = [
             (str(own[0].points[n].k), *column) for n, column in enumerate(zip(*points, strict=True))
         ]
-        yield _figure(
+        yield FigureView(
             f"curve-{i}",
-            (f"{metric}, traffic of {traffic}", _elbows(own), traffic == POOLED),
-            replay_figures.curve_figure(own),
+            f"{metric}, traffic of {traffic}",
+            _elbows(own),
+            island(replay_figures.curve_figure(own)),
+            traffic == POOLED,
             ("k", *(curve.model for curve in own)),
-            rows,
+            tuple(rows),
         )
 
 
 def _elbows(curves: Sequence[Curve]) -> str:
-    said = [
+    elbows = [
         f"{c.model} at {c.elbow}" if c.elbow is not None else f"{c.model} has none" for c in curves
     ]
-    return f"Elbow, from where more places pay less: {'; '.join(said)}."
+    return f"Elbow, from where more places pay less: {'; '.join(elbows)}."
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:
@@ -99,12 +69,13 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
     keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
     for i, (traffic, kind) in enumerate(keys):
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
-        yield _figure(
+        yield FigureView(
             f"calibration-{i}",
-            (f"Traffic of {traffic}, {_BINNED[kind]}", "", False),
-            replay_figures.calibration_figure(own),
-            ("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "Mean score"),
-            [_bin(b) for b in own],
+            f"Traffic of {traffic}, {_BINNED[kind]}",
+            "",
+            island(replay_figures.calibration_figure(own)),
+            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "Mean score"),
+            rows=tuple(_bin(b) for b in own),
         )
 
 
@@ -123,61 +94,55 @@ def _blends(result: ReplayResult) -> Iterator[FigureView]:
         name = Blend(model, base, 0.0).name.removeprefix("0·")
         for j, metric in enumerate(views.drawn_metrics(result)):
             rows = [(shares[r.model], r) for r in _of(result, metric) if r.model in shares]
-            title = (f"{metric}, α·{name.replace('1·', '(1 − α)·')}", _best(rows), False)
-            yield _figure(f"blend-{i}-{j}", title, replay_figures.blend_figure(rows), *_table(rows))
+            title = f"{metric}, α·{name.replace('1·', '(1 − α)·')}"
+            figure = island(replay_figures.blend_figure(rows))
+            yield FigureView(
+                f"blend-{i}-{j}", title, _largest(rows), figure, False, *_blend_table(rows)
+            )
 
 
 def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
     return [row for row in result.rows if row.metric == metric]
 
 
-def _best(rows: Sequence[tuple[float, ReplayRow]]) -> str:
-    """Where each traffic's largest value stands, without a word on whether large is good."""
-    said = []
+def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
+    """The share with the largest value on each traffic; whether large is good is left open."""
+    largest = []
     for traffic in dict.fromkeys(row.traffic for _, row in rows):
         known = [(r.value, a) for a, r in rows if r.traffic == traffic and r.value is not None]
         if known:
-            said.append(f"{traffic} at {max(known)[1]:g}")
-    return f"Largest on {', '.join(said)}." if said else ""
+            largest.append(f"{traffic} at {max(known)[1]:g}")
+    return f"Largest on {', '.join(largest)}." if largest else ""
 
 
-def _table(
+def _blend_table(
     rows: Sequence[tuple[float, ReplayRow]],
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A line for each share, a column for each traffic."""
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Headers and rows: a row for each share, a column for each traffic."""
     traffics = list(dict.fromkeys(row.traffic for _, row in rows))
-    by = {(share, row.traffic): _point(row.value, row.low, row.high) for share, row in rows}
+    cells = {(share, row.traffic): _value(row.value, row.low, row.high) for share, row in rows}
     shares = sorted(dict.fromkeys(share for share, _ in rows))
-    lines = [(f"{s:g}", *(by.get((s, t), fmt.MISSING) for t in traffics)) for s in shares]
-    return ("α", *traffics), lines
+    lines = [(f"{s:g}", *(cells.get((s, t), fmt.MISSING) for t in traffics)) for s in shares]
+    return ("α", *traffics), tuple(lines)
 
 
 def _stages(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and traffic: its way through the stages."""
+    """A figure for each metric and traffic: its value at each stage."""
     stages = {m.name: m.stage for m in result.models if m.stage is not None}
     keys = [(m, t) for m in views.drawn_metrics(result) for t in views.traffics(result)]
     for i, (metric, traffic) in enumerate(keys if stages else ()):
         own = [r for r in _of(result, metric) if r.traffic == traffic and r.model in stages]
         named = [(stages[r.model], r.model.removeprefix(f"{stages[r.model]}/"), r) for r in own]
-        yield _figure(
+        yield FigureView(
             f"stage-{i}",
-            (f"{metric}, traffic of {traffic}", "", traffic == POOLED),
-            replay_figures.stage_figure(named),
+            f"{metric}, traffic of {traffic}",
+            "",
+            island(replay_figures.stage_figure(named)),
+            traffic == POOLED,
             ("Stage", "Model", "Value"),
-            [(s, name, _point(r.value, r.low, r.high)) for s, name, r in named],
+            tuple((s, name, _value(r.value, r.low, r.high)) for s, name, r in named),
         )
 
 
-def _point(value: float | None, low: float | None, high: float | None) -> str:
+def _value(value: float | None, low: float | None, high: float | None) -> str:
     return " ".join(part for part in fmt.estimate(value, low, high) if part)
-
-
-def _figure(
-    anchor: str,
-    said: tuple[str, str, bool],
-    figure: go.Figure,
-    heads: tuple[str, ...],
-    rows: Sequence[tuple[str, ...]],
-) -> FigureView:
-    island = assets.island(str(figure.to_json(engine="json")))
-    return FigureView(anchor, *said, island, heads, tuple(rows))

@@ -1,4 +1,4 @@
-"""Rows of a replay's tables: values and a difference as words, and drawn on one axis a table."""
+"""Tables of a replay: values and differences as text, drawn on one axis per table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,14 +26,14 @@ class ValueView(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedView:
-    """One metric of two models, or of one.
+    """A row: one metric of two models, or of one.
 
     Attributes:
         metric: Its id.
-        label: What the row is about beside the metric: the model, a stage; mostly empty.
-        values: Control's and the model's.
-        effect: The difference.
-        p: Of no difference.
+        label: The model or stage of the row; often empty.
+        values: The value of control's model and of the model.
+        effect: Their difference.
+        p: Its p-value.
     """
 
     metric: str
@@ -45,15 +45,15 @@ class ComparedView:
 
 @dataclass(frozen=True)
 class GroupView:
-    """Metrics of one kind on one axis.
+    """A table: metrics of one kind on one axis.
 
     Attributes:
         title: Such as `Requests at k = 10`.
-        heads: What the columns of values are called.
-        label: What the rows' labels are; empty without labels.
+        heads: Headers of the columns of values.
+        label: Header of the rows' labels; empty without labels.
         scale: The axis of the drawings; empty without any.
         rows: The metrics.
-        main: Whether it holds a metric that gets a figure, and is shown at once.
+        main: Whether it is open from the start: it has a metric with a figure.
     """
 
     title: str
@@ -65,7 +65,7 @@ class GroupView:
 
 
 class Line(NamedTuple):
-    """A row before it is drawn: its records and what it is called."""
+    """The records of a row before it is drawn."""
 
     metric: str
     label: str
@@ -74,7 +74,7 @@ class Line(NamedTuple):
 
 
 def kind_of(metric: OfflineMetric) -> str:
-    """The table that a metric stands in."""
+    """Title of the table of a metric."""
     family = metric.definition.family
     if family in _BEYOND:
         return f"Beyond accuracy at k = {metric.k}"
@@ -91,16 +91,7 @@ def group_of(
     level: str,
     main: bool,
 ) -> GroupView:
-    """A table of some lines.
-
-    Args:
-        title: What its metrics have in common.
-        heads: What the columns of values are called.
-        label: What the labels of the lines are.
-        lines: In their order.
-        level: Of the intervals, in words.
-        main: Whether it is shown at once.
-    """
+    """A table of lines; `level` is the level of their intervals, as text."""
     marks = [_mark(line, level) for line in lines]
     drawn = [mark for mark in marks if mark is not None]
     axis = glyph.shared_axis(drawn)
@@ -124,18 +115,18 @@ def _effect(change: PairRow | Gap) -> EffectView:
     return EffectView(
         estimate=shown.estimate if shown else fmt.MISSING,
         interval=shown.interval if shown and change.low is not None else "",
-        absolute=fmt.words(change.reason) if change.reason else "",
+        absolute=fmt.reason(change.reason),
         exact=ends,
         glyph=Markup(),
     )
 
 
 def _mark(line: Line, level: str) -> glyph.Mark | None:
-    """A difference as a share of what it is a difference from."""
+    """The glyph of a difference, as a share of the baseline."""
     change = line.change
     if change is None or change.difference is None or change.low is None or change.high is None:
         return None
-    base = _base(line)
+    base = _baseline(line)
     if not base:
         return None
     parts = [number / abs(base) for number in (change.difference, change.low, change.high)]
@@ -146,7 +137,7 @@ def _mark(line: Line, level: str) -> glyph.Mark | None:
     return glyph.Mark(parts[0], parts[1], parts[2], "plain", decided, spoken)
 
 
-def _base(line: Line) -> float | None:
+def _baseline(line: Line) -> float | None:
     if isinstance(line.change, PairRow):
         return line.change.value_control
     row = line.values[0]
@@ -154,8 +145,8 @@ def _base(line: Line) -> float | None:
 
 
 def value_view(row: ReplayRow | None) -> ValueView:
-    """A value of a row as it is printed."""
+    """The value of a row as printed."""
     if row is None:
         return ValueView(fmt.MISSING, "", "")
     text, interval = fmt.estimate(row.value, row.low, row.high)
-    return ValueView(text, interval, fmt.words(row.reason) if row.reason else "")
+    return ValueView(text, interval, fmt.reason(row.reason))

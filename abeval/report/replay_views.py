@@ -1,7 +1,8 @@
-"""A replay as its page shows it, already as words: models beside each other, stages, splits."""
+"""A replay as its page shows it: models side by side, stages and splits, formatted as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from abeval.offline.metrics.ids import parse_metric
 from abeval.report.replay_tables import GroupView, Line, group_of, kind_of
@@ -9,7 +10,7 @@ from abeval.results import format as fmt
 from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
 
 _FEW = 12
-"""So many metrics are all drawn; of more, those that most teams quote."""
+"""Up to this many metrics are all drawn; of more, those that most teams quote."""
 
 _QUOTED = frozenset(
     {
@@ -21,10 +22,12 @@ _QUOTED = frozenset(
 Key = tuple[str, str, str]
 """Model, traffic and metric."""
 
+AnyRow = TypeVar("AnyRow", ReplayRow, PairRow)
+
 
 @dataclass(frozen=True)
 class TrafficView:
-    """What there is of one traffic."""
+    """The tables of one traffic."""
 
     name: str
     pooled: bool
@@ -33,20 +36,25 @@ class TrafficView:
 
 
 def traffics(result: ReplayResult) -> tuple[str, ...]:
-    """Each variant's, then all together."""
+    """The traffic of each variant, then all traffic together."""
     return tuple(dict.fromkeys(row.traffic for row in result.rows))
 
 
+def units_of(result: ReplayResult, traffic: str) -> int:
+    """Number of units of a traffic."""
+    return next((row.units for row in result.rows if row.traffic == traffic), 0)
+
+
 def plain_models(result: ReplayResult) -> list[str]:
-    """Models that are neither blends nor stages, the one compared with first."""
+    """Models that are neither blends nor stages; the baseline of the comparisons first."""
     names = [m.name for m in result.models if m.stage is None and m.blend is None]
     controls = [pair.control for pair in result.pairs if pair.control in names]
     return list(dict.fromkeys([*controls[:1], *names]))
 
 
 def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models beside each other on every traffic."""
-    models, pairs = plain_models(result), _pairs(result.pairs)
+    """The models side by side on every traffic."""
+    models, rows, pairs = plain_models(result), _by_key(result.rows), _by_key(result.pairs)
     if not models:
         return ()
     first, *others = models
@@ -54,7 +62,6 @@ def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
     heads = (first, "Model") if several else tuple(models)
     views = []
     for traffic in traffics(result):
-        rows = _rows(result.rows)
         lines = [
             Line(
                 metric,
@@ -70,12 +77,12 @@ def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models beside each other at each stage, in the order of the stages."""
+    """The models side by side at each stage, in the order of the stages."""
     stages: dict[str, list[str]] = {}
     for model in result.models:
         if model.stage is not None:
             stages.setdefault(model.stage, []).append(model.name)
-    rows, pairs = _rows(result.rows), _pairs(result.pairs)
+    rows, pairs = _by_key(result.rows), _by_key(result.pairs)
     views = []
     for traffic in traffics(result) if stages else ():
         lines = [
@@ -99,7 +106,7 @@ def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
     """Each metric in every split, and the gap from the first to each other."""
     if not result.splits:
         return ()
-    by_split = [_rows(split.rows) for split in result.splits]
+    by_split = [_by_key(split.rows) for split in result.splits]
     heads = tuple(split.name for split in result.splits)
     gaps = {(g.model, g.traffic, g.metric, g.other): g for g in result.gaps}
     views = []
@@ -117,11 +124,11 @@ def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Metrics whose cut-off a column says."""
+    """Metrics whose cut-off depends on the value of a column."""
     cut = result.by_value
     if cut is None:
         return ()
-    rows, pairs = _rows(cut.rows), _pairs(cut.pairs)
+    rows, pairs = _by_key(cut.rows), _by_key(cut.pairs)
     names = list(dict.fromkeys(row.model for row in cut.rows))
     ids = list(dict.fromkeys(row.metric for row in cut.rows))
     level, views = fmt.level(result.alpha), []
@@ -138,18 +145,18 @@ def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def metrics_of(result: ReplayResult) -> list[str]:
-    """The ids, in their order."""
+    """The ids of the metrics, in order."""
     return [metric for metric, _ in result.definitions]
 
 
 def drawn_metrics(result: ReplayResult) -> list[str]:
-    """The metrics that get figures: all if they are few, else what most teams quote, at one k."""
+    """The metrics with figures: all if they are few, else those most teams quote, at one k."""
     known = [parse_metric(metric) for metric in metrics_of(result)]
     if len(known) <= _FEW:
         return [metric.id for metric in known]
     quoted = [m for m in known if (m.definition.name, m.definition.variant) in _QUOTED]
-    having = {row.metric for row in result.rows if row.value is not None}
-    deepest = {m.definition: m for m in quoted if m.id in having}
+    computed = {row.metric for row in result.rows if row.value is not None}
+    deepest = {m.definition: m for m in quoted if m.id in computed}
     return [metric.id for metric in deepest.values()]
 
 
@@ -168,13 +175,8 @@ def _traffic(
 
 
 def _view(result: ReplayResult, traffic: str, groups: tuple[GroupView, ...]) -> TrafficView:
-    units = next((row.units for row in result.rows if row.traffic == traffic), 0)
-    return TrafficView(traffic, traffic == POOLED, units, groups)
+    return TrafficView(traffic, traffic == POOLED, units_of(result, traffic), groups)
 
 
-def _rows(rows: Iterable[ReplayRow]) -> Mapping[Key, ReplayRow]:
+def _by_key(rows: Iterable[AnyRow]) -> Mapping[Key, AnyRow]:
     return {(row.model, row.traffic, row.metric): row for row in rows}
-
-
-def _pairs(pairs: Iterable[PairRow]) -> Mapping[Key, PairRow]:
-    return {(pair.model, pair.traffic, pair.metric): pair for pair in pairs}

@@ -1,4 +1,4 @@
-"""The scorecard as the page shows it: by role, already as words."""
+"""The scorecard as the page shows it: by role, formatted as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from markupsafe import Markup
 
 from abeval.report import glyph
 from abeval.report.effects import (
-    ROLES,
     TONES,
     EffectView,
     anchors,
@@ -17,6 +16,7 @@ from abeval.report.effects import (
     metric_note,
     row_mark,
 )
+from abeval.report.tables import ROLES, decisive_p
 from abeval.results import MetricInfo, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -59,8 +59,7 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
         rows = [row for row in result.scorecard if row.role == role]
         if rows:
             p_header = "p (adjusted)" if role == "goal" else "p"
-            scale, views_of_rows = _rows(result, rows)
-            views.append(RoleView(title, hint, p_header, scale, views_of_rows))
+            views.append(RoleView(title, hint, p_header, *_rows(result, rows)))
     return tuple(views)
 
 
@@ -80,7 +79,6 @@ def _row(
     row: Row, metric: MetricInfo, anchor: str, mark: glyph.Mark | None, axis: glyph.Axis
 ) -> RowView:
     control, treatment = fmt.pair(row.control, row.treatment, metric.unit)
-    p = row.p_adjusted if row.role == "goal" else row.p_value
     return RowView(
         metric=row.metric,
         anchor=anchor,
@@ -90,9 +88,9 @@ def _row(
         treatment=treatment,
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
-        p=fmt.p_value(p),
+        p=fmt.p_value(decisive_p(row)),
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=fmt.words(row.status),
         tone=TONES.get(row.status, "plain"),
-        reason=fmt.words(row.reason) if row.reason else "",
+        reason=fmt.reason(row.reason),
     )

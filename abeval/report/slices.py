@@ -1,4 +1,4 @@
-"""Days and segments as the page shows them, already as words."""
+"""Days and segments as the page shows them, formatted as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from markupsafe import Markup
 
 from abeval.report import glyph
 from abeval.report.effects import (
-    ROLES,
     EffectView,
     anchors,
     definitions,
@@ -15,6 +14,7 @@ from abeval.report.effects import (
     metric_note,
     slice_mark,
 )
+from abeval.report.tables import ROLES
 from abeval.results import MetricInfo, SliceRow
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -63,12 +63,12 @@ class SegmentView:
 
 
 def daily_views(result: Result) -> tuple[SliceView, ...]:
-    """Every metric that has days, goals and guardrails first."""
+    """Every metric with days, goals and guardrails first."""
     return _slices(result, result.daily, axis=None)
 
 
 def segment_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every segment dimension in the result's order, its diagnostics apart."""
+    """Every segment dimension in the result's order, diagnostics in a view of their own."""
     views = []
     metrics = definitions(result, result.segments)
     for name in dict.fromkeys(row.slice for row in result.segments):
@@ -126,12 +126,12 @@ def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | 
         treatment=treatment,
         effect=effect_view(row, metric, slice_mark(result, row) if axis else None, axis),
         p=fmt.p_value(row.p_value),
-        reason=fmt.words(row.reason) if row.reason else "",
+        reason=fmt.reason(row.reason),
     )
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """One sentence on the days of a metric: signs and intervals, no verdict."""
+    """One sentence on the days of a metric: signs and intervals, without a verdict."""
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     clauses = [_days_clause([r for r in rows if r.variant == name]) for name in variants]
     if len(variants) == 1:

@@ -1,22 +1,23 @@
-"""What stands beside the scorecard, as tables of words that the terminal and the page share."""
+"""Tables of text that the terminal and the page share, beside the scorecard."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.results import Adjustment, SegmentTest
+from abeval.results import Adjustment, Row, SegmentContrast, SegmentTest
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
+ROLES = (
+    ("goal", "Goals", "what the experiment is meant to move"),
+    ("guardrail", "Guardrails", "what it must not harm"),
+    ("diagnostic", "Diagnostics", "what helps to understand it; no verdict rests on these"),
+)
+"""Role, title and hint of each part of the scorecard."""
 
-class Beside(NamedTuple):
-    """A table beside the scorecard.
 
-    Attributes:
-        title: Its heading.
-        lead: What it says, in one sentence.
-        headers: Of its columns.
-        rows: Its cells.
-    """
+class TextTable(NamedTuple):
+    """A table, formatted as text; `lead` says in one sentence what it shows."""
 
     title: str
     lead: str
@@ -24,49 +25,51 @@ class Beside(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(result: Result) -> tuple[Beside, ...]:
+def decisive_p(row: Row) -> float | None:
+    """The p-value that the status of a row follows: adjusted for goals."""
+    return row.p_adjusted if row.role == "goal" else row.p_value
+
+
+def tables(result: Result) -> tuple[TextTable, ...]:
     """The tables that have rows."""
-    makers: tuple[Callable[[Result], Beside], ...] = (
-        _adjustments,
-        _boundaries,
-        _beliefs,
-        _family_intervals,
-    )
-    return tuple(table for make in makers if (table := make(result)).rows)
+    return _filled(result, _adjustments, _boundaries, _beliefs, _family_intervals)
 
 
-def segment_tables(result: Result) -> tuple[Beside, ...]:
+def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """The tables about segments that have rows."""
-    return tuple(t for make in (_segment_tests, _contrasts) if (t := make(result)).rows)
+    return _filled(result, _segment_tests, _contrasts)
+
+
+def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[TextTable, ...]:
+    return tuple(table for make in makers if (table := make(result)).rows)
 
 
 def _units(result: Result) -> dict[str, str]:
     return {metric.name: metric.unit for metric in result.metrics}
 
 
-def _difference(value: float | None, low: float | None, high: float | None, unit: str) -> str:
-    shown = fmt.difference(value, low, high, unit)
+def _difference(row: Adjustment | Row | SegmentContrast, unit: str) -> str:
+    shown = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
     return fmt.MISSING if shown is None else shown.text
 
 
-def _adjustments(result: Result) -> Beside:
+def _adjustments(result: Result) -> TextTable:
     units = _units(result)
-    judged = {(row.metric, row.variant): row for row in result.scorecard}
     rows = []
     for change in result.adjustments:
-        unit, row = units.get(change.metric, ""), judged[change.metric, change.variant]
+        unit, row = units.get(change.metric, ""), result[change.metric, change.variant]
         rows.append(
             (
                 change.metric,
                 change.variant,
                 change.method,
-                _difference(change.difference, change.difference_low, change.difference_high, unit),
-                _difference(row.difference, row.difference_low, row.difference_high, unit),
+                _difference(change, unit),
+                _difference(row, unit),
                 f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
-                _taken_out(change, unit),
+                _changes(change, unit),
             )
         )
-    return Beside(
+    return TextTable(
         "Adjustments",
         "each difference as it would be without variance reduction and caps, and as it is judged.",
         ("metric", "variant", "by", "without", "with", "p without, with", "what changed"),
@@ -74,7 +77,7 @@ def _adjustments(result: Result) -> Beside:
     )
 
 
-def _taken_out(change: Adjustment, unit: str) -> str:
+def _changes(change: Adjustment, unit: str) -> str:
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -82,31 +85,31 @@ def _taken_out(change: Adjustment, unit: str) -> str:
         parts.append("theta " + ", ".join(f"{theta:.3g}" for theta in change.theta))
     if change.cap is not None:
         cap = f"capped at {fmt.mean(change.cap, '' if unit in fmt.RATE_UNITS else unit)}"
-        below = change.cap_denominator
-        parts.append(cap if below is None else f"{cap} over {fmt.mean(below)}")
+        denominator = change.cap_denominator
+        parts.append(cap if denominator is None else f"{cap} over {fmt.mean(denominator)}")
     return "; ".join(parts)
 
 
-def _boundaries(result: Result) -> Beside:
-    return Beside(
+def _boundaries(result: Result) -> TextTable:
+    return TextTable(
         "This look",
         "how far the effect is, in standard errors, and how far it has to be at this look.",
         ("metric", "variant", "information", "z", "boundary", "crossed"),
         tuple(
             (
-                held.metric,
-                held.variant,
-                fmt.percent(held.information),
-                f"{held.z:+.2f}",
-                f"{held.boundary:.2f}",
-                "yes" if held.crossed else "no",
+                look.metric,
+                look.variant,
+                fmt.percent(look.information),
+                f"{look.z:+.2f}",
+                f"{look.boundary:.2f}",
+                "yes" if look.crossed else "no",
             )
-            for held in result.boundaries
+            for look in result.boundaries
         ),
     )
 
 
-def _beliefs(result: Result) -> Beside:
+def _beliefs(result: Result) -> TextTable:
     rows = []
     for belief in result.beliefs:
         lift = fmt.lift(belief.lift, belief.lift_low, belief.lift_high)
@@ -129,35 +132,30 @@ def _beliefs(result: Result) -> Beside:
             "and what each choice loses on average."
         )
     headers = ("metric", "variant", "lift", "beats control", "loss", "loss of control")
-    return Beside("Beliefs", lead, headers, tuple(rows))
+    return TextTable("Beliefs", lead, headers, tuple(rows))
 
 
-def _family_intervals(result: Result) -> Beside:
+def _family_intervals(result: Result) -> TextTable:
     units = _units(result)
-    by = {(row.metric, row.variant): row.difference for row in result.scorecard}
-    return Beside(
+    rows = []
+    for one in result.family_intervals:
+        row = replace(
+            result[one.metric, one.variant],
+            difference_low=one.difference_low,
+            difference_high=one.difference_high,
+        )
+        difference = _difference(row, units.get(one.metric, ""))
+        rows.append((one.metric, one.variant, fmt.level(1 - one.level), difference))
+    return TextTable(
         "Intervals of goals together",
         f"they fit how {result.experiment.family} adjusts p.",
         ("metric", "variant", "level", "difference"),
-        tuple(
-            (
-                one.metric,
-                one.variant,
-                fmt.level(1 - one.level),
-                _difference(
-                    by[one.metric, one.variant],
-                    one.difference_low,
-                    one.difference_high,
-                    units.get(one.metric, ""),
-                ),
-            )
-            for one in result.family_intervals
-        ),
+        tuple(rows),
     )
 
 
-def _segment_tests(result: Result) -> Beside:
-    return Beside(
+def _segment_tests(result: Result) -> TextTable:
+    return TextTable(
         "Segments",
         "one effect in all of them? Cochran's Q, Holm over this table; I2 is what is no noise.",
         ("segment", "metric", "variant", "cells", "Q", "p", "I2", "mix of cells"),
@@ -183,10 +181,10 @@ def _mix(test: SegmentTest) -> str:
     return f"p {fmt.p_value(test.mix_p_value)}"
 
 
-def _contrasts(result: Result) -> Beside:
+def _contrasts(result: Result) -> TextTable:
     units, alpha = _units(result), result.experiment.alpha
-    odd = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
-    return Beside(
+    clear = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
+    return TextTable(
         "Segments unlike the rest",
         "effect in the segment less the effect in all others, where p after Holm is below alpha.",
         ("segment", "cell", "metric", "variant", "difference of effects", "p"),
@@ -196,14 +194,9 @@ def _contrasts(result: Result) -> Beside:
                 one.cell,
                 one.metric,
                 one.variant,
-                _difference(
-                    one.difference,
-                    one.difference_low,
-                    one.difference_high,
-                    units.get(one.metric, ""),
-                ),
+                _difference(one, units.get(one.metric, "")),
                 fmt.p_value(one.p_adjusted),
             )
-            for one in odd
+            for one in clear
         ),
     )

@@ -1,4 +1,4 @@
-"""The templates of every page: one environment, one set of filters."""
+"""The Jinja templates of every page, with their filters."""
 
 from functools import cache
 
@@ -11,12 +11,12 @@ from abeval.results import format as fmt
 
 
 def render(template: str, **values: object) -> str:
-    """A page of this folder, filled in; every value is escaped."""
+    """A filled template of this folder; every value is escaped."""
     return _environment().get_template(template).render(**values)
 
 
 def render_page(template: str, *, draws: bool, **values: object) -> str:
-    """A whole page: styles, scripts and the policy that names them; figures where it draws any."""
+    """A whole page with styles, scripts and their policy; Plotly only if it draws figures."""
     boot = assets.text("boot.js")
     return render(
         template,
@@ -56,7 +56,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _part(some: int, of: int) -> str:
-    """A share whose small remainder counts: 100 % is all of them."""
+    """A share in per cent; 100 % only if it is all of them."""
     if not of:
         return fmt.MISSING
     return fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"

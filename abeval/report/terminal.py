@@ -1,4 +1,4 @@
-"""The result in the terminal: the verdict, whether to believe it, and the numbers behind it."""
+"""The result in the terminal: verdict, trust checks and scorecard."""
 
 from collections.abc import Iterator, Sequence
 from io import StringIO
@@ -9,17 +9,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from abeval.inference.verdict import effect
-from abeval.report.tables import Beside, segment_tables, tables
+from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, tables
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
 WIDTH = 110
 NARROW = 96
-"""Below this many columns the values of the arms give way to the effect."""
+"""Below this many columns the values of control and treatment are left out."""
 _RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
-_ROLES = (("goal", "Goals"), ("guardrail", "Guardrails"), ("diagnostic", "Diagnostics"))
 _DECISION_STYLE: dict[Decision, str] = {
     "ship": "bold blue",
     "do_not_ship": "bold red",
@@ -40,7 +38,7 @@ def as_text(result: Result, width: int | None = None) -> str:
     """The result as plain text: no colours, the same on every machine.
 
     Args:
-        result: What to show.
+        result: The result.
         width: Columns to fit into; 110 when omitted.
     """
     out = StringIO()
@@ -48,7 +46,7 @@ def as_text(result: Result, width: int | None = None) -> str:
         file=out, width=width or WIDTH, color_system=None, force_terminal=False, _environ={}
     )
     print_result(result, console)
-    # Cells are padded to their column; trailing blanks only make diffs noisy.
+    # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -58,7 +56,7 @@ def print_result(result: Result, console: Console) -> None:
         _verdicts(result),
         _trust(result),
         _scorecard(result, narrow=console.width < NARROW),
-        *(_beside(table) for table in (*tables(result), *segment_tables(result))),
+        *(_text_table(table) for table in (*tables(result), *segment_tables(result))),
         _left_out(result),
         _accounting(result),
         _notes(result),
@@ -126,13 +124,13 @@ def _scorecard(result: Result, narrow: bool) -> Iterator[Text | Padding]:
 def _reason_notes(result: Result) -> Iterator[Text]:
     """The reasons that have no column."""
     for row in result.scorecard:
-        if why := _reason(row):
+        if why := fmt.reason(row.reason):
             yield Text(f"  {_plain(row.metric)}, {_plain(row.variant)}: {_plain(why)}", "dim")
 
 
 def _headers(result: Result, narrow: bool) -> tuple[str, ...]:
     several = len({row.variant for row in result.scorecard}) > 1
-    reasons = not narrow and any(_reason(row) for row in result.scorecard)
+    reasons = not narrow and any(fmt.reason(row.reason) for row in result.scorecard)
     arms = () if narrow else ("control", "treatment")
     return (
         *("metric", *("variant",) * several),
@@ -149,7 +147,7 @@ def _score_table(result: Result, headers: Sequence[str]) -> Table:
         column.no_wrap = header not in ("metric", "variant", "reason")
         column.justify = "right" if header in ("control", "treatment") else "left"
     units = {metric.name: metric.unit for metric in result.metrics}
-    for role, title in _ROLES:
+    for role, title, _ in ROLES:
         rows = [row for row in result.scorecard if row.role == role]
         cells = [_row_cells(row, units.get(row.metric, "")) for row in rows]
         _add_role(table, title, [[dict(row)[header] for header in headers] for row in cells])
@@ -166,10 +164,9 @@ def _add_role(table: Table, title: str, rows: Sequence[Sequence[Text]]) -> None:
 
 
 def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
-    """Every cell a row may have, under its header."""
-    shown = effect(row, unit)
+    """Every cell of a row, with its header."""
+    shown = fmt.effect(row, unit)
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
-    p = row.p_adjusted if row.role == "goal" else row.p_value
     control, treatment = fmt.pair(row.control, row.treatment, unit)
     return (
         ("metric", _cell(row.metric)),
@@ -177,27 +174,21 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
         ("control", _cell(control)),
         ("treatment", _cell(treatment)),
         ("lift", _cell(lift)),
-        ("p", Text(fmt.p_value(p))),
+        ("p", Text(fmt.p_value(decisive_p(row)))),
         ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", _cell(_reason(row))),
+        ("reason", _cell(fmt.reason(row.reason))),
     )
 
 
 def _in_own_unit(row: Row) -> bool:
-    """Whether the effect shown is the difference, for want of a lift with an interval."""
+    """Whether the difference is shown because the lift has no interval."""
     return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
 
 
-def _reason(row: Row) -> str:
-    """In words; that a lift has no interval is seen from the difference in its place."""
-    return "" if row.reason is None else fmt.words(row.reason)
-
-
-def _beside(beside: Beside) -> Iterator[Text | Padding]:
-    """A table beside the scorecard."""
-    yield _heading(f"{_plain(beside.title)}: {_plain(beside.lead)}")
-    table = _table(*beside.headers)
-    for row in beside.rows:
+def _text_table(source: TextTable) -> Iterator[Text | Padding]:
+    yield _heading(f"{_plain(source.title)}: {_plain(source.lead)}")
+    table = _table(*source.headers)
+    for row in source.rows:
         table.add_row(*(_cell(cell) for cell in row))
     yield _indented(table)
 
@@ -218,9 +209,9 @@ def _accounting(result: Result) -> Iterator[Text]:
     if result.accounting:
         yield _heading("Rows")
     for account in result.accounting:
-        aside = sum(rows for _, rows in account.set_aside)
+        set_aside = sum(rows for _, rows in account.set_aside)
         line = f"  {_plain(account.log)}: {fmt.count(account.read)} read = "
-        line += f"{fmt.count(account.used)} used + {fmt.count(aside)} set aside"
+        line += f"{fmt.count(account.used)} used + {fmt.count(set_aside)} set aside"
         reasons = ", ".join(
             f"{fmt.count(n)} {_plain(fmt.words(why))}" for why, n in account.set_aside
         )
@@ -254,5 +245,5 @@ def _cell(text: str) -> Text:
 
 
 def _plain(text: str) -> str:
-    """A name from a log must not move the cursor or recolour the screen."""
+    """A name from a log must not control the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,4 +1,4 @@
-"""What a result is made of: frozen records of plain values, one field a number."""
+"""The results: frozen records of plain values. Here are the parts of an analysis."""
 
 from abeval.results.context import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
 from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status

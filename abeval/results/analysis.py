@@ -1,11 +1,11 @@
-"""One frozen result; the terminal, JSON, the DataFrame and the report are views of it."""
+"""The result of an analysis; the terminal, JSON, the DataFrame and the report show it."""
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from abeval.results import (
     AAMetric,
@@ -22,16 +22,17 @@ from abeval.results import (
     SegmentContrast,
     SegmentTest,
     SliceRow,
-    VariantInfo,
     Verdict,
+    views,
 )
+from abeval.results.record import Record, frame
 
 SCHEMA_VERSION = "1"
 
 
 @dataclass(frozen=True)
-class Result:
-    """Everything an analysis found, and everything its report shows."""
+class Result(Record):
+    """Everything that an analysis computes and its report shows."""
 
     schema_version: str
     experiment: ExperimentInfo
@@ -67,17 +68,7 @@ class Result:
 
     def to_frame(self) -> pd.DataFrame:
         """The scorecard, one row per metric and variant."""
-        return pd.DataFrame(
-            [asdict(row) for row in self.scorecard], columns=[f.name for f in fields(Row)]
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as the JSON file has them."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The result as JSON text: sorted nowhere, finite everywhere, the same on every run."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return frame(self.scorecard, Row)
 
     def to_csv(self) -> str:
         """The scorecard as CSV text."""
@@ -85,59 +76,23 @@ class Result:
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""
-        from abeval.report import write_report
-
-        return write_report(self, Path(path))
+        return views.write_report(self, path)
 
     def _repr_html_(self) -> str:
-        from abeval.report import summary_html
-
-        return summary_html(self)
+        return views.summary_html(self)
 
     def __str__(self) -> str:
-        from abeval.report.terminal import as_text
-
-        return as_text(self)
+        return views.as_text(self)
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:
     """A result read back from its JSON.
 
     Raises:
-        ValueError: The file has another schema version.
+        ValueError: The JSON has another schema version, or other fields.
     """
     if raw.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(
             f"schema version {raw.get('schema_version')!r}, this abeval reads {SCHEMA_VERSION!r}"
         )
-    info = dict(raw["experiment"])
-    variants = tuple(VariantInfo(**v) for v in info.pop("variants"))
-    return Result(
-        schema_version=SCHEMA_VERSION,
-        experiment=ExperimentInfo(**info, variants=variants),
-        verdicts=tuple(Verdict(**v) for v in raw["verdicts"]),
-        trust=tuple(Check(**c) for c in raw["trust"]),
-        scorecard=tuple(Row(**r) for r in raw["scorecard"]),
-        metrics=tuple(MetricInfo(**m) for m in raw["metrics"]),
-        daily=tuple(SliceRow(**s) for s in raw["daily"]),
-        segments=tuple(SliceRow(**s) for s in raw["segments"]),
-        left_out=tuple(LeftOut(**s) for s in raw["left_out"]),
-        accounting=tuple(_account(a) for a in raw["accounting"]),
-        notes=tuple(raw["notes"]),
-        adjustments=tuple(_adjustment(a) for a in raw["adjustments"]),
-        segment_tests=tuple(SegmentTest(**t) for t in raw["segment_tests"]),
-        segment_contrasts=tuple(SegmentContrast(**c) for c in raw["segment_contrasts"]),
-        boundaries=tuple(Boundary(**b) for b in raw["boundaries"]),
-        beliefs=tuple(Belief(**b) for b in raw["beliefs"]),
-        family_intervals=tuple(FamilyInterval(**i) for i in raw["family_intervals"]),
-        aa=tuple(AAMetric(**a) for a in raw.get("aa", ())),
-    )
-
-
-def _adjustment(raw: dict[str, Any]) -> Adjustment:
-    return Adjustment(**{**raw, "theta": tuple(raw["theta"])})
-
-
-def _account(raw: dict[str, Any]) -> Account:
-    pairs = tuple((str(reason), int(rows)) for reason, rows in raw["set_aside"])
-    return Account(raw["log"], raw["read"], raw["used"], pairs)
+    return TypeAdapter(Result).validate_python(raw)

@@ -1,4 +1,4 @@
-"""What was analysed: the experiment, its variants and metrics, the rows of its logs."""
+"""What was analysed: the experiment, its variants and metrics, and the rows of its logs."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class VariantInfo:
 
 @dataclass(frozen=True)
 class ExperimentInfo:
-    """What was analysed, and how: `family`, `looks` and `adjust` are as in the file."""
+    """The experiment; `family`, `looks` and `adjust` are as in its file."""
 
     name: str
     unit: str
@@ -34,7 +34,7 @@ class ExperimentInfo:
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """The definition behind a metric's numbers."""
+    """The definition of a metric."""
 
     name: str
     kind: str
@@ -48,7 +48,7 @@ class MetricInfo:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a metric's definition leaves out, counted."""
+    """Count of what a metric's definition leaves out in a variant."""
 
     metric: str
     variant: str

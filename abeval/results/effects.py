@@ -1,4 +1,8 @@
-"""Effects: of each metric, by day and by segment."""
+"""Effects: of each metric, by day and by segment.
+
+In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
+and `X_high` are the ends of the interval of `X` at `1 - alpha`, not adjusted for other metrics.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -29,16 +33,13 @@ class Row:
         control: Value in control, in the metric's unit.
         treatment: Value in the variant.
         difference: `treatment - control`.
-        difference_low: Lower end of its unadjusted interval at `1 - alpha`.
-        difference_high: Upper end.
-        lift: `difference / abs(control)`, as a fraction.
-        lift_low: Lower end of its interval; None where it has no bound.
-        lift_high: Upper end.
+        lift: `difference / abs(control)`, as a fraction; an end of its interval without a bound
+            is None.
         p_value: Two-sided, of no difference.
         p_adjusted: Over goals × variants, by the experiment's family (Holm); None outside it.
         method: Id of the test.
-        status: What is concluded; goals follow `p_adjusted`.
-        reason: A code from `docs/results.md` where a number is missing or limited, else None.
+        status: The conclusion; that of goals follows `p_adjusted`.
+        reason: A code from `docs/results.md` if a number is missing or limited, else None.
     """
 
     metric: str
@@ -68,11 +69,9 @@ class SliceRow:
     """The effect of a metric on one day, or in one segment.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         slice: `day`, or the name of a segment.
         cell: The day (ISO) or the segment's value.
-        partial: Whether the day is only partly covered by the log.
+        partial: Whether the log covers the day only in part.
     """
 
     metric: str
@@ -96,21 +95,20 @@ class SliceRow:
 
 @dataclass(frozen=True)
 class SegmentTest:
-    """Whether the cells of a segment share one effect, and what their mix does to it.
+    """Whether the cells of a segment share one effect, and how their mix changes it.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         segment: Name of the segment.
-        cells: Cells that have an effect.
+        cells: Number of cells with an effect.
         q: Cochran's Q.
         p_value: Of one effect in all cells.
         p_adjusted: Holm over all metrics, variants and segments.
         i_squared: Share of the variation between cells that is not noise.
-        within: What the cells' own differences make of the overall difference.
-        mix: What the variants' different mixes of cells make of it.
+        within: Part of the overall difference due to differences within cells.
+        mix: Part due to the variants' different mixes of cells.
         mix_p_value: Of the same mix in both variants.
-        reversed: Whether `within` points against the overall difference (Simpson's paradox).
+        reversed: Whether `within` has the opposite sign of the overall difference (Simpson's
+            paradox).
     """
 
     metric: str
@@ -132,14 +130,10 @@ class SegmentContrast:
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         segment: Name of the segment.
         cell: The segment's value.
-        difference: The cell's difference less that of the rest, in the metric's unit.
-        difference_low: Lower end of its interval.
-        difference_high: Upper end.
-        p_value: Two-sided, of one effect inside and outside.
+        difference: The cell's difference minus that of the rest, in the metric's unit.
+        p_value: Two-sided, of the same effect in the cell and the rest.
         p_adjusted: Holm over the cells of the segment.
     """
 

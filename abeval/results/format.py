@@ -1,4 +1,4 @@
-"""Numbers and codes as people read them: digits follow the interval, never the float.
+"""Numbers and codes as people read them; the interval decides how many digits are shown.
 
 All text is ASCII; `typographic` turns it into what a page shows.
 """
@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from abeval.results.effects import Row
+
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
 RATE_UNITS = frozenset({"share", "rate"})
-"""Units of fractions that are read as per cent, and whose differences are percentage points."""
+"""Units of fractions, shown in per cent; their differences in percentage points."""
 
 _STATUS_WORDS = {
     "non_inferior": "non-inferior",
@@ -28,7 +30,7 @@ class Shown(NamedTuple):
         point: The estimate, signed.
         low: Lower end, or `unbounded`.
         high: Upper end, or `unbounded`.
-        unit: What follows the estimate, its leading space included.
+        unit: Unit after the estimate, with its leading space.
     """
 
     point: str
@@ -60,7 +62,7 @@ class Shown(NamedTuple):
 
 
 def lift(value: float | None, low: float | None, high: float | None) -> Shown | None:
-    """A relative effect in per cent; None where there is none.
+    """A relative effect in per cent; None without a value.
 
     Example:
         >>> lift(0.021345, 0.00912, 0.03357).text
@@ -90,7 +92,7 @@ def difference(
 
 
 def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
-    """The values of two arms, to 3 significant digits, or to as many as tell them apart.
+    """Two values to 3 significant digits, or to as many as distinguish them.
 
     Example:
         >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
@@ -118,7 +120,7 @@ def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
 
 
 def estimate(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    """A value and its interval in brackets, which sets the digits; without one, three of them.
+    """A value and its interval, which decides the digits; without one, 3 significant digits.
 
     Example:
         >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)
@@ -131,7 +133,7 @@ def estimate(value: float | None, low: float | None, high: float | None) -> tupl
 
 
 def margin(size: float, relative: bool, unit: str = "") -> str:
-    """A margin as the file that set it would say it.
+    """A margin as the experiment file states it.
 
     Example:
         >>> margin(0.02, True), margin(0.005, False, "share"), margin(1.5, False, "s")
@@ -155,7 +157,7 @@ def p_value(p: float | None) -> str:
 
 
 def count(number: int) -> str:
-    """A count with its thousands apart.
+    """A count with separated thousands.
 
     Example:
         >>> count(20000000)
@@ -204,6 +206,11 @@ def words(code: str) -> str:
     return _STATUS_WORDS.get(code, code.replace("_", " "))
 
 
+def reason(code: str | None) -> str:
+    """A reason as words; empty without one."""
+    return words(code) if code else ""
+
+
 def direction_words(direction: str) -> str:
     """Which way is better, as words.
 
@@ -217,7 +224,7 @@ def direction_words(direction: str) -> str:
 
 
 def listing(items: Sequence[str]) -> str:
-    """Items as a sentence would name them.
+    """Items as an enumeration in a sentence.
 
     Example:
         >>> listing(["a"]), listing(["a", "b", "c"])
@@ -228,7 +235,7 @@ def listing(items: Sequence[str]) -> str:
 
 
 def typographic(text: str) -> str:
-    """Printed numbers with a true minus and thin spaces between thousands; words stay.
+    """Text whose numbers have a true minus and thin spaces between thousands.
 
     Example:
         >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
@@ -244,13 +251,13 @@ def _shown(
     scaled = value * scale, _scaled(low, scale), _scaled(high, scale)
     places = _places(*scaled)
     point, below, above = (_signed(number, places, sign) for number in scaled)
-    # An end says which side of zero it is on even where its digits are zero; an estimate need not.
+    # An end keeps its sign even if its digits are all zero; an estimate does not.
     zero = f"{0:.{places}f}{sign}"
     return Shown(zero if point[1:] == zero else point, below, above, unit)
 
 
 def _places(value: float, low: float | None, high: float | None) -> int:
-    """Decimals from the half-width; where an end is missing, from the other, or the value."""
+    """Decimals from the half-width; without an end, from the other end or the value."""
     if low is not None and high is not None:
         width = (high - low) / 2
     else:
@@ -280,3 +287,12 @@ def _significant(value: float, digits: int) -> str:
 
 def _after(unit: str) -> str:
     return f" {unit}" if unit else ""
+
+
+def effect(row: Row, unit: str) -> Shown | None:
+    """The effect of a row: its lift, or its difference if the lift is missing or unbounded."""
+    relative = lift(row.lift, row.lift_low, row.lift_high)
+    if relative is not None and None not in (row.lift_low, row.lift_high):
+        return relative
+    absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
+    return absolute or relative

@@ -1,26 +1,26 @@
-"""What `[inference]` adds to a row of the scorecard."""
+"""What `[inference]` adds to a row of the scorecard.
+
+In every record `metric` is the metric's id and `variant` the variant compared with control; `X_low`
+and `X_high` are the ends of the interval of `X`.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What variance reduction or capping changed in one row of the scorecard.
+    """One row of the scorecard without variance reduction and caps, and what they changed.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         method: `cuped`, `regression` or `stratify`; `cap`; or both, as in `cap+cuped`.
-        difference: The difference without it.
-        difference_low: Lower end of its interval.
-        difference_high: Upper end.
+        difference: The unadjusted difference.
         p_value: Its p-value.
         theta: Coefficient of each covariate: the value before, for ratios also the denominator
-            before, further covariates, and where some units are new, being new. Of a regression,
-            first control's, then how much the variant's differ. Strata have none.
-        variance_removed: Share of the difference's variance that the adjustment took out.
-        cap: Where values of the numerator, or of a mean, are capped.
-        cap_denominator: Where those of the denominator are.
+            before, further covariates and, if some units are new, being new. For a regression,
+            first control's coefficients, then how much the variant's differ. Strata have none.
+        variance_removed: Share of the difference's variance that the adjustment removed.
+        cap: Cap on the values of the numerator, or of a mean.
+        cap_denominator: Cap on those of the denominator.
     """
 
     metric: str
@@ -38,15 +38,13 @@ class Adjustment:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What a row of the scorecard is held against, where one looks more than once.
+    """The boundary of a row of the scorecard at this look, if there are several looks.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
-        information: Share of the planned information that is in.
+        information: Share of the planned information collected.
         z: The difference over its standard error.
-        boundary: What the size of z has to reach at this look, unadjusted for other metrics.
-        crossed: Whether it does.
+        boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
+        crossed: Whether abs(z) reaches it.
     """
 
     metric: str
@@ -59,19 +57,15 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed of a lift after the data, by a normal prior that the experiment states.
+    """Posterior of a lift, from the normal prior of the experiment.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         prior_mean: Mean of the prior of the lift.
         prior_sd: Its standard deviation.
-        lift: Posterior mean, as a fraction.
-        lift_low: Lower end of the central credible interval at `1 - alpha`.
-        lift_high: Upper end.
-        chance_to_beat_control: Probability that the variant is better, whichever way that is.
-        expected_loss: What choosing the variant loses on average, as a fraction of control.
-        expected_loss_of_control: What staying with control loses.
+        lift: Posterior mean, as a fraction, with its central credible interval at `1 - alpha`.
+        chance_to_beat_control: Probability that the variant is better in the metric's direction.
+        expected_loss: Expected loss of choosing the variant, as a fraction of control.
+        expected_loss_of_control: Expected loss of staying with control.
     """
 
     metric: str
@@ -88,14 +82,10 @@ class Belief:
 
 @dataclass(frozen=True)
 class FamilyInterval:
-    """The interval of a goal that fits how its p-value is adjusted.
+    """The interval of a goal's difference that matches its adjusted p-value.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         level: Its level, such as 0.99.
-        difference_low: Lower end.
-        difference_high: Upper end.
     """
 
     metric: str

@@ -1,25 +1,26 @@
-"""What an off-policy evaluation gives: frozen records, as a frame and as JSON."""
+"""The result of an off-policy evaluation: frozen records, with views as a frame and as JSON."""
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
 import pandas as pd
+
+from abeval.results.record import Record, frame
 
 
 @dataclass(frozen=True)
 class OffPolicyRow:
-    """One estimator's answer.
+    """The value of one estimator, or the reason why there is none.
 
     Attributes:
         estimator: Id with its options, such as `clipped_ips[10]`.
-        value: Clicks per impression that the policy would have had, None where refused.
-        se: Standard error, None where unknown.
+        value: Clicks (rewards) per impression that the policy would have had; None if refused.
+        se: Standard error; None if unknown.
         low: Lower end of the interval.
         high: Upper end.
         method: Id of the interval's method.
         z: Against the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
-        reason: Code of why the value, or only its interval, is missing, else None.
-        message: The same in words.
+        reason: Code of why the value or its interval is missing, else None.
+        message: The reason in words.
     """
 
     estimator: str
@@ -35,15 +36,15 @@ class OffPolicyRow:
 
 @dataclass(frozen=True)
 class Support:
-    """What the log has to say about the policy.
+    """How well the log supports the policy.
 
     Attributes:
         rows: Impressions of the log that were used.
-        units: Units they belong to.
-        clicks: Impressions with a click.
-        mean_weight: Should be 1.
+        units: Their units.
+        clicks: Impressions with a click (a reward).
+        mean_weight: Mean weight, 1 if the propensities are right.
         mean_weight_se: Its standard error, clustered by unit.
-        mean_weight_p: Two-sided p-value of 1.
+        mean_weight_p: Two-sided p-value of a mean of 1.
         max_weight: The largest weight.
         weight_p99: The 99th percentile of the weights.
         ess: Effective sample size of the impressions.
@@ -51,9 +52,9 @@ class Support:
         ess_units: Effective number of units.
         accepted: Rows that rejection sampling would keep on average.
         unsupported: Share of the policy's probability on items never shown at the position; None
-            where only a column tells the policy.
-        reason: Why nothing can be estimated, else None.
-        message: The same in words.
+            if the policy is a column.
+        reason: Code of why nothing can be estimated, else None.
+        message: The reason in words.
     """
 
     rows: int
@@ -75,14 +76,14 @@ class Support:
 
 @dataclass(frozen=True)
 class Realised:
-    """What the target variant really had in the same experiment.
+    """The target variant's own value in the same experiment.
 
     Attributes:
-        value: Clicks per impression.
-        se: Standard error by units.
+        value: Clicks (rewards) per impression.
+        se: Standard error, clustered by unit.
         low: Lower end of the interval.
         high: Upper end.
-        units: Units behind it.
+        units: Units of the variant.
     """
 
     value: float
@@ -93,7 +94,7 @@ class Realised:
 
 
 @dataclass(frozen=True)
-class OffPolicyResult:
+class OffPolicyResult(Record):
     """The value of a policy, from the log of another variant.
 
     Attributes:
@@ -101,11 +102,11 @@ class OffPolicyResult:
         source: The variant whose log is used.
         policy: `variant NAME`, `column NAME` or `table`.
         alpha: Error rate of the intervals.
-        support: Diagnostics, None where propensities are no probabilities.
-        realised: The target variant's own value, None where the policy is no variant.
+        support: Diagnostics; None if the propensities are not probabilities.
+        realised: The target variant's own value; None unless the policy is a variant.
         rows: One per estimator.
-        set_aside: Impressions of the source without an item, which no policy can be asked about.
-        notes: What to know when reading the numbers.
+        set_aside: Impressions of the source that were left out because they have no item.
+        notes: What a reader must know.
     """
 
     experiment: str
@@ -120,16 +121,11 @@ class OffPolicyResult:
 
     def __getitem__(self, estimator: str) -> OffPolicyRow:
         """The row of an estimator."""
-        found = next((row for row in self.rows if row.estimator == estimator), None)
-        if found is None:
-            raise KeyError(f"{estimator!r}; there are {', '.join(r.estimator for r in self.rows)}")
-        return found
+        for row in self.rows:
+            if row.estimator == estimator:
+                return row
+        raise KeyError(f"{estimator!r}; there are {', '.join(r.estimator for r in self.rows)}")
 
     def to_frame(self) -> pd.DataFrame:
         """One row per estimator."""
-        names = [field.name for field in fields(OffPolicyRow)]
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
-
-    def to_json(self) -> str:
-        """The result as JSON text; what is missing is null, with a reason."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return frame(self.rows, OffPolicyRow)

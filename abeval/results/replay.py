@@ -1,22 +1,46 @@
-"""What a replay found: one frozen record; JSON, the DataFrames and the text are views of it."""
+"""The result of a replay: one frozen record, with views as JSON and as DataFrames."""
 
-from __future__ import annotations
-
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from abeval.results.replayed_models import ReplayModel
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+from abeval.results import views
+from abeval.results.record import Record, frame
 
 REPLAY_SCHEMA_VERSION = "1"
 
 POOLED = "pooled"
-"""The traffic of all variants together, an extra beside each variant's own."""
+"""The traffic of all variants together."""
+
+
+@dataclass(frozen=True)
+class Blend:
+    """One more model: α of a model and 1 − α of another."""
+
+    model: str
+    base: str
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        """Such as `0.25·candidate + 0.75·baseline`."""
+        return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
+
+
+@dataclass(frozen=True)
+class ReplayModel:
+    """A model by its name in the rows of a result.
+
+    Attributes:
+        name: Its name there.
+        stage: Its stage in the scores log, or `served`; None without stages.
+        blend: The models it is blended from; None for others.
+    """
+
+    name: str
+    stage: str | None = None
+    blend: Blend | None = None
 
 
 @dataclass(frozen=True)
@@ -24,16 +48,15 @@ class ReplayRow:
     """One metric of one model on one variant's traffic.
 
     Attributes:
-        model: The model.
-        traffic: The variant whose units were served, or `pooled`.
+        traffic: The variant that served the units, or `pooled`.
         metric: Its id, which carries the definition.
-        value: The metric; None where there is none, and `reason` says why.
+        value: The metric; None if it has no value, for `reason`.
         low: Lower end of its interval, clustered by unit.
         high: Upper end.
-        units: Units that the value rests on.
-        counted: What the value is a mean over, counted: requests, impressions, clicks, pairs.
-        left_out: What the definition leaves out, counted.
-        reason: A code from `docs/offline-metrics.md` where something is missing.
+        units: Units in the traffic.
+        counted: The denominator: requests, impressions, clicks, pairs, lists or units.
+        left_out: Requests, units or rows that the definition leaves out, counted.
+        reason: A code from `docs/offline-metrics.md` if the value or its interval is missing.
     """
 
     model: str
@@ -50,19 +73,19 @@ class ReplayRow:
 
 @dataclass(frozen=True)
 class PairRow:
-    """Two models on the same requests, compared in pairs by unit.
+    """A model compared with control's on the same requests, in pairs by unit.
 
     Attributes:
-        control: The model compared with.
-        model: The model.
-        traffic: The variant whose units were served, or `pooled`.
-        metric: Its id.
-        difference: `model - control`.
+        control: The model of control.
+        model: The model that is compared with it.
+        traffic: As in `ReplayRow`, like `metric` and `units`.
+        value_control: The metric of the model of control.
+        value: The metric of the model.
+        difference: `value - value_control`.
         low: Lower end of its interval.
         high: Upper end.
         p_value: Two-sided, of no difference; unadjusted.
-        units: Units behind it.
-        reason: A code where it could not be had.
+        reason: A code if the difference or its interval is missing.
     """
 
     control: str
@@ -84,7 +107,6 @@ class ModelCoverage:
     """How much of the log a model scores.
 
     Attributes:
-        model: The model.
         requests: Requests of the log.
         scored_requests: Those with at least one score of the model.
         rows: Items of all requests.
@@ -104,7 +126,7 @@ class ModelCoverage:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """A bin of the calibration curve: how often was clicked what was given such scores."""
+    """A bin of the calibration curve: click rate against predicted score."""
 
     model: str
     traffic: str
@@ -130,19 +152,16 @@ class Split:
 
 @dataclass(frozen=True)
 class Gap:
-    """How much a metric is larger in one split than in another: overfitting, if it is of training.
+    """The difference of a metric between two splits: overfitting, if the first is training.
 
     Attributes:
-        model: The model.
-        traffic: The variant whose units were served, or `pooled`.
-        metric: Its id.
-        first: The split that the difference is from.
-        other: The split that is taken off.
+        first: The split that the other is subtracted from.
+        other: The split that is subtracted.
         difference: `first - other`.
         low: Lower end of its interval, paired by unit.
         high: Upper end.
         p_value: Two-sided, of no difference; unadjusted.
-        reason: A code where it could not be had.
+        reason: A code if the difference or its interval is missing.
     """
 
     model: str
@@ -173,11 +192,8 @@ class Curve:
     """A metric at every cut-off from 1 on.
 
     Attributes:
-        model: The model.
-        traffic: The variant whose units were served, or `pooled`.
         metric: Its id without a cut-off.
-        points: By cut-off.
-        elbow: The cut-off from which on more places pay less, None where there is none.
+        elbow: The cut-off after which the gain levels off; None without one.
     """
 
     model: str
@@ -189,11 +205,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class CutByValue:
-    """Metrics whose cut-off differs by the value of a column, over all requests that have one.
+    """Metrics whose cut-off depends on the value of a column, over all requests that have one.
 
     Attributes:
-        column: The column, which stands in the ids: `recall@device`.
-        ks: Its value and the cut-off there.
+        column: The column, part of the ids: `recall@device`.
+        ks: Its values and their cut-offs.
         rows: Model × traffic × metric.
         pairs: Two models × traffic × metric.
     """
@@ -205,26 +221,26 @@ class CutByValue:
 
 
 @dataclass(frozen=True)
-class ReplayResult:
-    """Everything a replay found.
+class ReplayResult(Record):
+    """The result of a replay.
 
     Attributes:
         schema_version: Of this record.
         name: Of the experiment.
         alpha: Level of the intervals.
-        models: What was replayed, blends and stages told apart.
+        models: The models, with their stages and blends.
         definitions: Metric id → its formula.
-        policy: What was done where a definition says nothing.
+        policy: How cases that definitions leave open were treated.
         rows: Model × traffic × metric.
         pairs: Two models × traffic × metric.
         coverage: How much each model scores.
-        accounting: What was set aside or merged, by reason.
+        accounting: Rows and requests that were left out or merged, by reason.
         calibration: The calibration curves.
         notes: What a reader must know.
-        splits: The same rows by part of the log, where splits are named.
-        gaps: From the first split to each other.
-        curves: Metrics at every cut-off, where asked.
-        by_value: Metrics with a cut-off by a column's value, where asked.
+        splits: The same rows by part of the log; empty without splits.
+        gaps: The first split compared with each other.
+        curves: Metrics at every cut-off; empty unless requested.
+        by_value: Metrics with a cut-off by a column's value; None unless requested.
     """
 
     schema_version: str
@@ -245,22 +261,19 @@ class ReplayResult:
     by_value: CutByValue | None = None
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
-        """The first row of a metric, of a model and a traffic where they are named.
+        """The first row of a metric, and of a model and a traffic if they are named.
 
         Raises:
             KeyError: There is none.
         """
         for row in self.rows:
-            if (
-                row.metric == metric
-                and model in (None, row.model)
-                and traffic in (None, row.traffic)
-            ):
+            named = model in (None, row.model) and traffic in (None, row.traffic)
+            if row.metric == metric and named:
                 return row
         raise KeyError((metric, model, traffic))
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
-        """The first comparison of a metric, on a traffic where it is named.
+        """The first comparison of a metric, on a traffic if it is named.
 
         Raises:
             KeyError: There is none.
@@ -272,29 +285,12 @@ class ReplayResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per model, traffic and metric."""
-        return _frame(self.rows, ReplayRow)
+        return frame(self.rows, ReplayRow)
 
     def pairs_frame(self) -> pd.DataFrame:
         """One row per two models, traffic and metric."""
-        return _frame(self.pairs, PairRow)
+        return frame(self.pairs, PairRow)
 
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
-        from abeval.files import write_text
-        from abeval.report.replay_page import replay_page_html
-
-        return write_text(Path(path), replay_page_html(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as the JSON file has them."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The result as JSON text: finite everywhere, the same on every run."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _frame(rows: tuple[Any, ...], kind: type[Any]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])
+        return views.write_report(self, path)

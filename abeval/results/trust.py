@@ -1,4 +1,4 @@
-"""Whether the numbers can be trusted, and what is decided."""
+"""Trust checks, and the decision on each variant."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,10 +13,10 @@ class Check:
 
     Attributes:
         name: Its id, such as `srm`.
-        status: `pass`, `warn`, `fail`, or `skipped` where the logs cannot show it.
+        status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
         value: What was measured.
-        threshold: What it was held against.
-        message: In words: what was found, and what to look at.
+        threshold: Its limit.
+        message: In words: what was measured, and what to look at.
     """
 
     name: str
@@ -33,10 +33,10 @@ class AAMetric:
     Attributes:
         metric: Its id.
         runs: Replays.
-        rejection_rate: Share of p-values below alpha, which should be alpha.
+        rejection_rate: Share of p-values below alpha; should be alpha.
         rejection_low: Lower end of its 95 % interval (Clopper and Pearson).
         rejection_high: Upper end.
-        uniformity_p_value: Of the p-values being uniform (Kolmogorov and Smirnov).
+        uniformity_p_value: Of uniform p-values (Kolmogorov and Smirnov).
     """
 
     metric: str

@@ -1,11 +1,24 @@
-"""What the analysis over time is made of: frozen rows of plain values."""
+"""Effects over time: the result and its rows.
+
+In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
+and `X_high` are the ends of the interval of `X`, at 95 % unless the row says otherwise. `reason`
+says why numbers are missing; it is None when they are there.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from abeval.time.axes import AxisName
+import pandas as pd
 
+from abeval.results import Balance, views
+from abeval.results.aa import AAResult
+from abeval.results.record import Record, frame
+
+TIME_SCHEMA_VERSION = "1"
+
+AxisName = Literal["calendar", "exposure", "hour", "weekday"]
 Verdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
@@ -15,27 +28,20 @@ class WindowRow:
     """The effect of a metric in one window, at a fixed horizon. Effects keep their raw sign.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
-        axis: `calendar`, `exposure` for days since each unit's entry, or `hour`, `weekday`.
+        axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
         kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
-        days: Its length; of an hour or a weekday, how many days of the log have it.
-        start: First day: a date, or days since entry; or which hour or weekday.
+        days: Length; for an hour or a weekday, the days of the log that have it.
+        start: First day: a date, or days since entry; or the hour or weekday.
         end: Last day.
-        partial: Whether a day of it is only partly covered by the log.
-        units_control: Units of control in the window: active in it, or entered by its end where
-            it is cumulative.
-        units: The same of the variant.
+        partial: Whether the log covers one of its days only in part.
+        units_control: Units of control: active in the window; in a cumulative window, entered by
+            its end.
+        units: The same in the variant.
         control: Value in control, in the metric's unit.
         treatment: Value in the variant.
-        difference: `treatment - control`.
-        difference_low: Lower end of its interval.
-        difference_high: Upper end.
-        lift: `difference / abs(control)`.
-        lift_low: Lower end of its interval, None where it has no bound.
-        lift_high: Upper end.
+        difference: `treatment - control`; its interval is at `1 - alpha`.
+        lift: `difference / abs(control)`; an end of its interval without a bound is None.
         p_value: Two-sided.
-        reason: Why a number is missing, else None.
     """
 
     metric: str
@@ -65,15 +71,12 @@ class Rhythm:
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         by: `hour` or `weekday`.
-        parts: Hours or weekdays that were compared.
+        parts: Number of hours or weekdays compared.
         scale: `relative` or `absolute`.
-        effect: Their mean effect, by generalised least squares.
+        effect: Mean effect, by generalised least squares.
         effect_se: Its standard error.
-        p_value: Of one effect in all of them (Wald), with their covariance.
-        reason: Why there is no test, else None.
+        p_value: Wald test of one effect in all parts, with their covariance.
     """
 
     metric: str
@@ -92,21 +95,19 @@ class Look:
     """What a reader would have seen, and declared, at the end of a day.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         day: The day.
-        difference: Effect on the data up to then.
-        fixed_low: Lower end of the interval that holds for one look only.
+        difference: Effect on the data up to that day.
+        fixed_low: Lower end of the interval that is valid for a single look.
         fixed_high: Upper end.
         fixed_p_value: Its p-value.
         always_low: Lower end of the always-valid interval.
         always_high: Upper end.
-        always_p_value: Always-valid p-value; at most alpha where 0 is outside that interval.
-        information: Share of the planned information that was in.
+        always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
+        information: Share of the planned information collected.
         bound: Critical z of a planned look, None on other days.
-        fixed_declares: What the naive reader would have declared.
-        always_declares: What the always-valid test declares.
-        planned_declares: What the planned look declares, None on other days.
+        fixed_declares: Conclusion of a reader who ignores the number of looks.
+        always_declares: Conclusion of the always-valid test.
+        planned_declares: Conclusion of the planned look, None on other days.
     """
 
     metric: str
@@ -128,35 +129,31 @@ class Look:
 
 @dataclass(frozen=True)
 class Stability:
-    """Whether an effect is one effect, with the evidence. Tests inside are at 1 %.
+    """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         verdict: `stable`, `settling`, `drifting` or `too_early`.
-        reason: In words.
+        reason: Why, in words.
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
         days: Whole days that were compared.
         weeks: Whole weeks among them.
         effect: Mean daily effect, by generalised least squares.
         effect_se: Its standard error.
-        wald_p_value: Of all days having the same effect, apart from a weekly rhythm.
-        slope: Change a day.
+        wald_p_value: Wald test of one effect on all days, apart from a weekly rhythm.
+        slope: Change per day.
         slope_p_value: Its p-value.
-        late_less_early: Effect of the late whole weeks less that of as many early ones; of the
-            halves where there are not two whole weeks.
-        late_less_early_low: Lower end of its 95 % interval.
-        late_less_early_high: Upper end.
+        late_less_early: Effect of the late whole weeks minus that of as many early ones; with
+            fewer than two whole weeks, of the later half minus the earlier.
         late_less_early_p_value: Its p-value.
-        change_p_value: Of the shape that fits best, over all shapes looked for.
-        change: `trend`, `decay`, or None where no change was found.
-        shocks: Single days that are unlike the others.
-        rhythm_p_value: Of a weekly rhythm in the effect, from two whole weeks on.
-        sign_share: Share of rolling windows whose sign is that of the whole.
-        significance_share: Share of rolling windows that say the same as the whole.
-        window_days: Days after which the always-valid conclusion held to the end.
-        days_needed: More days that an unclear effect needs at today's traffic, if it is as large
-            as it looks.
+        change_p_value: Of the shape of change that fits best, over all shapes tested.
+        change: `trend`, `decay`, or None without a change.
+        shocks: Single days that differ from the others.
+        rhythm_p_value: Of a weekly rhythm in the effect; needs two whole weeks.
+        sign_share: Share of rolling windows with the sign of the overall effect.
+        significance_share: Share of rolling windows with the conclusion of the overall effect.
+        window_days: Days after which the always-valid conclusion no longer changed.
+        days_needed: More days that an unclear effect of the observed size needs at today's
+            traffic.
     """
 
     metric: str
@@ -190,19 +187,14 @@ class Novelty:
     """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         cohort: `all`, or the entry days of the units.
-        word: `novelty` (it wears off), `primacy` (it grows), or None: no decay was found.
+        word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
         p_value: Of no decay, over all time constants tried; of a cohort, at the constant of all.
         days: Days since entry that were compared.
         scale: `relative` or `absolute`.
-        start: Effect on the day of entry, by the fit.
-        long_run: Effect that it comes to: a.
-        long_run_low: Lower end of its 95 % interval, over the time constants that fit.
-        long_run_high: Upper end.
+        start: Fitted effect on the day of entry: a + b.
+        long_run: Long-run effect: a; its interval covers all time constants that fit.
         tau: Time constant in days.
-        reason: Why there is no fit, else None.
     """
 
     metric: str
@@ -225,19 +217,14 @@ class EventRow:
     """The effect inside a calendar event against outside.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         event: Its name.
         days: Whole days inside it.
         scale: `relative` or `absolute`.
-        inside: Mean daily effect inside.
-        outside: Mean daily effect outside, which is the effect without the event.
-        overall: Mean daily effect with it.
+        inside: Mean daily effect during the event.
+        outside: Mean daily effect on the other days.
+        overall: Mean daily effect on all days.
         difference: `inside - outside`.
-        difference_low: Lower end of its 95 % interval.
-        difference_high: Upper end.
         p_value: Of no difference.
-        reason: Why a number is missing, else None.
     """
 
     metric: str
@@ -257,8 +244,71 @@ class EventRow:
 
 @dataclass(frozen=True)
 class Ramp:
-    """Entry days over which traffic was dealt out at the same shares."""
+    """Consecutive entry days with the same traffic shares."""
 
     start: str
     end: str
     shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TimeResult(Record):
+    """Effects over time: by window, their stability and novelty, and daily looks.
+
+    Attributes:
+        schema_version: Of the JSON.
+        name: Name of the experiment.
+        alpha: Level of intervals and looks.
+        days: Every day from the first to the last.
+        partial: Days that the log covers only in part.
+        stability: One row per metric and variant.
+        novelty: One row per metric, variant and cohort.
+        windows: Effects by window.
+        looks: What each day's reader would have seen.
+        events: Effects inside and outside `[[events]]`.
+        ramps: Stretches of entry days with the same shares; one stretch if they never changed.
+        refused: Metric → why it has no windows.
+        notes: What a reader must know that no number shows.
+        rhythms: Whether hours and weekdays share one effect, if requested.
+        before: The same groups compared in the pre-period, before anything differed.
+    """
+
+    schema_version: str
+    name: str
+    alpha: float
+    days: tuple[str, ...]
+    partial: tuple[str, ...]
+    stability: tuple[Stability, ...]
+    novelty: tuple[Novelty, ...]
+    windows: tuple[WindowRow, ...]
+    looks: tuple[Look, ...]
+    events: tuple[EventRow, ...]
+    ramps: tuple[Ramp, ...]
+    refused: Mapping[str, str]
+    notes: tuple[str, ...]
+    rhythms: tuple[Rhythm, ...] = ()
+    before: tuple[Balance, ...] = ()
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Stability:
+        """The stability of a metric, or of a metric and variant where there are several."""
+        metric, variant = (key, None) if isinstance(key, str) else key
+        for row in self.stability:
+            if row.metric == metric and variant in (None, row.variant):
+                return row
+        raise KeyError(key)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Verdicts and their evidence, one row per metric and variant."""
+        return frame(self.stability, Stability)
+
+    def windows_frame(self) -> pd.DataFrame:
+        """One row per metric, variant and window."""
+        return frame(self.windows, WindowRow)
+
+    def looks_frame(self) -> pd.DataFrame:
+        """One row per metric, variant and day."""
+        return frame(self.looks, Look)
+
+    def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
+        """Write everything as one self-contained HTML file, with A/A replays if there are any."""
+        return views.write_report(self, path, aa)

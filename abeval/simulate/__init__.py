@@ -1,4 +1,4 @@
-"""Logs of an A/B test with known truth, for trying things out and for testing abeval itself."""
+"""Simulated logs of an A/B test with known truth, to try abeval and to test it."""
 
 from abeval.simulate.plan import DEFAULT_IMPRESSIONS, LEAST_IMPRESSIONS
 from abeval.simulate.run import simulate

@@ -1,4 +1,4 @@
-"""Which rows get dirty. No row is dirty in two ways, so that every kind can be counted exactly."""
+"""Defects of a simulated log. No row has two, so that every kind can be counted exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOUR_MS = DAY_MS // 24
 
 @dataclass(frozen=True, slots=True)
 class RowDirt:
-    """Impressions (by index, sorted) that are logged twice, or lost their scores."""
+    """Sorted indices of the impressions that are logged twice, and of those without scores."""
 
     duplicates: Ints
     unscored: Ints
@@ -24,7 +24,7 @@ class RowDirt:
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """One entry a click; ``dwell`` -1 is null. Impression index -1, -2, … has no impression."""
+    """One entry per click. ``dwell`` -1 is null; impression indices below 0 do not exist."""
 
     impression: Ints
     at: Ints
@@ -32,7 +32,7 @@ class Clicks:
 
     @classmethod
     def joined(cls, parts: Sequence[Clicks]) -> Clicks:
-        """All of them, one after the other."""
+        """The clicks of all parts, in order."""
         return cls(
             np.concatenate([part.impression for part in parts]),
             np.concatenate([part.at for part in parts]),
@@ -40,13 +40,13 @@ class Clicks:
         )
 
     def take(self, rows: Ints) -> Clicks:
-        """The clicks at these places."""
+        """The clicks at these indices."""
         return Clicks(self.impression[rows], self.at[rows], self.dwell[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class DirtyClicks:
-    """All clicks of a log in order of time, and the impression index of those dirty in a way."""
+    """All clicks of a log in time order, and the impression indices of those with each defect."""
 
     clicks: Clicks
     late: Ints
@@ -56,20 +56,20 @@ class DirtyClicks:
 
 
 def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> RowDirt:
-    """Impressions to duplicate or to strip of their scores, never those without a user."""
+    """Impressions to duplicate and impressions to lose their scores, all with a user id."""
     n = len(requests.user) * LIST_LENGTH
     twice = max(2, round(n * plan.dirt.duplicate_impressions))
     unscored = max(2, round(n * plan.dirt.null_score_impressions))
-    # Anonymous requests are rare; a tenth more than needed covers those that fall on them.
+    # Anonymous requests are rare: 10 % more draws than needed replace those that hit one.
     drawn = rng.choice(n, (twice + unscored) * 11 // 10 + 20, replace=False)
     drawn = drawn[~requests.anonymous[drawn // LIST_LENGTH]]
     return RowDirt(np.sort(drawn[:twice]), np.sort(drawn[twice : twice + unscored]))
 
 
-def soil_clicks(
+def add_dirt_to_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> DirtyClicks:
-    """Add late, orphan and duplicate clicks to the clean ones, and lose some dwell times."""
+    """The clean clicks with late, orphan and duplicate ones added, and some dwell times removed."""
     duplicates, null_dwell = _pick_clicks(plan, len(clean.at), rng)
     clean.dwell[null_dwell] = -1
     late = _late_clicks(plan, requests, rows, clean, rng)
@@ -85,7 +85,7 @@ def soil_clicks(
 
 
 def draw_dwell(patience: np.ndarray, rng: np.random.Generator) -> Ints:
-    """Milliseconds that clicked items are looked at, for as patient users as these."""
+    """Dwell times in ms, one per click, longer for patient users."""
     return (200 + patience * rng.lognormal(np.log(18_000), 1.0, len(patience))).astype(np.int64)
 
 
@@ -103,10 +103,10 @@ def _pick_clicks(plan: Plan, n: int, rng: np.random.Generator) -> tuple[Ints, In
 def _late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
-    """Clicks 24 to 72 hours late, on impressions of the test period that nobody clicked in time.
+    """Clicks 24 to 72 hours late, on impressions of the test period without another click.
 
-    Only where they still come before the period's end, so that lateness is all that sets them
-    aside.
+    All of them happen before the end of the period, so that lateness is the only reason to exclude
+    them.
     """
     tested = np.flatnonzero(requests.in_test & ~requests.anonymous)
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]

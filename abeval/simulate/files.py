@@ -1,4 +1,4 @@
-"""The files of a simulated log. DuckDB writes the Parquet and turns codes into names."""
+"""The files of a simulated log. DuckDB writes Parquet and turns codes into names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pandas as pd
 
 from abeval.errors import ExperimentError
 from abeval.simulate.dirt import Clicks, RowDirt
-from abeval.simulate.lists import Shown
+from abeval.simulate.lists import ServedLists
 from abeval.simulate.plan import FIRST_USER, LIST_LENGTH, PRE_START, VARIANTS
 from abeval.simulate.visits import Requests
 from abeval.simulate.world import CATEGORIES, COUNTRIES, DEVICES, Catalogue, Ints
 
 WRITTEN = ("impressions", "clicks.parquet", "items.parquet", "experiment.toml", "truth.json")
 
-# A code of -1 falls before the first of a list's names and becomes null.
+# A code of -1 is index 0, before the first name of a list, and becomes null.
 _IMPRESSIONS = """
 copy (
     select
@@ -57,10 +57,10 @@ copy (
 
 @contextmanager
 def filled_folder(folder: Path) -> Iterator[Path]:
-    """A scratch folder whose contents move into ``folder`` once everything is written.
+    """A temporary folder whose contents move into ``folder`` at the end.
 
-    So a simulation that breaks off leaves ``folder`` as it was. An earlier simulation there is
-    replaced; files of the same names from elsewhere are not.
+    If the simulation fails, ``folder`` is unchanged. Files of an earlier simulation are replaced;
+    other files of the same names are an error.
     """
     _check(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,18 +71,18 @@ def filled_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_impressions(
-    path: Path, requests: Requests, countries: Ints, first: int, shown: Shown, dirt: RowDirt
+    path: Path, requests: Requests, countries: Ints, first: int, lists: ServedLists, dirt: RowDirt
 ) -> None:
-    """One file: the lists of the requests from ``first`` on."""
+    """Write one file of impressions: the lists of requests, the first of them number ``first``."""
     n = len(requests.user)
     index = np.arange(first * LIST_LENGTH, (first + n) * LIST_LENGTH)
     lost = np.isin(index, dirt.unscored, assume_unique=True)
     rows = {
         "impression_id": index + 1,
-        "item_id": shown.item.ravel(),
+        "item_id": lists.item.ravel(),
         "position": np.tile(np.arange(1, LIST_LENGTH + 1), n),
-        "score_baseline": np.where(lost, np.nan, shown.score_baseline.ravel()),
-        "score_candidate": np.where(lost, np.nan, shown.score_candidate.ravel()),
+        "score_baseline": np.where(lost, np.nan, lists.score_baseline.ravel()),
+        "score_candidate": np.where(lost, np.nan, lists.score_candidate.ravel()),
     }
     per_request = {
         "request_id": np.arange(first, first + n) + 1,
@@ -100,7 +100,7 @@ def write_impressions(
 
 
 def write_clicks(path: Path, clicks: Clicks, impressions: int) -> None:
-    """All clicks; those without an impression get ids that no impression has."""
+    """Write all clicks; those without an impression get ids that no impression has."""
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
     times = _timestamps(clicks.at)
     chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
@@ -108,7 +108,7 @@ def write_clicks(path: Path, clicks: Clicks, impressions: int) -> None:
 
 
 def write_items(path: Path, catalogue: Catalogue) -> None:
-    """The catalogue."""
+    """Write the catalogue."""
     codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
     _copy(_ITEMS, pd.DataFrame(codes), path, {"categories": list(CATEGORIES)})
 

@@ -1,7 +1,7 @@
-"""What a request shows: the list of the served model, both models' scores, and who would click.
+"""Lists of requests: the served model's items, both models' scores, and clicks.
 
-Both models' lists are made for every request, so that the clicks expected under either are known
-for the very same requests; only the served one is shown.
+Every request is ranked by both models, so that expected clicks under either model are known for
+the same requests; only the served model's list is shown.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ _APPEAL_SPREAD = 0.98
 _OWN_SPREAD = 0.7
 _FAVOURITE = 0.8
 _DEVICE_EFFECT = np.array([0.05, 0.0, -0.15])
-# Noise in the ranking that keeps position and score from being one and the same.
+# Noise in the ranking, so that position is not a function of the score.
 _EXPLORATION = 0.5
 _SCORE_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A ranking model: it sees an item's appeal through noise, and says how likely a click is.
+    """A ranking model: it observes an item's appeal with noise and predicts click probabilities.
 
-    ``exposure`` is what a mean position is worth on the model's own lists, which makes its scores
-    add up to about the clicks that they get.
+    ``exposure`` is the mean position effect on the model's own lists, so that scores add up to
+    about the number of clicks.
     """
 
     noise: float
     exposure: float
 
-    def see(self, appeal: Floats, rng: np.random.Generator) -> Floats:
-        """The expected appeal given the model's noisy view of it."""
+    def estimate_appeal(self, appeal: Floats, rng: np.random.Generator) -> Floats:
+        """Expected appeal, from a noisy observation of the appeal."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         view = appeal + self.noise * rng.standard_normal(appeal.shape)
         return _MEAN_APPEAL + trust * (view - _MEAN_APPEAL)
 
-    def score(self, seen: Floats) -> Floats:
-        """The click probability; uncertainty pulls a mean of logits toward one half."""
+    def score(self, estimated: Floats) -> Floats:
+        """Click probability; uncertainty moves the mean of a logit's sigmoid towards one half."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         unseen = _APPEAL_SPREAD**2 * (1 - trust)
-        chance = self.exposure * _sigmoid(seen / np.sqrt(1 + np.pi / 8 * unseen))
+        chance = self.exposure * _sigmoid(estimated / np.sqrt(1 + np.pi / 8 * unseen))
         return np.round(chance, _SCORE_DIGITS)
 
 
@@ -60,11 +60,11 @@ CANDIDATE = Model(noise=0.8, exposure=0.38)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """Lists of some requests, one row a request and one column a position.
+class ServedLists:
+    """Lists of some requests, one row per request and one column per position.
 
-    ``expected_clicks`` are those of the requests of the test period under either model, if all of
-    them had been served by it.
+    ``expected_clicks`` are those in the test period if the baseline, and if the candidate, had
+    served all requests.
     """
 
     item: Ints
@@ -74,19 +74,21 @@ class Shown:
     expected_clicks: tuple[float, float]
 
 
-def show(catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.Generator) -> Shown:
+def serve(
+    catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.Generator
+) -> ServedLists:
     """Lists and clicks of some requests."""
     pool = catalogue.draw_pools(rng, len(requests.user))
     appeal = _appeal(catalogue, users, requests, pool, rng)
-    seen = BASELINE.see(appeal, rng), CANDIDATE.see(appeal, rng)
-    lists = _rank(seen[0], rng), _rank(seen[1], rng)
+    estimated = BASELINE.estimate_appeal(appeal, rng), CANDIDATE.estimate_appeal(appeal, rng)
+    lists = _rank(estimated[0], rng), _rank(estimated[1], rng)
     served = np.where(requests.variant[:, None] == 1, lists[1], lists[0])
     chance = _click_chance(appeal, served)
     counts = requests.in_test & ~requests.anonymous
-    return Shown(
+    return ServedLists(
         item=catalogue.item_id[_pick(pool, served)],
-        score_baseline=BASELINE.score(_pick(seen[0], served)),
-        score_candidate=CANDIDATE.score(_pick(seen[1], served)),
+        score_baseline=BASELINE.score(_pick(estimated[0], served)),
+        score_candidate=CANDIDATE.score(_pick(estimated[1], served)),
         clicked=(rng.random(chance.shape) < chance) & ~requests.anonymous[:, None],
         expected_clicks=(_expected(appeal, lists[0], counts), _expected(appeal, lists[1], counts)),
     )
@@ -95,7 +97,7 @@ def show(catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.
 def _appeal(
     catalogue: Catalogue, users: Users, requests: Requests, pool: Ints, rng: np.random.Generator
 ) -> Floats:
-    """How attractive every candidate is to the request's user, as a logit."""
+    """Appeal of every candidate item to the request's user, as a logit."""
     per_request = users.readiness[requests.user] + _DEVICE_EFFECT[requests.device]
     match = catalogue.category[pool] == users.favourite[requests.user][:, None]
     own = _OWN_SPREAD * rng.standard_normal(pool.shape)
@@ -104,8 +106,8 @@ def _appeal(
     return appeal
 
 
-def _rank(seen: Floats, rng: np.random.Generator) -> Ints:
-    key = seen + _EXPLORATION * rng.standard_normal(seen.shape)
+def _rank(appeal: Floats, rng: np.random.Generator) -> Ints:
+    key = appeal + _EXPLORATION * rng.standard_normal(appeal.shape)
     return np.argsort(-key, axis=1)[:, :LIST_LENGTH]
 
 

@@ -1,4 +1,4 @@
-"""What is simulated: sizes that follow from the number of impressions, dates, and rates."""
+"""Plan of a simulation: sizes that follow from the number of impressions, dates and rates."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DAYS = (END - PRE_START).days
 
 NAME = "sample"
 VARIANTS = ("control", "treatment")
-# From here on this name splits users evenly whatever their number, as most but not all ids do.
+# From this id on, the experiment's name splits users evenly for every number of users.
 FIRST_USER = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class DirtRates:
-    """How much of each kind of dirt a log gets, as shares of what they are drawn from."""
+    """Rate of each kind of defect, as a share of the rows, requests or users that can have it."""
 
     duplicate_impressions: float = 0.005
     null_score_impressions: float = 0.0005
@@ -43,7 +43,7 @@ class DirtRates:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One simulation, fixed by its size and seed.
+    """A simulation, determined by its size and seed.
 
     Args:
         impressions: impressions before duplicates are added, pre-period included; cut to whole
@@ -64,7 +64,7 @@ class Plan:
     requests_per_chunk: ClassVar[int] = 50_000
 
     def __post_init__(self) -> None:
-        """Refuse a log too small to hold one of everything."""
+        """Check that the log is large enough to have every kind of defect."""
         if self.impressions < LEAST_IMPRESSIONS:
             raise ExperimentError(
                 f"{self.impressions:,} impressions are too few to simulate",
@@ -75,16 +75,16 @@ class Plan:
 
     @property
     def requests(self) -> int:
-        """Requests, each a list of 20."""
+        """Number of requests, each with a list of 20."""
         return self.impressions // LIST_LENGTH
 
     @property
     def users(self) -> int:
-        """Users; the longer the log, the longer its tail of people who came once."""
+        """Number of users; larger logs have more users who came once."""
         decades = math.log10(self.impressions / DEFAULT_IMPRESSIONS)
         return round(self.requests / min(3.0, max(2.0, 3 - decades / 2)))
 
     @property
     def items(self) -> int:
-        """Items in the catalogue, a multiple of the pool that a list is picked from."""
+        """Number of items, a multiple of the pool from which a list is selected."""
         return POOL * min(2_500, max(10, self.impressions // 4_000))

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from abeval.simulate import files
-from abeval.simulate.dirt import Clicks, RowDirt, draw_dwell, draw_row_dirt, soil_clicks
-from abeval.simulate.lists import Shown, show
+from abeval.simulate.dirt import Clicks, RowDirt, add_dirt_to_clicks, draw_dwell, draw_row_dirt
+from abeval.simulate.lists import ServedLists, serve
 from abeval.simulate.plan import DEFAULT_IMPRESSIONS, LIST_LENGTH, Plan
 from abeval.simulate.template import EXPERIMENT
-from abeval.simulate.truth import Truth, tell_truth
+from abeval.simulate.truth import Truth, truth_of
 from abeval.simulate.visits import Requests, draw_requests
 from abeval.simulate.world import Catalogue, Ints, Users, draw_catalogue, draw_users
 
@@ -26,20 +26,20 @@ def simulate(
     seed: int = 7,
     progress: Progress | None = None,
 ) -> Truth:
-    """Write the logs of an A/B test whose outcome is known.
+    """Write the logs of an A/B test with known truth.
 
-    Two ranking models serve lists of 20 for two weeks after a week in which the baseline served
-    everybody. The folder gets ``impressions/*.parquet``, ``clicks.parquet``, ``items.parquet``,
+    Two ranking models serve lists of 20 for two weeks, after a week in which the baseline served
+    all users. The folder gets ``impressions/*.parquet``, ``clicks.parquet``, ``items.parquet``,
     ``experiment.toml`` and ``truth.json``.
 
     Args:
-        directory: where to; made if need be. An earlier simulation in it is replaced.
-        impressions: how many, pre-period included, before duplicates are added.
+        directory: folder for the files; created if missing. An earlier simulation is replaced.
+        impressions: number of impressions, with the pre-period, before duplicates are added.
         seed: the same seed gives the same rows.
-        progress: called with impressions done and impressions asked for, now and then.
+        progress: called after each chunk with the impressions written and their total number.
 
     Raises:
-        ExperimentError: the size or the folder cannot be used.
+        ExperimentError: if the size or the folder cannot be used.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ class _Simulation:
 
     @classmethod
     def begin(cls, plan: Plan, folder: Path) -> _Simulation:
-        # A stream of random numbers for each step keeps one step's changes out of the others.
+        # Each step has its own random numbers, so that a change of one does not affect the others.
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(6)]
         users = draw_users(plan, streams[0])
         requests = draw_requests(plan, users, streams[1])
@@ -85,20 +85,20 @@ class _Simulation:
     def run(self, progress: Progress) -> Truth:
         files.write_items(self.folder / "items.parquet", self.catalogue)
         clicks, expected = self._serve(progress)
-        dirty = soil_clicks(self.plan, self.requests, self.dirt, clicks, self.streams[1])
+        dirty = add_dirt_to_clicks(self.plan, self.requests, self.dirt, clicks, self.streams[1])
         total = self.plan.requests * LIST_LENGTH
         files.write_clicks(self.folder / "clicks.parquet", dirty.clicks, total)
-        return tell_truth(self.plan, self.requests, self.dirt, dirty, expected)
+        return truth_of(self.plan, self.requests, self.dirt, dirty, expected)
 
     def _serve(self, progress: Progress) -> tuple[Clicks, tuple[float, float]]:
-        """Write all impressions; the clicks on them, and those expected under either model."""
+        """Write all impressions; return the clicks and those expected under either model."""
         (self.folder / "impressions").mkdir()
         clicks, expected = [], []
         for number, part in enumerate(self._parts()):
-            shown = show(self.catalogue, self.users, self.requests[part], self.streams[0])
-            self._write(number, part, shown)
-            clicks.append(self._clicks(part, shown))
-            expected.append(shown.expected_clicks)
+            lists = serve(self.catalogue, self.users, self.requests[part], self.streams[0])
+            self._write(number, part, lists)
+            clicks.append(self._clicks(part, lists))
+            expected.append(lists.expected_clicks)
             progress(part.stop * LIST_LENGTH, self.plan.requests * LIST_LENGTH)
         control, treatment = np.sum(expected, axis=0)
         return Clicks.joined(clicks), (float(control), float(treatment))
@@ -108,17 +108,17 @@ class _Simulation:
         for first in range(0, self.plan.requests, step):
             yield slice(first, min(first + step, self.plan.requests))
 
-    def _write(self, number: int, part: slice, shown: Shown) -> None:
+    def _write(self, number: int, part: slice, lists: ServedLists) -> None:
         path = self.folder / "impressions" / f"part-{number:03d}.parquet"
         requests, countries = self.requests[part], self.users.country
-        files.write_impressions(path, requests, countries, part.start, shown, self.dirt)
+        files.write_impressions(path, requests, countries, part.start, lists, self.dirt)
 
-    def _clicks(self, part: slice, shown: Shown) -> Clicks:
-        row, place = np.nonzero(shown.clicked)
+    def _clicks(self, part: slice, lists: ServedLists) -> Clicks:
+        row, position = np.nonzero(lists.clicked)
         row += part.start
         at = self.requests.at[row] + _delays(len(row), self.streams[0])
         patience = self.users.patience[self.requests.user[row]]
-        return Clicks(row * LIST_LENGTH + place, at, draw_dwell(patience, self.streams[0]))
+        return Clicks(row * LIST_LENGTH + position, at, draw_dwell(patience, self.streams[0]))
 
 
 def _delays(n: int, rng: np.random.Generator) -> Ints:

@@ -1,4 +1,4 @@
-"""What is true of a simulated log, as written to ``truth.json``."""
+"""The truth of a simulated log, as written to ``truth.json``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from abeval.simulate.world import Ints
 
 SCHEMA = 1
 
-# The candidate changes which items are clicked and nothing else: visits are drawn without regard
-# to the variant, and how long a click lasts depends on its user's patience alone.
+# The candidate only changes which items are clicked: visits do not depend on the variant, and the
+# dwell time of a click depends only on the user's patience.
 MOVED = ("ctr", "clicks_per_user", "dwell_per_user", "dwell_per_impression")
 UNMOVED = (
     *("dwell_per_click", "long_click_rate", "impressions_per_user", "page_views_per_user"),
@@ -27,17 +27,17 @@ UNMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the simulation knows and an analysis has to find.
+    """The true values that an analysis of the simulated log should reproduce.
 
     Attributes:
         schema: version of this record.
-        seed: the seed.
-        impressions: impressions before duplicates were added.
+        seed: seed of the simulation.
+        impressions: number of impressions before duplicates were added.
         lift: true relative lift of treatment over control, by metric.
-        expected: expected value of CTR, by variant, had it served every request of the test period.
-        rows: rows of each file, and users and requests seen; ``…_test`` those of the test period,
-            clicks being of their impression's period.
-        dirt: rows of each kind of dirt in the whole log (users for ``crossover_users``).
+        expected: expected CTR, by variant, if it had served all requests of the test period.
+        rows: rows of each file, and numbers of users and requests; ``…_test`` are those of the
+            test period, where a click belongs to the period of its impression.
+        dirt: rows of each kind of defect in the whole log (users for ``crossover_users``).
         dirt_test: the same for impressions of the test period and clicks on them.
     """
 
@@ -55,14 +55,14 @@ class Truth:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
-def tell_truth(
+def truth_of(
     plan: Plan,
     requests: Requests,
     rows: RowDirt,
     clicks: DirtyClicks,
     expected_clicks: tuple[float, float],
 ) -> Truth:
-    """Sum up what was done."""
+    """The truth of the generated log."""
     shown = LIST_LENGTH * int((requests.in_test & ~requests.anonymous).sum())
     control, treatment = expected_clicks
     return Truth(

@@ -1,4 +1,4 @@
-"""When users come: sessions of one or more requests, in the rhythm of days and weeks."""
+"""Visits of users: sessions of one or more requests, with daily and weekly rhythms."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _WEEK = np.array([1.0, 0.96, 0.94, 0.97, 1.04, 1.25, 1.22])
 _HOURS = np.array([3, 2, 1, 1, 1, 1, 2, 4, 5, 5, 5, 5, 6, 6, 5, 5, 5, 6, 7, 8, 9, 9, 7, 5])
 _MEAN_REQUESTS = 1.25
 _MEAN_GAP_MS = 180_000
-# Below the half hour after which a session is over.
+# Below the 30 minutes that end a session.
 _LONGEST_GAP_MS = 1_500_000
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """One entry a request, in order of time (ms since the start of the pre-period).
+    """One entry per request, in time order (ms since the start of the pre-period).
 
-    ``variant`` is -1 in the pre-period; ``anonymous`` requests lost their user id on the way to
-    the log; ``crossover`` ones belong to users who saw both variants.
+    ``variant`` is -1 in the pre-period; ``anonymous`` requests are logged without a user id;
+    ``crossover`` requests belong to users who saw both variants.
     """
 
     user: Ints
@@ -45,7 +45,7 @@ class Requests:
         return tested
 
     def __getitem__(self, part: slice) -> Requests:
-        """Some requests in a row."""
+        """A slice of the requests."""
         return Requests(
             self.user[part],
             self.at[part],
@@ -66,7 +66,7 @@ def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Request
 
 
 def user_name(user: int) -> str:
-    """The id in the log of a user, counted from 0.
+    """Id in the log of a user with this index.
 
     >>> user_name(123)
     'u0020123'
@@ -75,7 +75,7 @@ def user_name(user: int) -> str:
 
 
 def assigned_variants(plan: Plan) -> Ints:
-    """The variant, as a number, that each user's hash gives."""
+    """Index of the variant that each user's hash assigns."""
     split = Assignment(NAME, dict.fromkeys(VARIANTS, 0.5))
     names = split.assign_many(map(user_name, range(plan.users))).variant
     return (names == VARIANTS[1]).to_numpy().astype(np.int64)
@@ -95,15 +95,15 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
 
 
 def _visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
-    """The user of each session: everybody comes once, and the active come again."""
-    everybody = np.arange(len(users.activity))[:sessions]
+    """The user of each session: one session for every user, more for active users."""
+    first = np.arange(len(users.activity))[:sessions]
     cumulative = np.cumsum(users.activity)
-    more = rng.random(sessions - len(everybody)) * cumulative[-1]
-    return np.concatenate([everybody, np.searchsorted(cumulative, more, side="right")])
+    draws = rng.random(sessions - len(first)) * cumulative[-1]
+    return np.concatenate([first, np.searchsorted(cumulative, draws, side="right")])
 
 
 def _session_sizes(requests: int, rng: np.random.Generator) -> Ints:
-    # One draw a request is always enough; what reaches over the end is cut off.
+    # One draw per request is always enough; the last session is cut to the number of requests.
     sizes = rng.geometric(1 / _MEAN_REQUESTS, requests)
     total = np.cumsum(sizes)
     last = int(np.searchsorted(total, requests))
@@ -120,7 +120,7 @@ def _session_starts(n: int, rng: np.random.Generator) -> Ints:
 
 
 def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Time since the session's first request, for every request."""
+    """Time from the first request of the session to each request."""
     gaps = 15_000 + rng.exponential(_MEAN_GAP_MS, int(sizes.sum())).astype(np.int64)
     total = np.cumsum(np.minimum(gaps, _LONGEST_GAP_MS))
     first = np.cumsum(sizes) - sizes
@@ -129,20 +129,20 @@ def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
 
 
 def _inside_period(start: Ints, after: Ints, sizes: Ints) -> Ints:
-    # A session that would outlive the log starts earlier instead.
+    # A session that would end after the log starts earlier.
     over = start + after[np.cumsum(sizes) - 1] - (DAYS * DAY_MS - 60_000)
     at: Ints = np.repeat(start - np.maximum(over, 0), sizes) + after
     return at
 
 
 def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.Generator) -> Bools:
-    """Serve the other variant to some users on their last request (in place); flag these users."""
+    """Change the last ``variant`` of some users, in place; flag all their requests."""
     tested = np.flatnonzero(variant != _NONE)
     order = tested[np.lexsort((at[tested], user[tested]))]
     last = order[np.append(user[order][1:] != user[order][:-1], True)]
-    first_seen = np.full(plan.users, -1)
-    first_seen[user[order][::-1]] = at[order][::-1]
-    returning = last[at[last] > first_seen[user[last]]]
+    first_at = np.full(plan.users, -1)
+    first_at[user[order][::-1]] = at[order][::-1]
+    returning = last[at[last] > first_at[user[last]]]
     count = min(len(returning), max(2, round(plan.users * plan.dirt.crossover_users)))
     chosen = rng.choice(returning, count, replace=False)
     variant[chosen] = 1 - variant[chosen]

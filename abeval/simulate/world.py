@@ -1,4 +1,4 @@
-"""Who visits and what there is to show: users and a catalogue, drawn once."""
+"""Users and catalogue of a simulation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ACTIVITY_SPREAD = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """One entry a user: how active, how ready to click, how long they stay, and their segments."""
+    """One entry per user: activity, readiness to click, patience with items, and segments."""
 
     activity: Floats
     readiness: Floats
@@ -39,7 +39,7 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """One entry an item, the most popular first.
+    """One entry per item, the most popular first.
 
     ``cumulative`` holds the popularity of group g of items (g, g + POOL, g + 2·POOL, …) as a
     distribution shifted by g, so that one search in the flat array draws from any group.
@@ -51,7 +51,7 @@ class Catalogue:
     cumulative: Floats
 
     def draw_pools(self, rng: np.random.Generator, requests: int) -> Ints:
-        """Candidates of each request: one item of every group, so none comes twice."""
+        """Candidates of each request: one item of every group, so that none is repeated."""
         group = np.arange(POOL)
         row = np.searchsorted(self.cumulative, rng.random((requests, POOL)) + group, side="right")
         per_group = len(self.item_id) // POOL
@@ -61,7 +61,7 @@ class Catalogue:
 
 
 def draw_users(plan: Plan, rng: np.random.Generator) -> Users:
-    """Heavy and light users; patience is independent of everything a model can change."""
+    """Heavy and light users; patience is independent of everything that a model can change."""
     n = plan.users
     return Users(
         activity=rng.lognormal(0, _ACTIVITY_SPREAD, n),

@@ -4,13 +4,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 FLAT = math.inf
 """Standard deviation of a flat prior."""

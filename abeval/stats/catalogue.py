@@ -1,17 +1,18 @@
-"""Coverage, Gini and entropy of what was shown, compared at equal traffic.
+"""Coverage, Gini and entropy of item exposure, compared at equal traffic.
 
-None of the three is additive, and all of them grow or fall with traffic: with the same policy at
-90/10 the larger arm covers more of the catalogue by size alone. So variants are compared at equal
-numbers of units: coverage by rarefying units, Gini and entropy on equally large sets of hash
-groups. Rarefying impressions is not enough, for one unit's impressions are alike.
+None of the three is additive, and all of them depend on traffic: at a 90/10 split under one policy
+the larger variant covers more of the catalogue because of its size alone. So variants are compared
+at equal numbers of units: coverage by rarefying units, Gini and entropy on equally large sets of
+hash groups. Rarefying impressions is not enough, because impressions of one unit are similar.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats import effects
+from abeval.stats import effects, resampling
+from abeval.stats.arrays import Floats
 from abeval.stats.equal_traffic import (
     Arm,
     Coverage,
@@ -19,9 +20,9 @@ from abeval.stats.equal_traffic import (
     Measure,
     at_equal_traffic,
     left_out,
-    redeals,
+    null_differences,
 )
-from abeval.stats.exposure import Floats, Functional, Spread
+from abeval.stats.exposure import Functional, Spread
 from abeval.stats.exposure import coverage as coverage
 from abeval.stats.exposure import entropy as entropy
 from abeval.stats.exposure import gini as gini
@@ -34,12 +35,13 @@ class CatalogueComparison(NamedTuple):
     """Two variants at equal traffic.
 
     Attributes:
-        effect: Values at equal traffic. Interval by delete-a-group jackknife (t with groups - 1
-            degrees of freedom), p-value by permutation: near alpha the two may disagree.
-        lift: Relative effect with a jackknife interval of its own; None where control is zero.
-        at: Units both variants are compared at: those of the smaller one.
-        groups: Hash groups.
-        permutations: Re-deals behind the p-value.
+        effect: Values at equal traffic, with an interval by delete-a-group jackknife (t with
+            groups - 1 degrees of freedom) and a p-value by permutation. Near alpha the two may
+            disagree.
+        lift: Relative effect with a jackknife interval of its own; None if control is zero.
+        at: Number of units at which the variants are compared: that of the smaller one.
+        groups: Number of hash groups.
+        permutations: Number of permutations behind the p-value; 0 for the jackknife's t.
     """
 
     effect: Effect
@@ -59,33 +61,27 @@ def compare(
 ) -> CatalogueComparison:
     """Compare two variants' coverage, Gini or entropy at the smaller one's number of units.
 
-    The permutation pools the variants group by group and cuts the groups, at random, into blocks
-    of the smaller variant's share; each block against the others is a re-deal. Control
-    and treatment cells of a group, which differ in size, are never swapped. Re-deals are brought
-    to the observed numbers of units, and divided by sqrt(chi2/df), because they know the variance
-    from finitely many groups: as t is to z.
+    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981).
+
+    The permutation test pools the variants within each group and cuts the groups at random into
+    blocks of the smaller variant's share; each block is compared with the others. Control's and
+    treatment's counts of a group are never swapped, because they differ in size. The null
+    differences are scaled as in `resampling.scaled_null`.
 
     Args:
         control: Incidence of control.
         treatment: Incidence of treatment, with the same groups and catalogue.
         functional: `coverage`, `gini` or `entropy` (nats).
         alpha: Two-sided level of the interval.
-        permutations: Re-deals at least; the p-value is no smaller than 1 / (permutations + 1).
-            With 0 it is that of the jackknife's t.
-        seed: Of the sets of groups and the re-deals.
-
-    Returns:
-        The effect, the units compared at, the groups and the re-deals.
+        permutations: Least number of permutations; the p-value is no smaller than
+            1 / (permutations + 1). With 0 it is that of the jackknife's t.
+        seed: Seed of the sets of groups and of the permutations.
 
     Raises:
         Refusal: `too_few_units` for fewer than eight groups, an empty variant, or a smaller
             variant with less than two groups' worth of the pooled units (use more groups);
-            `zero_variance` if no group matters; `not_applicable` for groups or catalogues that
-            differ.
-
-    Source:
-        Hurlbert (1971), rarefaction; Efron & Stein (1981), jackknife; Phipson & Smyth (2010),
-        (1 + b) / (1 + B).
+            `zero_variance` if no group changes the values; `not_applicable` for groups or
+            catalogues that differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -93,14 +89,15 @@ def compare(
         >>> def arm(policy):
         ...     shown = rng.binomial(30, np.repeat(policy, 16))
         ...     return Incidence(item, group, shown, shown, np.full(16, 30), 60)
-        >>> found = compare(arm(np.full(50, 0.02)), arm(np.full(50, 0.001)), "coverage")
-        >>> found.at, found.effect.difference < 0, round(found.effect.p_value, 3)
+        >>> comparison = compare(arm(np.full(50, 0.02)), arm(np.full(50, 0.001)), "coverage")
+        >>> comparison.at, comparison.effect.difference < 0, round(comparison.effect.p_value, 3)
         (480, True, 0.001)
     """
-    found = compare_all(control, treatment, [functional], alpha, permutations, seed)[functional]
-    if isinstance(found, Refusal):
-        raise found
-    return found
+    outcomes = compare_all(control, treatment, [functional], alpha, permutations, seed)
+    outcome = outcomes[functional]
+    if isinstance(outcome, Refusal):
+        raise outcome
+    return outcome
 
 
 def compare_all(
@@ -111,18 +108,10 @@ def compare_all(
     permutations: int = 1000,
     seed: int = 0,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Compare several functionals as `compare` does each: Gini and entropy share what is counted.
+    """Compare several functionals as in `compare`; Gini and entropy share their counts.
 
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        functionals: Those wanted.
-        alpha: As for `compare`.
-        permutations: As for `compare`.
-        seed: As for `compare`, of each functional.
-
-    Returns:
-        Functional → what `compare` returns, or the refusal that it raises.
+    Arguments as in `compare`. Returns, by functional, what `compare` returns, or the refusal that
+    it raises.
 
     Example:
         >>> one = Incidence(
@@ -132,13 +121,13 @@ def compare_all(
         Refusal('gini is the same whichever group is left out')
     """
     size, test = control.catalogue_size, _Test(alpha, permutations, seed)
-    found: dict[Functional, CatalogueComparison | Refusal] = {}
+    outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
     if "coverage" in functionals:
-        found |= _compared(control, treatment, "units", Coverage(size), test)
+        outcomes |= _compare(control, treatment, "units", Coverage(size), test)
     spread = [name for name in _SPREAD if name in functionals]
     if spread:
-        found |= _compared(control, treatment, "impressions", Evenness(size, spread), test)
-    return {name: found[name] for name in functionals}
+        outcomes |= _compare(control, treatment, "impressions", Evenness(size, spread), test)
+    return {name: outcomes[name] for name in functionals}
 
 
 _SPREAD: tuple[Spread, ...] = ("gini", "entropy")
@@ -150,32 +139,33 @@ class _Test(NamedTuple):
     seed: int
 
 
-def _compared(
+def _compare(
     control: Incidence, treatment: Incidence, counted: Counted, measure: Measure, test: _Test
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Every functional of a measure of what is counted."""
+    """Comparisons of all functionals of a measure."""
     rng, names = np.random.default_rng(test.seed), measure.functionals
     try:
-        pair = matrices(control, treatment, counted)
-        at = _check_traffic(*pair)
+        arms = matrices(control, treatment, counted)
+        at = _common_units(*arms)
         order = rng.permutation(control.units_in_group.size)
-        values = at_equal_traffic(*pair, order, measure)
-        without = left_out(*pair, order, measure)
+        values = at_equal_traffic(*arms, order, measure)
+        without = left_out(*arms, order, measure)
     except Refusal as refusal:
-        # Its traceback would keep the matrices.
+        # A traceback would keep the matrices in memory.
         return dict.fromkeys(names, refusal.with_traceback(None))
-    found = [_estimated(*of, at, test.alpha) for of in zip(names, values, without, strict=True)]
-    if test.permutations == 0 or not any(isinstance(one, CatalogueComparison) for one in found):
-        return dict(zip(names, found, strict=True))
+    columns = zip(names, values, without, strict=True)
+    outcomes = {name: _jackknifed(name, pair, left, at, test.alpha) for name, pair, left in columns}
+    if test.permutations == 0 or all(isinstance(one, Refusal) for one in outcomes.values()):
+        return outcomes
     try:
-        deals: Iterable[Floats | Refusal] = redeals(*pair, measure, test.permutations, rng)
+        nulls: list[Floats | Refusal] = [*null_differences(*arms, measure, test.permutations, rng)]
     except Refusal as refusal:
-        deals = [refusal.with_traceback(None)] * len(names)
-    tested = zip(found, deals, strict=True)
-    return {name: _permuted(name, *of) for name, of in zip(names, tested, strict=True)}
+        nulls = [refusal.with_traceback(None)] * len(names)
+    pairs = zip(outcomes.items(), nulls, strict=True)
+    return {name: _permuted(name, outcome, null) for (name, outcome), null in pairs}
 
 
-def _estimated(
+def _jackknifed(
     functional: Functional, values: Floats, without: Floats, at: int, alpha: float
 ) -> CatalogueComparison | Refusal:
     """Effect and lift, with intervals and p-value by the jackknife."""
@@ -189,21 +179,15 @@ def _estimated(
 
 
 def _permuted(
-    functional: Functional, found: CatalogueComparison | Refusal, deals: Floats | Refusal
+    functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
 ) -> CatalogueComparison | Refusal:
-    """The comparison with the p-value of its re-deals."""
-    if isinstance(found, Refusal):
-        return found
-    if isinstance(deals, Refusal):
-        return deals
-    beyond = np.count_nonzero(np.abs(deals) >= abs(found.effect.difference))
-    p_value = float(1 + beyond) / (1 + len(deals))
-    effect = found.effect._replace(
-        p_value=p_value,
-        log10_p_value=float(np.log10(p_value)),
-        method=f"{functional}_permutation",
-    )
-    return found._replace(effect=effect, permutations=len(deals))
+    """The comparison with the p-value of the permutation test, or the first refusal."""
+    if isinstance(comparison, Refusal):
+        return comparison
+    if isinstance(null, Refusal):
+        return null
+    effect = resampling.permuted(comparison.effect, null, f"{functional}_permutation")
+    return comparison._replace(effect=effect, permutations=len(null))
 
 
 def _jackknife_se(without: Floats) -> float:
@@ -212,7 +196,7 @@ def _jackknife_se(without: Floats) -> float:
 
 
 def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
-    """The ratio's own jackknife: control and treatment share no unit, but share groups."""
+    """Lift with the jackknife of the ratio: the variants share groups, though no units."""
     if control == 0 or np.any(without[0] == 0):
         return None
     value = treatment / control - 1
@@ -221,7 +205,8 @@ def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Li
     return Lift(value, low, high, True, "jackknife")
 
 
-def _check_traffic(control: Arm, treatment: Arm) -> int:
+def _common_units(control: Arm, treatment: Arm) -> int:
+    """Units of the smaller variant."""
     small, large = sorted((control.units.sum(), treatment.units.sum()))
     if small / (small + large) * len(control.units) < 2:
         raise Refusal(

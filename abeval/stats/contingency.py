@@ -9,13 +9,12 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import Tail, check_alpha
 from abeval.stats.records import Interval
 
-Floats = NDArray[np.float64]
 _ANGLES = np.linspace(0, np.pi / 2, 65)
 Measure = Callable[[float, float], float]
 """An effect as a function of control's and treatment's share."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.stats.ratios import gradient, quadratic
 from abeval.stats.records import Adjusted, Effect, Estimate
@@ -99,14 +99,12 @@ class _Arm(NamedTuple):
     """A metric linearised: value and covariates with their covariance between units."""
 
     value: float
-    covariates: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    covariates: Floats
+    covariance: Floats
     n: int
 
 
-def _arm(
-    moments: Moments, rows: list[NDArray[np.float64]], value: float, covariates: list[float]
-) -> _Arm:
+def _arm(moments: Moments, rows: list[Floats], value: float, covariates: list[float]) -> _Arm:
     """Covariance of linear combinations of the variables, one per row."""
     jacobian = np.array(rows)
     covariance = jacobian @ moments.covariance @ jacobian.T
@@ -133,7 +131,7 @@ def _ratio_with_arm(moments: Moments) -> _Arm:
     return _arm(moments, rows, float(m[0] / m[1]), m[2:].tolist())
 
 
-def _theta(covariance: NDArray[np.float64]) -> tuple[float, ...]:
+def _theta(covariance: Floats) -> tuple[float, ...]:
     """Σxx⁻¹Σxy; a covariate that is constant or a copy of others adds nothing."""
     scale = np.sqrt(np.diag(covariance)[1:])
     scale[scale == 0] = 1.0
@@ -163,7 +161,7 @@ def _adjust(
     return Adjusted(effect, unadjusted, coefficients, removed, raw[0], raw[1], covariance)
 
 
-def _estimate(arm: _Arm, weights: NDArray[np.float64], pooled: _Arm) -> Estimate:
+def _estimate(arm: _Arm, weights: Floats, pooled: _Arm) -> Estimate:
     """The arm with the first weights.size − 1 covariates moved to their pooled values."""
     k = weights.size
     shift = float(weights[1:] @ (arm.covariates - pooled.covariates)[: k - 1])

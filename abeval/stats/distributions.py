@@ -1,4 +1,4 @@
-"""Quantiles and tails of the normal and t distributions, exact where p underflows."""
+"""Quantiles and tails of the normal and t distributions, exact even if the p-value underflows."""
 
 import math
 from typing import Literal, NamedTuple
@@ -7,9 +7,9 @@ from scipy.special import betaln, log_ndtr, ndtr, ndtri, stdtr, stdtrit
 
 Alternative = Literal["two-sided", "greater", "less"]
 
-# Below this a double loses digits on its way to zero, and the logarithm is computed by itself.
+# Below this a double loses digits, so the logarithm is computed directly.
 _SMALLEST_TRUSTED = 1e-290
-# From here up the beta function of half the degrees of freedom has lost its digits.
+# From here up the beta function of half the degrees of freedom is imprecise.
 _NEARLY_NORMAL = 1e6
 
 
@@ -17,8 +17,8 @@ class Tail(NamedTuple):
     """A p-value and its base-10 logarithm.
 
     Attributes:
-        p_value: May be zero where the true value is below about 1e-308.
-        log10: Finite wherever the statistic is.
+        p_value: Zero if the true value is below about 1e-308.
+        log10: Finite if the statistic is.
     """
 
     p_value: float
@@ -36,7 +36,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def quantile(probability: float, df: float = math.inf) -> float:
-    """Quantile of the t distribution, of the normal where `df` is infinite.
+    """Quantile of the t distribution, or of the normal if `df` is infinite.
 
     Example:
         >>> round(quantile(0.975), 6), round(quantile(0.975, df=10), 6)
@@ -48,7 +48,7 @@ def quantile(probability: float, df: float = math.inf) -> float:
 def two_sided_quantile(alpha: float, df: float = math.inf) -> float:
     """Half-width of a `1 - alpha` interval in standard errors.
 
-    Taken in the lower tail, which keeps its digits for a tiny alpha.
+    Computed in the lower tail, which stays precise for a tiny alpha.
 
     Example:
         >>> round(two_sided_quantile(0.05), 6)
@@ -59,7 +59,7 @@ def two_sided_quantile(alpha: float, df: float = math.inf) -> float:
 
 
 def upper_tail(statistic: float, df: float = math.inf) -> Tail:
-    """P(T > statistic), never as one minus a distribution function.
+    """P(T > statistic), computed without subtracting from one.
 
     Example:
         >>> f"{upper_tail(35).p_value:.6e}"

@@ -4,13 +4,12 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import quantile, tail
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 _LARGE = 1e6
 """Degrees of freedom from which t is the normal to double precision of these integrals."""

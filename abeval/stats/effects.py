@@ -1,4 +1,4 @@
-"""Where two estimates become an effect: difference, interval and p-value, in one place."""
+"""An effect from two estimates: difference, interval and p-value."""
 
 import math
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def satterthwaite(variances: Sequence[float], dfs: Sequence[float]) -> float:
 
     Args:
         variances: Terms of the sum, not all zero.
-        dfs: Degrees of freedom of each term; infinite terms count as known.
+        dfs: Degrees of freedom of each term; infinite for a known variance.
 
     Example:
         >>> round(satterthwaite([1.0, 1.0], [10, 10]), 6), satterthwaite([1.0], [math.inf])

@@ -1,4 +1,4 @@
-"""Coverage, Gini and entropy of sets of units, from how often each set was shown each item."""
+"""Coverage, Gini and entropy of item exposure, for one set of units or for many."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,24 +7,23 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from abeval.stats.arrays import Floats, Integers, finite
 from abeval.stats.records import Refusal
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]
 Spread = Literal["gini", "entropy"]
 
 _COUNTED = 1 << 14
-"""Smaller totals are counted, larger ones, which few items have, sorted."""
+"""Totals below this are counted; larger ones are rare and are sorted."""
 
 
 class _Levels(NamedTuple):
-    """The different totals of a set.
+    """The distinct totals of a set.
 
     Attributes:
-        total: Ascending.
-        items: How many items have it.
+        total: Distinct totals, ascending.
+        items: Number of items with each total.
     """
 
     total: Totals
@@ -32,7 +31,9 @@ class _Levels(NamedTuple):
 
 
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
-    """Share of the catalogue that `at` of the units would have been shown, in expectation.
+    """Expected share of the catalogue shown to `at` units drawn from the variant.
+
+    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012).
 
     Args:
         units_per_item: Distinct units shown each item, shape (items,); unseen items may be absent.
@@ -40,15 +41,9 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         at: Units to rarefy to, at most `units`.
         catalogue_size: Items that could have been shown.
 
-    Returns:
-        A share in [0, 1].
-
     Raises:
         Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside
             [0, units] or more items than the catalogue has.
-
-    Source:
-        Hurlbert (1971); Colwell et al. (2012), incidence-based rarefaction.
 
     Example:
         >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
@@ -56,7 +51,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         >>> round(coverage([10, 5, 1], units=10, at=1, catalogue_size=4), 3)
         0.4
     """
-    # Imported here, as it takes longer to import than most catalogues to count.
+    # Imported here, because the import takes longer than counting most catalogues.
     from scipy.special import gammaln
 
     shown = np.asarray(units_per_item, dtype=float)
@@ -66,10 +61,10 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         raise Refusal("not_applicable", "an item is shown to between no and all units")
     if len(shown) > catalogue_size:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    rest = np.minimum(shown, units - at)
+    bounded = np.minimum(shown, units - at)
     log_missed = (
-        gammaln(units - rest + 1)
-        - gammaln(units - rest - at + 1)
+        gammaln(units - bounded + 1)
+        - gammaln(units - bounded - at + 1)
         - gammaln(units + 1)
         + gammaln(units - at + 1)
     )
@@ -78,24 +73,18 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Gini coefficient of exposure over the full catalogue, items never shown included.
+    """Gini coefficient of exposure over the full catalogue, items never shown included (Gini 1912).
 
-    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items are shown
-    alike, 1 - 1/n (not 1) when one item takes everything.
+    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
+    exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987).
 
     Args:
         impressions_per_item: Shape (items,), not negative; unseen items may be absent.
         catalogue_size: Items that could have been shown.
 
-    Returns:
-        A number in [0, 1 - 1/n].
-
     Raises:
         Refusal: `too_few_units` without impressions; `not_applicable` for more items than the
             catalogue has or negative counts.
-
-    Source:
-        Gini (1912); Dixon et al. (1987) for the population norm.
 
     Example:
         >>> gini([1, 1, 1, 1], 4), gini([4], 4)
@@ -106,20 +95,16 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
 
 
 def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Shannon entropy of exposure, in nats: at most the logarithm of the catalogue size.
+    """Entropy `-sum p log p` of the shares of impressions, in nats (Shannon 1948).
+
+    At most the logarithm of the catalogue size.
 
     Args:
         impressions_per_item: Shape (items,), not negative; unseen items may be absent.
         catalogue_size: Items that could have been shown.
 
-    Returns:
-        `-sum p log p` over the items' shares of impressions.
-
     Raises:
         Refusal: As `gini`.
-
-    Source:
-        Shannon (1948).
 
     Example:
         >>> round(entropy([5, 5], 10), 4)
@@ -130,7 +115,7 @@ def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
 
 
 def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
-    """Gini of every row; items beyond the columns are zeros, which sort first."""
+    """Gini of every row; catalogue items without a column count as zeros."""
     return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
 
 
@@ -139,13 +124,13 @@ def entropy_of_sets(totals: Totals) -> Floats:
     return spread_of_sets(totals, totals.shape[1], ["entropy"]).ravel()
 
 
-def spread_of_sets(totals: Totals, catalogue_size: int, of: Sequence[Spread]) -> Floats:
-    """Gini, entropy or both of every row, shape (functionals, sets): the totals are sorted once.
+def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
+    """Gini, entropy or both of every row, shape (functionals, sets); totals are sorted once.
 
     Args:
         totals: Impressions of each item, shape (sets, items).
         catalogue_size: Items that could have been shown.
-        of: The functionals.
+        functionals: Those to compute.
 
     Raises:
         Refusal: `too_few_units` for a set without impressions.
@@ -155,33 +140,31 @@ def spread_of_sets(totals: Totals, catalogue_size: int, of: Sequence[Spread]) ->
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
-    found = np.empty((len(of), len(totals)))
+    values = np.empty((len(functionals), len(totals)))
     for column, row in enumerate(totals):
         levels = _levels(row)
-        found[:, column] = [_OF_LEVELS[name](levels, catalogue_size) for name in of]
-    return found
+        values[:, column] = [_OF_LEVELS[name](levels, catalogue_size) for name in functionals]
+    return values
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
-    """Share of the catalogue that so many units of every set would have been shown, in expectation.
+    """Expected share of the catalogue shown to `at` units of every set.
 
     Args:
         totals: Units that were shown each item, shape (sets, items).
-        units: Units of each set.
-        at: Units to rarefy it to.
+        units: Units of each set, shape (sets,).
+        at: Units to rarefy each set to, shape (sets,).
         catalogue_size: Items that could have been shown.
     """
     sets = zip(totals, units.tolist(), at.tolist(), strict=True)
-    return np.array([_rarefied(shown, have, want) / catalogue_size for shown, have, want in sets])
+    return np.array([_rarefied(shown, n, m) / catalogue_size for shown, n, m in sets])
 
 
 def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
     shown = np.asarray(impressions, dtype=float)
     if len(shown) > catalogue_size or np.any(shown < 0):
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    if not np.isfinite(shown).all():
-        raise Refusal("not_finite", "impressions must be finite")
-    if shown.sum() == 0:
+    if finite(shown, "impressions must be finite").sum() == 0:
         raise Refusal("too_few_units", "nothing was shown")
     return shown
 
@@ -189,7 +172,7 @@ def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
 def _levels(totals: Totals) -> _Levels:
     if (np.trunc(totals) != totals).any():
         return _Levels(*np.unique(totals, return_counts=True))
-    # Most totals are small whole numbers: to count them takes a fraction of a sort.
+    # Most totals are small whole numbers; counting is several times faster than sorting.
     counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp), minlength=_COUNTED + 1)
     small = np.flatnonzero(counted[:_COUNTED] > 0)
     if not counted[_COUNTED]:
@@ -201,16 +184,16 @@ def _levels(totals: Totals) -> _Levels:
 
 def _gini(levels: _Levels, catalogue_size: int) -> float:
     total, items = levels
-    # The mean of 2 i - n - 1 over the ranks i of the items that share a level.
+    # Mean of 2 i - n - 1 over the ranks i of the items with the same total.
     up_to = catalogue_size - items.sum() + np.cumsum(items)
     rank = 2.0 * up_to - items - catalogue_size
     shown = total * items
-    return float(shown @ rank) / (catalogue_size * _shown(float(shown.sum())))
+    return float(shown @ rank) / (catalogue_size * _positive(float(shown.sum())))
 
 
 def _entropy(levels: _Levels, _: int) -> float:
     shown = levels.total * levels.items
-    impressions = _shown(float(shown.sum()))
+    impressions = _positive(float(shown.sum()))
     spread = shown @ np.log(np.where(shown > 0, levels.total, 1.0))
     return math.log(impressions) - float(spread) / impressions
 
@@ -221,16 +204,17 @@ _OF_LEVELS: Mapping[Spread, Callable[[_Levels, int], float]] = {
 }
 
 
-def _shown(impressions: float) -> float:
+def _positive(impressions: float) -> float:
     if impressions == 0:
         raise Refusal("too_few_units", "a set of groups was shown nothing; cut fewer groups")
     return impressions
 
 
 def _rarefied(shown: Totals, units: float, at: float) -> float:
+    """Expected number of distinct items shown to `at` of the units."""
     if at >= units:
         return float(np.count_nonzero(shown > 0))
-    # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), below 1e-17 from some u on.
+    # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), cut where it falls below 1e-17.
     length = int(min(units - at, np.ceil(-40.0 / np.log1p(-at / units)))) + 1
     step = np.arange(length)
     factors = np.maximum(units - at - step, 0.0) / (units - step)

@@ -4,13 +4,13 @@ import math
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
 
-Floats = NDArray[np.float64]
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 
 _REACH = 9.0

@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 from abeval.stats.simpson import same_shares
-
-Floats = NDArray[np.float64]
 
 
 class Heterogeneity(NamedTuple):

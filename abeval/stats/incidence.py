@@ -1,4 +1,4 @@
-"""Who was shown what in a variant, and two variants of it as matrices side by side."""
+"""Which items were shown to how many units, and two variants of it as matrices."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -6,28 +6,28 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.stats.arrays import Bools, Integers
 from abeval.stats.equal_traffic import Arm
-from abeval.stats.exposure import Integers
 from abeval.stats.records import Refusal
 
 Numbers = NDArray[np.number[Any]]
 Counted = Literal["units", "impressions"]
 
 _EXACT = 1 << 24
-"""Whole numbers up to here are exact in single precision, and so are sums that stay below."""
+"""Whole numbers and sums up to here are exact in single precision."""
 
 
 class Incidence(NamedTuple):
-    """Who was shown what in one variant: one entry per item and group that met.
+    """Exposure of items in one variant: one entry per item and group that was shown it.
 
     A group is a set of hash sub-buckets, the same sets in every variant; a unit is in one group.
 
     Attributes:
-        item: Item code in [0, catalogue_size), shape (entries,), the same codes in every variant.
+        item: Item code in [0, catalogue_size), the same in every variant, shape (entries,).
         group: Group in [0, groups), shape (entries,).
         units: Distinct units of the group that were shown the item, shape (entries,).
         impressions: Impressions of the item in the group, shape (entries,).
-        units_in_group: Units of the variant per group, shape (groups,), shown anything or not.
+        units_in_group: All units of the variant per group, shown items or not, shape (groups,).
         catalogue_size: Items that could have been shown.
     """
 
@@ -40,22 +40,21 @@ class Incidence(NamedTuple):
 
 
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
-    """Dense counts of the items either variant showed.
+    """Dense counts of the items that were shown in either variant.
 
     Args:
-        control: One variant.
-        treatment: Another, with the same groups and catalogue.
-        counted: What of an entry counts.
+        control: Incidence of control.
+        treatment: Incidence of treatment, with the same groups and catalogue.
+        counted: The field of an entry to use.
 
     Raises:
         Refusal: `not_applicable` for groups or catalogues that differ, or a code outside the
             catalogue; `too_few_units` for fewer than eight groups or a variant without counts;
-            `not_finite` for counts that are none.
+            `not_finite` for counts that are negative or not finite.
 
     Example:
-        >>> one = Incidence(
-        ...     *(np.array(column) for column in ([2, 5], [0, 1], [1, 1], [7, 9], [3] * 8)), 10
-        ... )
+        >>> columns = ([2, 5], [0, 1], [1, 1], [7, 9], [3] * 8)
+        >>> one = Incidence(*map(np.array, columns), 10)
         >>> matrices(one, one, "impressions")[0].counts[:2]
         array([[7., 0.],
                [0., 9.]], dtype=float32)
@@ -87,7 +86,7 @@ def _values(arm: Incidence, counted: Counted) -> Numbers:
 
 
 def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.floating]:
-    """Single where no sum of counts can tell: half the memory and time."""
+    """Single precision where all sums of counts are exact in it: half the memory and time."""
     whole = all((np.trunc(counts) == counts).all() for counts in values)
     shown = [
         np.bincount(arm.item, counts, arm.catalogue_size)
@@ -96,9 +95,7 @@ def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.
     return np.float32 if whole and np.sum(shown, axis=0).max() < _EXACT else np.float64
 
 
-def _arm(
-    arm: Incidence, values: Numbers, seen: NDArray[np.bool_], precision: type[np.floating]
-) -> Arm:
+def _arm(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.floating]) -> Arm:
     groups, column = len(arm.units_in_group), np.cumsum(seen) - 1
     counts = np.zeros((groups, np.count_nonzero(seen)), precision)
     cell = np.asarray(arm.group, dtype=np.int64) * counts.shape[1] + column[arm.item]

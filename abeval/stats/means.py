@@ -1,4 +1,4 @@
-"""Difference in means of a value per unit: Welch by default, z beside it."""
+"""Difference in means of a value per unit: Welch's test, or z."""
 
 import math
 

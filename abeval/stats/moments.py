@@ -1,4 +1,4 @@
-"""Moments of several variables over units: the sufficient statistics of nearly every test."""
+"""Moments of several variables over units: sufficient statistics of nearly every test."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.records import Refusal
 
 
@@ -17,8 +18,8 @@ class Moments:
     """Count, mean and centred co-moment of k variables over the units of one variant.
 
     By convention variable 0 is y (the value, or the numerator), variable 1 the denominator
-    of a ratio, and covariates follow. Centred sums keep their digits where
-    Σx² − (Σx)²/n cancels (Chan, Golub and LeVeque 1983).
+    of a ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would
+    lose digits (Chan, Golub and LeVeque 1983).
 
     Attributes:
         n: Number of units.
@@ -35,8 +36,8 @@ class Moments:
     """
 
     n: int
-    mean: NDArray[np.float64]
-    comoment: NDArray[np.float64]
+    mean: Floats
+    comoment: Floats
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -59,17 +60,14 @@ class Moments:
             columns: k arrays of shape (n,); n may be 0.
 
         Raises:
-            Refusal: `not_finite` for an infinite or missing value. What a missing value
-                means is the caller's to say: `of_present` or `of_filled`.
+            Refusal: `not_finite` for an infinite or missing value. For missing values choose
+                `of_present` or `of_filled`.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
             [[1.0]]
         """
-        data = _matrix(columns)
-        if not np.isfinite(data).all():
-            raise Refusal("not_finite", "an infinite or missing value; drop it or fill it first")
-        return cls._of_finite(data)
+        return cls._of_finite(finite(_matrix(columns)))
 
     @classmethod
     def of_present(cls, *columns: ArrayLike) -> Moments:
@@ -84,7 +82,7 @@ class Moments:
 
     @classmethod
     def of_filled(cls, *columns: ArrayLike, fill: float = 0.0) -> Moments:
-        """Moments with every NaN replaced by `fill` before anything is summed.
+        """Moments with every NaN replaced by `fill` before summing.
 
         Example:
             >>> Moments.of_filled([1.0, float("nan"), 5.0]).mean.tolist()
@@ -103,17 +101,17 @@ class Moments:
     ) -> Moments:
         """Moments from exact integer sums, as an engine returns them.
 
-        Values are counted in whole multiples of a scale, so the sums depend on neither
-        threads nor order; n·Σxy − Σx·Σy is taken in integers, before any rounding.
+        Values are whole multiples of a scale, so the sums depend on neither threads nor
+        order; n·Σxy − Σx·Σy is computed in integers, before any rounding.
 
         Args:
             n: Number of units.
             sums: Σx of each variable, k integers.
             products: Σxy of each pair, k × k integers, symmetric.
-            scales: Size of one step of each variable, such as 1e-6.
+            scales: Unit of the integers of each variable, such as 1e-6.
 
         Raises:
-            Refusal: `inconsistent` when no data can have these sums.
+            Refusal: `inconsistent` for sums that no data can have.
             TypeError: When a sum is not an integer.
 
         Example:
@@ -136,7 +134,7 @@ class Moments:
         return cls(n, mean * step, comoment.reshape(shape) * np.outer(step, step))
 
     @classmethod
-    def _of_finite(cls, data: NDArray[np.float64]) -> Moments:
+    def _of_finite(cls, data: Floats) -> Moments:
         k, n = data.shape
         if n == 0:
             return cls(0, np.zeros(k), np.zeros((k, k)))
@@ -146,12 +144,12 @@ class Moments:
             mean = np.where(constant, data[:, 0], data.mean(axis=1))
             centred = data - mean[:, None]
             # Second-pass correction of the rounding of the mean (Chan, Golub, LeVeque 1983).
-            rest = centred.sum(axis=1)
-            comoment = centred @ centred.T - np.outer(rest, rest) / n
+            remainder = centred.sum(axis=1)
+            comoment = centred @ centred.T - np.outer(remainder, remainder) / n
         return cls(n, mean, comoment)
 
     @property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Floats:
         """Sample covariance between units, divisor n − 1, shape (k, k).
 
         Raises:
@@ -181,12 +179,10 @@ class Moments:
                 n, self.mean + step * (other.n / n), self.comoment + other.comoment + between
             )
 
-    def __add__(self, other: Moments) -> Moments:
-        """As `merge`."""
-        return self.merge(other)
+    __add__ = merge
 
     def pick(self, *indices: int) -> Moments:
-        """The moments of some of the variables, in the order given.
+        """Moments of the variables at these indices, in their order.
 
         Example:
             >>> Moments.of([1, 2], [5, 7]).pick(1).mean.tolist()
@@ -196,7 +192,7 @@ class Moments:
         return Moments(self.n, self.mean[chosen], self.comoment[np.ix_(chosen, chosen)])
 
 
-def _matrix(columns: Sequence[ArrayLike]) -> NDArray[np.float64]:
+def _matrix(columns: Sequence[ArrayLike]) -> Floats:
     """Columns as one (k, n) array of doubles."""
     if not columns:
         raise ValueError("moments of no variable")

@@ -3,13 +3,13 @@
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.effects import interval as effect_interval
 from abeval.stats.records import Interval, Refusal
 
-Floats = NDArray[np.float64]
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
 
 _STATSMODELS = {"hochberg": "simes-hochberg", "hommel": "hommel", "by": "fdr_by"}

@@ -1,17 +1,18 @@
-"""The value a policy would have had, from the log of another: weighting alone.
+"""Value of a policy from the log of another policy, by importance weighting.
 
-A row of the log is a reward, the probability with which the log's policy took the logged action
-in its context, and the probability with which the evaluated policy would have; w is their ratio.
-The value is a mean reward per row. Estimators with a model of the reward are in
+A row of the log has a reward and two probabilities of the logged action in its context: under the
+logging policy and under the evaluated policy. The weight w is evaluated over logging. The value is
+a mean reward per row. Estimators with a model of the reward are in
 `abeval.stats.off_policy_model_based`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from abeval.stats import proportions
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.off_policy_interval import PolicyValue, by_cluster, estimate, from_influence
 from abeval.stats.off_policy_weights import (
     MIN_ESS,
@@ -21,8 +22,6 @@ from abeval.stats.off_policy_weights import (
     require_effective_size,
 )
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 
 def ips(
@@ -34,34 +33,33 @@ def ips(
     alpha: float = 0.05,
     min_ess: float = MIN_ESS,
 ) -> PolicyValue:
-    """Inverse propensity score: mean of w·r, unbiased where the log's policy has full support.
+    """Inverse propensity score: mean of w·r, unbiased if the logging policy has full support.
+
+    Horvitz and Thompson (1952); Strehl, Langford, Li and Kakade (2010).
 
     Args:
-        reward: Such as click 0 or 1, shape (n,).
-        logging: Probability of the logged action under the log's policy, in (0, 1], shape (n,).
-        evaluation: Probability of it under the evaluated policy, in [0, 1], shape (n,).
-        clusters: Whole-number ids of units whose rows are not independent, shape (n,).
+        reward: Reward of each row, such as a click (0 or 1), shape (n,).
+        logging: Probability of the logged action under the logging policy, in (0, 1], shape (n,).
+        evaluation: Its probability under the evaluated policy, in [0, 1], shape (n,).
+        clusters: Integer ids of units whose rows are not independent, shape (n,).
         alpha: Error rate of the interval.
-        min_ess: Effective sample size, of rows and of clusters, below which it is refused.
+        min_ess: Least effective sample size of rows and of clusters.
 
     Returns:
-        Value, standard error and interval; without interval where nothing varies or fewer than
-        five effective rows are rewarded.
+        Value, standard error and interval; no interval if nothing varies or fewer than five
+        effective rows are rewarded.
 
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent` when lengths
             differ; `not_finite` for a reward; `too_few_units`.
 
-    Source:
-        Horvitz and Thompson (1952); Strehl, Langford, Li and Kakade (2010).
-
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
-        >>> found = ips(clicks, uniform, np.tile([0.75, 0.25], 100))
-        >>> found.value, round(found.low, 4), round(found.high, 4)
+        >>> estimated = ips(clicks, uniform, np.tile([0.75, 0.25], 100))
+        >>> estimated.value, round(estimated.low, 4), round(estimated.high, 4)
         (0.375, 0.2893, 0.4719)
     """
-    r, w = _rows(reward, logging, evaluation, clusters, min_ess)
+    r, w = weighted_rows(reward, logging, evaluation, clusters, min_ess)
     return _mean(r, w, clusters, alpha)
 
 
@@ -75,33 +73,21 @@ def clipped_ips(
     alpha: float = 0.05,
     min_ess: float = MIN_ESS,
 ) -> PolicyValue:
-    """Clipped IPS: mean of min(w, cap)·r. Less variance, biased downward for positive rewards.
+    """Clipped IPS: mean of min(w, cap)·r. Less variance; biased downward for positive rewards.
 
-    Its interval is about its own expectation, which is below the policy's value. Support is
-    asked of the weights before they are clipped.
-
-    Args:
-        reward: Shape (n,).
-        logging: Shape (n,).
-        evaluation: Shape (n,).
-        cap: The largest weight allowed, above 0.
-        clusters: As for `ips`.
-        alpha: As for `ips`.
-        min_ess: As for `ips`.
+    The interval covers the estimator's expectation, which is below the policy's value (Ionides
+    2008; Strehl, Langford, Li and Kakade 2010). The effective sample size is that of the weights
+    before clipping. Arguments and refusals as in `ips`.
 
     Raises:
-        Refusal: As `ips`.
-        ValueError: The cap is not positive.
-
-    Source:
-        Ionides (2008); Strehl, Langford, Li and Kakade (2010).
+        ValueError: For a cap that is not positive.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
         >>> clipped_ips(clicks, uniform, np.tile([0.75, 0.25], 100), cap=1).value
         0.25
     """
-    r, w = _rows(reward, logging, evaluation, clusters, min_ess)
+    r, w = weighted_rows(reward, logging, evaluation, clusters, min_ess)
     return _mean(r, np.minimum(w, positive("cap", cap)), clusters, alpha)
 
 
@@ -114,21 +100,19 @@ def snips(
     alpha: float = 0.05,
     min_ess: float = MIN_ESS,
 ) -> PolicyValue:
-    """Self-normalised IPS: Σ w·r / Σ w, within the range of the rewards whatever the weights.
+    """Self-normalised IPS: Σ w·r / Σ w, always within the range of the rewards.
 
-    The denominator is random, and the standard error says so (delta method of a ratio). The
-    scale of the weights does not matter. Arguments, refusals as in `ips`.
-
-    Source:
-        Hajek (1971); Swaminathan and Joachims (2015).
+    The standard error includes the random denominator, by the delta method of a ratio. The scale of
+    the weights does not matter (Hajek 1971; Swaminathan and Joachims 2015). Arguments and refusals
+    as in `ips`.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
-        >>> found = snips(clicks, uniform, np.tile([0.75, 0.25], 100))
-        >>> found.value, round(found.se, 4)
+        >>> estimated = snips(clicks, uniform, np.tile([0.75, 0.25], 100))
+        >>> estimated.value, round(estimated.se, 4)
         (0.375, 0.0399)
     """
-    r, w = _rows(reward, logging, evaluation, clusters, min_ess)
+    r, w = weighted_rows(reward, logging, evaluation, clusters, min_ess)
     return _ratio(r, w, clusters, alpha)
 
 
@@ -142,25 +126,16 @@ def expected_replay(
     min_ess: float = MIN_ESS,
     any_logging: bool = False,
 ) -> PolicyValue:
-    """Replay averaged over every draw of the evaluated policy: Σ πr / Σ π.
+    """Replay averaged over all draws of the evaluated policy: Σ πr / Σ π.
 
-    What `replay` gives for a random policy depends on the actions drawn; this is its limit over
-    all draws, and equals SNIPS, as logging must be uniform.
-
-    Args:
-        reward: As for `ips`.
-        logging: As for `ips`; one value for all rows.
-        evaluation: As for `ips`.
-        clusters: As for `ips`.
-        alpha: As for `ips`.
-        min_ess: As for `ips`, of the evaluation probabilities.
-        any_logging: Give the number though logging is not uniform, and the number is wrong.
+    For a random policy `replay` depends on the drawn actions; this is its limit over many draws.
+    It equals SNIPS, because logging must be uniform (Li, Chu, Langford and Wang 2011,
+    Rao-Blackwellised over the policy's draws). Arguments and refusals as in `ips`; `min_ess` is
+    that of the evaluation probabilities. With `any_logging` a value is returned even if logging is
+    not uniform; that value is wrong.
 
     Raises:
-        Refusal: As `ips`; `unsupported_by_logging` where logging is not uniform.
-
-    Source:
-        Li, Chu, Langford and Wang (2011), Rao-Blackwellised over the policy's own draws.
+        Refusal: `unsupported_by_logging` also if logging is not uniform.
 
     Example:
         >>> clicks, uniform = np.tile([1, 0, 0, 0], 50), np.full(200, 0.5)
@@ -170,8 +145,8 @@ def expected_replay(
     if not any_logging:
         _check_uniform(logging)
     importance_weights(logging, evaluation)
-    kept = np.ones(np.size(logging))
-    r, p = _rows(reward, kept, evaluation, clusters, min_ess)
+    ones = np.ones(np.size(logging))
+    r, p = weighted_rows(reward, ones, evaluation, clusters, min_ess)
     return _ratio(r, p, clusters, alpha)
 
 
@@ -185,34 +160,33 @@ def replay(
     min_ess: float = MIN_ESS,
     any_logging: bool = False,
 ) -> PolicyValue:
-    """Replay: mean reward of the rows whose logged action the evaluated policy chose too.
+    """Replay: mean reward of the rows in which the evaluated policy chose the logged action.
+
+    Li, Chu, Langford and Wang (2011).
 
     Args:
         reward: Shape (n,).
-        logging: Probability of the logged action, one value for all rows, shape (n,).
+        logging: Probability of the logged action, the same in all rows, shape (n,).
         matched: Whether the evaluated policy chose the logged action, shape (n,).
         clusters: As for `ips`.
-        alpha: Error rate of the interval: Wilson's of the matched rows where rewards are 0 or 1
-            and rows independent, else of a ratio with its random number of matches.
-        min_ess: Matched rows (and clusters) below which it is refused.
-        any_logging: Give the number though logging is not uniform, and the number is wrong.
+        alpha: Error rate of the interval: Wilson's (1927) over the matched rows if rewards are 0
+            or 1 and rows independent, else that of a ratio with a random number of matches.
+        min_ess: Least number of matched rows (and clusters).
+        any_logging: As for `expected_replay`.
 
     Raises:
-        Refusal: As `ips`; `unsupported_by_logging` where logging is not uniform.
-
-    Source:
-        Li, Chu, Langford and Wang (2011); Wilson (1927).
+        Refusal: As `expected_replay`.
 
     Example:
         >>> clicks = np.tile([1, 0, 0, 0], 100)
-        >>> found = replay(clicks, np.full(400, 0.5), np.tile([1, 1, 0, 0], 100))
-        >>> found.value, round(found.low, 4), found.method
+        >>> estimated = replay(clicks, np.full(400, 0.5), np.tile([1, 1, 0, 0], 100))
+        >>> estimated.value, round(estimated.low, 4), estimated.method
         (0.5, 0.4314, 'wilson')
     """
     if not any_logging:
         _check_uniform(logging)
     ones = np.ones(np.size(logging))
-    r, m = _rows(reward, ones, np.asarray(matched, dtype=np.float64), clusters, min_ess)
+    r, m = weighted_rows(reward, ones, np.asarray(matched, dtype=np.float64), clusters, min_ess)
     if clusters is not None or not np.isin(r, (0, 1)).all() or not np.isin(m, (0, 1)).all():
         return _ratio(r, m, clusters, alpha)
     count = proportions.Count(int(m @ r), int(m.sum()))
@@ -222,10 +196,10 @@ def replay(
 
 
 def positive(name: str, value: float) -> float:
-    """An option that must be above 0.
+    """The value of an option that must be above 0.
 
     Raises:
-        ValueError: It is not.
+        ValueError: For a value that is not.
 
     Example:
         >>> positive("cap", 10.0)
@@ -256,25 +230,33 @@ def finite_rewards(reward: ArrayLike) -> Floats:
         >>> finite_rewards([1, 0]).tolist()
         [1.0, 0.0]
     """
-    r = np.asarray(reward, dtype=np.float64)
-    if not np.isfinite(r).all():
-        raise Refusal("not_finite", "an infinite or missing reward; drop its row or fill it first")
-    return r
+    return finite(reward, "an infinite or missing reward; drop its row or fill it first")
 
 
-def _rows(
+def weighted_rows(
     reward: ArrayLike,
     logging: ArrayLike,
     evaluation: ArrayLike,
     clusters: ArrayLike | None,
     min_ess: float,
-) -> tuple[Floats, Floats]:
-    """Rewards and weights, checked."""
+    *predictions: ArrayLike,
+) -> tuple[Floats, ...]:
+    """Rewards, weights and predictions of the rows, checked.
+
+    Raises:
+        Refusal: As `ips`; `not_finite` also for a prediction.
+
+    Example:
+        >>> [column.tolist() for column in weighted_rows([1, 0], [0.5, 0.5], [0.5, 0.5], None, 2)]
+        [[1.0, 0.0], [1.0, 1.0]]
+    """
     weights = importance_weights(logging, evaluation)
-    r, w = columns(finite_rewards(reward), weights)
-    by_cluster(w, clusters)
-    require_effective_size(w, clusters, min_ess)
-    return r, w
+    rows = columns(finite_rewards(reward), weights, *predictions)
+    for prediction in rows[2:]:
+        finite(prediction, "an infinite or missing prediction")
+    by_cluster(weights, clusters)
+    require_effective_size(weights, clusters, min_ess)
+    return rows
 
 
 def _mean(r: Floats, w: Floats, clusters: ArrayLike | None, alpha: float) -> PolicyValue:
@@ -292,5 +274,5 @@ def _check_uniform(logging: ArrayLike) -> None:
     p = np.asarray(logging, dtype=np.float64)
     if p.size and not np.ptp(p) <= 1e-9 * p.max():
         message = "replay is right only where every action was logged with one probability"
-        found = f"here they run from {p.min():.3g} to {p.max():.3g}: use SNIPS"
-        raise Refusal("unsupported_by_logging", f"{message}; {found}")
+        range_ = f"here they run from {p.min():.3g} to {p.max():.3g}: use SNIPS"
+        raise Refusal("unsupported_by_logging", f"{message}; {range_}")

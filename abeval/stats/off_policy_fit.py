@@ -1,4 +1,4 @@
-"""A model of the reward that never sees the row it predicts: cross-fitted means per action."""
+"""A model of the reward: cross-fitted means per action, never fitted to the predicted row."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy import finite_rewards
 from abeval.stats.records import Refusal
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
-
 PRIOR_ROWS = 50.0
-"""Rows at the overall mean that every action is taken to have beside its own."""
+"""Rows with the overall mean reward that are added to the rows of every action."""
 
 
 class Policy(NamedTuple):
-    """Probabilities of actions by context, one entry a pair that has any.
+    """Probabilities of actions by context, one entry per pair with a positive probability.
 
     Attributes:
         context: Codes from 0, shape (m,).
@@ -34,43 +32,42 @@ class Policy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Predictions for a log, and how its rows move them.
+    """Predictions for a log, and what their influence function needs.
 
     Attributes:
         q: Predicted reward per fold and action, fitted outside the fold, shape (folds, actions).
         predicted: q of each row's action, shape (n,).
         expected: Σ_a π(a)·q(a) in each row's context, shape (n,).
-        reward: Shape (n,).
-        action: Shape (n,).
-        fold: Shape (n,).
-        mean: Overall reward outside each fold, shape (folds,).
+        reward: Reward of each row, shape (n,).
+        action: Action of each row, shape (n,).
+        fold: Fold of each row, shape (n,).
+        mean: Mean reward outside each fold, shape (folds,).
         mass: Rows and prior rows behind each q, shape (folds, actions).
-        demand: Rows of a fold times the probability of an action there, (folds, actions).
-        prior_rows: As fitted.
+        demand: Sum over the rows of a fold of the policy's probability of an action, shape
+            (folds, actions).
+        prior_rows: Prior rows of the fit.
     """
 
     q: Floats
     predicted: Floats
     expected: Floats
     reward: Floats
-    action: Codes
-    fold: Codes
+    action: Integers
+    fold: Integers
     mean: Floats
     mass: Floats
     demand: Floats
     prior_rows: float
 
     def influence(self, coefficient: Floats) -> Floats:
-        """Influence of each row, by the predictions it moves, on mean(expected + c(r − q)).
+        """Influence of each row on mean(expected + c(r − q)) through the fitted predictions.
 
-        The infinitesimal jackknife of Jaeckel (1972): the derivative of the estimate by the
-        weight of a row, through every q that the row was used to fit.
+        Shape (n,); zero on average, except for the prior rows. The infinitesimal jackknife of
+        Jaeckel (1972): the derivative of the estimate by the weight of a row, through every q that
+        was fitted to the row.
 
         Args:
             coefficient: c of each row, shape (n,).
-
-        Returns:
-            Shape (n,); zero on average but for the prior rows.
 
         Example:
             >>> fit = cross_fit([1, 0, 1, 1], [0, 0, 0, 0], [0] * 4, [0, 0, 1, 1],
@@ -82,7 +79,7 @@ class CrossFit:
         cells = self.fold * actions + self.action
         used = np.bincount(cells, coefficient, folds * actions).reshape(folds, actions)
         slope = self.demand - used
-        moved = np.zeros_like(self.reward)
+        influence = np.zeros_like(self.reward)
         for f in range(folds):
             per_row = np.divide(
                 slope[f], self.mass[f], out=np.zeros(actions), where=self.mass[f] > 0
@@ -90,8 +87,8 @@ class CrossFit:
             outside = self.fold != f
             of_action = per_row[self.action] * (self.reward - self.q[f][self.action])
             of_prior = self.prior_rows * per_row.sum() * (self.reward - self.mean[f])
-            moved += np.where(outside, of_action + of_prior / outside.sum(), 0.0)
-        return moved
+            influence += np.where(outside, of_action + of_prior / outside.sum(), 0.0)
+        return influence
 
 
 def cross_fit(
@@ -104,23 +101,20 @@ def cross_fit(
 ) -> CrossFit:
     """Mean reward per action, shrunk to the overall mean, fitted on the other folds.
 
-    q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`, whatever the context.
+    q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
+    and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
 
     Args:
         reward: Shape (n,).
         action: Codes from 0, shape (n,).
-        context: Codes from 0, such as of the position, shape (n,).
-        fold: Codes from 0, two or more, no unit in two of them, shape (n,).
+        context: Codes from 0, such as the position, shape (n,).
+        fold: Codes from 0 of at least two folds, no unit in two of them, shape (n,).
         policy: The evaluated policy.
         prior_rows: k, at least 0.
 
     Raises:
-        Refusal: `too_few_units` where there is nothing outside a fold; `inconsistent` when
-            lengths differ or the policy does not sum to 1 in a context of the log;
-            `not_finite`.
-
-    Source:
-        James and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
+        Refusal: `too_few_units` without rows outside a fold; `inconsistent` when lengths differ
+            or the policy does not sum to 1 in a context of the log; `not_finite`.
 
     Example:
         >>> fit = cross_fit([1, 0, 1, 1], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 1],
@@ -131,10 +125,11 @@ def cross_fit(
         ([1.0, 1.0, 0.75, 0.25], [1.0, 1.0, 0.5, 0.5])
     """
     r = finite_rewards(reward)
-    a, c, f = (_codes(name, v, r.size) for name, v in _named(action, context, fold))
-    spread = Policy(*(np.asarray(part) for part in policy))
-    check_policy(spread, c)
-    folds, actions = int(f.max()) + 1, int(max(a.max(), np.max(spread.action, initial=0))) + 1
+    named = {"action": action, "context": context, "fold": fold}
+    a, c, f = (_codes(name, codes, r.size) for name, codes in named.items())
+    policy = Policy(*map(np.asarray, policy))
+    check_policy(policy, c)
+    folds, actions = int(f.max()) + 1, int(max(a.max(), np.max(policy.action, initial=0))) + 1
     rows = np.bincount(f * actions + a, minlength=folds * actions).reshape(folds, actions)
     sums = np.bincount(f * actions + a, r, folds * actions).reshape(folds, actions)
     outside = rows.sum() - rows.sum(axis=1)
@@ -142,19 +137,19 @@ def cross_fit(
         raise Refusal("too_few_units", "cross-fitting needs rows in two folds")
     mean = (sums.sum() - sums.sum(axis=1)) / outside
     mass = rows.sum(axis=0) - rows + prior_rows
-    above = sums.sum(axis=0) - sums + prior_rows * mean[:, None]
-    # Without prior rows an action unseen outside its fold has but the overall mean to go by.
-    q = np.divide(above, mass, out=np.repeat(mean[:, None], actions, axis=1), where=mass > 0)
-    expected, demand = _under(spread, q, c, f)
+    numerator = sums.sum(axis=0) - sums + prior_rows * mean[:, None]
+    # Without prior rows, an action that is absent outside the fold is predicted the overall mean.
+    q = np.divide(numerator, mass, out=np.repeat(mean[:, None], actions, axis=1), where=mass > 0)
+    expected, demand = _under_policy(policy, q, c, f)
     return CrossFit(q, q[f, a], expected, r, a, f, mean, mass, demand, prior_rows)
 
 
-def check_policy(policy: Policy, context: Codes) -> None:
-    """Refuse a policy that is no distribution over actions in a context of the log.
+def check_policy(policy: Policy, context: Integers) -> None:
+    """Check that a policy is a distribution over actions in every context of the log.
 
     Raises:
-        Refusal: `inconsistent` where probabilities do not sum to 1 (to 1e-6);
-            `invalid_propensity` where one is not in [0, 1].
+        Refusal: `inconsistent` if probabilities do not sum to 1 (to 1e-6);
+            `invalid_propensity` if one is not in [0, 1].
 
     Example:
         >>> check_policy(Policy([0], [0], [0.5]), np.array([0]))
@@ -173,25 +168,21 @@ def check_policy(policy: Policy, context: Codes) -> None:
         raise Refusal("inconsistent", message)
 
 
-def _under(policy: Policy, q: Floats, context: Codes, fold: Codes) -> tuple[Floats, Floats]:
-    """Expected q of each row's context, and how often each q is asked for, per fold."""
-    where = np.asarray(policy.context, dtype=np.int64)
-    what = np.asarray(policy.action, dtype=np.int64)
+def _under_policy(
+    policy: Policy, q: Floats, context: Integers, fold: Integers
+) -> tuple[Floats, Floats]:
+    """`expected` and `demand` of a `CrossFit`."""
+    in_context = np.asarray(policy.context, dtype=np.int64)
+    action = np.asarray(policy.action, dtype=np.int64)
     p = np.asarray(policy.probability, dtype=np.float64)
-    contexts = int(max(context.max(), np.max(where, initial=0))) + 1
-    value = np.stack([np.bincount(where, p * q_fold[what], contexts) for q_fold in q])
-    shown = np.stack([np.bincount(context[fold == f], minlength=contexts) for f in range(len(q))])
-    demand = np.stack([np.bincount(what, p * rows[where], q.shape[1]) for rows in shown])
+    contexts = int(max(context.max(), np.max(in_context, initial=0))) + 1
+    value = np.stack([np.bincount(in_context, p * q_fold[action], contexts) for q_fold in q])
+    rows = [np.bincount(context[fold == f], minlength=contexts) for f in range(len(q))]
+    demand = np.stack([np.bincount(action, p * n[in_context], q.shape[1]) for n in rows])
     return value[fold, context].astype(np.float64), demand.astype(np.float64)
 
 
-def _named(
-    action: ArrayLike, context: ArrayLike, fold: ArrayLike
-) -> tuple[tuple[str, ArrayLike], ...]:
-    return ("action", action), ("context", context), ("fold", fold)
-
-
-def _codes(name: str, values: ArrayLike, length: int) -> Codes:
+def _codes(name: str, values: ArrayLike, length: int) -> Integers:
     codes = np.asarray(values)
     if codes.shape != (length,) or codes.dtype.kind not in "iu" or (length and codes.min() < 0):
         message = f"{name} codes must be whole numbers from 0, one a row"

@@ -1,4 +1,4 @@
-"""Standard errors and intervals from the influence of each row, clustered by unit."""
+"""Standard errors and intervals from the influence of each row, clustered by unit if needed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.records import Interval, Refusal, RefusalReason
 
-Floats = NDArray[np.float64]
-
 MIN_REWARDS = 5.0
-"""Below this effective number of rewarded rows a value has no interval."""
+"""Least effective number of rewarded rows for an interval."""
 
 
 class Spread(NamedTuple):
-    """How an estimate varies.
+    """Sampling variation of an estimate.
 
     Attributes:
         se: Standard error.
-        skewness: Of the influence of a cluster.
-        units: Clusters.
+        skewness: Skewness of the influence of a cluster.
+        units: Number of clusters, or of rows without clusters.
     """
 
     se: float
@@ -35,12 +34,12 @@ class PolicyValue(NamedTuple):
     """An estimated value of a policy: its mean reward per row.
 
     Attributes:
-        value: In the unit of the reward.
-        se: Standard error, None where it is unknown.
-        low: Lower end of the interval, None where it has none.
-        high: Upper end.
-        method: Id of the interval's method.
-        reason: Why there is no interval, else None.
+        value: Mean reward, in the unit of the reward.
+        se: Standard error; None if unknown.
+        low: Lower end of the interval; None without an interval.
+        high: Upper end; None without an interval.
+        method: Id of the method of the interval.
+        reason: Why there is no interval; None if there is one.
     """
 
     value: float
@@ -56,10 +55,10 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
 
     Args:
         values: Shape (n,).
-        clusters: Whole-number ids, shape (n,).
+        clusters: Integer ids, shape (n,).
 
     Raises:
-        Refusal: `inconsistent` when ids are missing, not whole, or not as many as values.
+        Refusal: `inconsistent` for ids that are missing, not integers, or not one per value.
 
     Example:
         >>> by_cluster(np.array([1.0, 2.0, 4.0]), [5, 3, 5]).tolist()
@@ -78,19 +77,17 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
 def estimate(value: float, influence: Floats, clusters: ArrayLike | None = None) -> Spread:
     """Standard error and skewness from the influence of each row on a mean over rows.
 
-    For independent rows this is the delta method, sd(ψ)/√n with divisor n − 1; with clusters
-    their sums are what varies, so that rows of one unit may be alike as they like.
+    For independent rows this is the delta method, sd(ψ)/√n with divisor n − 1. With clusters the
+    variance is that of sums per cluster, so rows of one unit may be correlated in any way (Huber
+    1967; Liang and Zeger 1986).
 
     Args:
-        value: The estimate, below whose rounding a standard error counts as zero.
+        value: The estimate; a standard error below its rounding error counts as zero.
         influence: ψ of each row, such that value − truth ≈ Σψ/n, shape (n,).
-        clusters: Whole-number ids, shape (n,).
+        clusters: Integer ids, shape (n,).
 
     Raises:
         Refusal: `too_few_units` below two clusters; `not_finite`.
-
-    Source:
-        Huber (1967); Liang and Zeger (1986) for clusters.
 
     Example:
         >>> rewards = np.array([1.0, 0.0, 1.0, 0.0])
@@ -114,19 +111,16 @@ def estimate(value: float, influence: Floats, clusters: ArrayLike | None = None)
 
 
 def skewed_interval(value: float, spread: Spread, alpha: float = 0.05) -> Interval:
-    """Interval of the delta method, corrected for skewness (Hall 1992).
+    """Interval of the delta method, corrected for skewness by a cubic transformation (Hall 1992).
 
-    Rewards that are rare and weights that are large make estimates skewed: with some 15 effective
-    clicks the symmetric interval covers 90 to 92 % instead of 95 %, this one 95 to 96 %
-    (docs/off-policy.md). Without skewness it is the t interval, as it is with many units.
+    Rare rewards and large weights make estimates skewed: with about 15 effective clicks the
+    symmetric interval covers 90 to 92 % instead of 95 %, this one 95 to 96 %
+    (docs/off-policy.md). Without skewness, or with many units, it is the t interval.
 
     Args:
         value: The estimate.
         spread: Its standard error, skewness and number of units.
         alpha: Error rate.
-
-    Source:
-        Hall (1992), "On the removal of skewness by transformation", the cubic transformation.
 
     Example:
         >>> low, high = skewed_interval(0.5, Spread(0.1, 0.0, 10_000))
@@ -156,23 +150,23 @@ def from_influence(
     alpha: float,
     rewards: float,
 ) -> PolicyValue:
-    """A value with the interval that its influence allows.
+    """A value with its standard error and interval.
 
     Args:
         value: The estimate.
-        influence: Of each row, shape (n,).
-        clusters: Whole-number ids, shape (n,), or None.
+        influence: Influence of each row, shape (n,).
+        clusters: Integer ids, shape (n,), or None.
         alpha: Error rate of the interval.
         rewards: Effective number of rewarded rows behind the value.
 
     Returns:
-        Without an interval, and the reason `zero_variance`, where nothing varies (no click is
-        no proof of a rate of zero), or `too_few_rewards` below `MIN_REWARDS`.
+        The value. It has no interval, and the reason `zero_variance`, if nothing varies (a log
+        without a click does not prove a rate of zero), or `too_few_rewards` below `MIN_REWARDS`.
 
     Example:
         >>> rewards = np.tile([1.0, 0.0], 50)
-        >>> found = from_influence(0.5, rewards - 0.5, None, 0.05, 50)
-        >>> round(found.low, 4), round(found.high, 4), found.method
+        >>> estimated = from_influence(0.5, rewards - 0.5, None, 0.05, 50)
+        >>> round(estimated.low, 4), round(estimated.high, 4), estimated.method
         (0.4003, 0.5997, 'delta_hall')
     """
     spread = estimate(value, influence, clusters)

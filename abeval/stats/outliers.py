@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from abeval.stats import means, ratios
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
 
@@ -52,20 +53,20 @@ def threshold(*variants: ArrayLike, level: float = 0.99) -> float:
     """
     if not 0 <= level <= 1:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
-    values = np.concatenate([_finite(variant) for variant in variants])
+    values = np.concatenate([finite(variant) for variant in variants])
     if values.size == 0:
         raise Refusal("too_few_units", "a percentile of no units")
     return float(np.quantile(values, level))
 
 
-def cap(values: ArrayLike, at: float) -> NDArray[np.float64]:
+def cap(values: ArrayLike, at: float) -> Floats:
     """Values above `at` brought down to it.
 
     Example:
         >>> cap([1, 5, 100], 10).tolist()
         [1.0, 5.0, 10.0]
     """
-    return np.minimum(_finite(values), at)
+    return np.minimum(finite(values), at)
 
 
 def mean(
@@ -88,7 +89,7 @@ def mean(
         >>> r.uncapped.difference, r.caps, r.effect.difference, r.capped_treatment
         (124.75, (4.0,), 0.75, 1)
     """
-    arms = [[_finite(control)], [_finite(treatment)]]
+    arms = [[finite(control)], [finite(treatment)]]
     capped, caps, counts = _cap_all(arms, level)
     raw = [Moments.of(*arm) for arm in arms]
     uncapped = means.welch(raw[0], raw[1], alpha)
@@ -122,7 +123,7 @@ def ratio(
         >>> r.caps, r.effect.treatment, r.capped_treatment
         ((40.0, 2.0), 20.0, 1)
     """
-    arms = [[_finite(column) for column in arm] for arm in (control, treatment)]
+    arms = [[finite(column) for column in arm] for arm in (control, treatment)]
     capped, caps, counts = _cap_all(arms, level)
     raw = [Moments.of(*arm) for arm in arms]
     uncapped = ratios.delta(raw[0], raw[1], alpha)
@@ -131,17 +132,10 @@ def ratio(
 
 
 def _cap_all(
-    arms: Sequence[Sequence[NDArray[np.float64]]], level: float
+    arms: Sequence[Sequence[Floats]], level: float
 ) -> tuple[list[Moments], tuple[float, ...], list[int]]:
     caps = tuple(threshold(*columns, level=level) for columns in zip(*arms, strict=True))
     cut = [[cap(column, at) for column, at in zip(arm, caps, strict=True)] for arm in arms]
     above = [[column > at for column, at in zip(arm, caps, strict=True)] for arm in arms]
     counts = [int(np.any(flags, axis=0).sum()) for flags in above]
     return [Moments.of(*columns) for columns in cut], caps, counts
-
-
-def _finite(values: ArrayLike) -> NDArray[np.float64]:
-    data = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(data).all():
-        raise Refusal("not_finite", "an infinite or missing value; drop it or fill it first")
-    return data

@@ -1,53 +1,51 @@
-"""Two estimates from the same units: their difference with the covariance between them.
+"""Difference of two estimates from the same units, with the covariance between them.
 
-Two models scored on one log share its users, so their metrics rise and fall together; treating
-them as independent samples would throw away most of the power.
+Two models scored on one log share its users, so their metrics are correlated; treating them as
+independent samples would lose most of the power.
 """
 
 import math
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.stats.ratios import gradient, quadratic
 from abeval.stats.records import Effect, Estimate
 
-Floats = NDArray[np.float64]
 Smooth = Callable[[Floats], tuple[float, Floats]]
-"""A smooth function of the means: its value and its derivative by every mean."""
+"""A smooth function of the means: returns its value and its derivative by every mean."""
 
 
 def ratio(numerator: int, denominator: int) -> Smooth:
     """The ratio of two means.
 
     Args:
-        numerator: Index of the variable above.
-        denominator: Index of the variable below.
+        numerator: Index of the variable in the numerator.
+        denominator: Index of the variable in the denominator.
 
     Example:
+        >>> import numpy as np
         >>> value, slope = ratio(0, 1)(np.array([1.0, 4.0]))
         >>> value, slope.tolist()
         (0.25, [0.25, -0.0625])
     """
 
-    def at(mean: Floats) -> tuple[float, Floats]:
+    def evaluate(mean: Floats) -> tuple[float, Floats]:
         slope = gradient(mean, numerator, denominator)
         return float(mean[numerator] / mean[denominator]), slope
 
-    return at
+    return evaluate
 
 
-def estimate(moments: Moments, of: Smooth) -> Estimate:
+def estimate(moments: Moments, function: Smooth) -> Estimate:
     """A smooth function of means over units, variance by the delta method.
 
     Var(g(x̄)) = ∇g' Σ ∇g / n, Σ with divisor n − 1 (Deng, Knoblich and Lu 2018).
 
     Args:
         moments: Moments of the variables per unit.
-        of: The function.
+        function: The function of the means.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`.
@@ -57,7 +55,7 @@ def estimate(moments: Moments, of: Smooth) -> Estimate:
         >>> e.value, round(e.variance, 6)
         (0.2, 0.0056)
     """
-    value, slope = of(moments.mean)
+    value, slope = function(moments.mean)
     variance = quadratic(slope, moments.covariance) / moments.n
     return Estimate(value, variance, moments.n, float(moments.n - 1))
 
@@ -65,12 +63,12 @@ def estimate(moments: Moments, of: Smooth) -> Estimate:
 def difference(moments: Moments, control: Smooth, treatment: Smooth, alpha: float = 0.05) -> Effect:
     """Difference of two smooth functions of the same units' means, against t with n − 1 df.
 
-    The delta method on treatment − control, a single function of the means: its gradient is the
-    difference of the two gradients, so that their covariance is taken in (Deng, Knoblich and Lu
-    2018, for one ratio).
+    The delta method on treatment − control as one function of the means. Its gradient is the
+    difference of the two gradients, so it includes their covariance (Deng, Knoblich and Lu 2018,
+    for one ratio).
 
     Args:
-        moments: Moments over the units of every variable that either function reads.
+        moments: Moments over units of all variables that the two functions read.
         control: The function of the first model.
         treatment: The function of the second.
         alpha: Error rate of the test and of the interval.

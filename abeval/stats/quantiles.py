@@ -4,9 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from abeval.stats import ratios
+from abeval.stats.arrays import finite
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Interval, Refusal
@@ -15,8 +16,8 @@ from abeval.stats.records import Estimate, Interval, Refusal
 def ranks(n: int, nu: float, alpha: float = 0.05) -> Interval:
     """Quantile levels whose order statistics enclose the quantile `nu` of n values.
 
-    ν ∓ z·√(ν(1 − ν)/n) (Woodruff 1952). An engine that knows them can take the three
-    quantiles in one pass, for `from_order_statistics`.
+    ν ∓ z·√(ν(1 − ν)/n) (Woodruff 1952). With them an engine can compute the three quantiles
+    for `from_order_statistics` in one pass.
 
     Args:
         n: Number of values.
@@ -53,11 +54,11 @@ def from_order_statistics(
         low: Sample quantile at the lower level.
         high: Sample quantile at the upper level.
         n: Number of independent values.
-        alpha: The error rate given to `ranks`.
+        alpha: The error rate used in `ranks`.
 
     Raises:
-        Refusal: `zero_variance` when both ends are the same value: the quantile sits on a
-            tie, and its error cannot be had this way; `not_finite`.
+        Refusal: `zero_variance` when both ends are the same value: the quantile is tied, and
+            this method has no standard error for it; `not_finite`.
 
     Example:
         >>> e = from_order_statistics(893.0, 867.0, 925.0, 401)
@@ -73,12 +74,12 @@ def from_order_statistics(
 
 
 class Place(NamedTuple):
-    """Where a sample quantile lies among n sorted values.
+    """Position of a sample quantile among n sorted values.
 
     Attributes:
         lower: Position of the value at or below it, from 0.
         upper: Position of the value at or above it.
-        share: How far it is from the lower one to the upper one.
+        share: Its distance from the lower one, as a share of the step to the upper one.
     """
 
     lower: int
@@ -121,7 +122,7 @@ def iid(values: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
         >>> e.value, round(math.sqrt(e.variance), 4)
         (50.0, 4.9752)
     """
-    data = _finite(values)
+    data = finite(values)
     low, high = ranks(data.size, nu, alpha)
     at = np.quantile(data, [nu, low, high])
     return from_order_statistics(float(at[0]), float(at[1]), float(at[2]), data.size, alpha)
@@ -144,7 +145,7 @@ def clustered(values: ArrayLike, units: ArrayLike, nu: float, alpha: float = 0.0
         >>> e.value, e.units
         (2.5, 50)
     """
-    data = _finite(values)
+    data = finite(values)
     independent = iid(data, nu, alpha)
     _, codes = np.unique(np.asarray(units), return_inverse=True)
     below = np.bincount(codes, weights=data <= independent.value)
@@ -154,12 +155,12 @@ def clustered(values: ArrayLike, units: ArrayLike, nu: float, alpha: float = 0.0
 def inflate(independent: Estimate, counts: Moments, nu: float) -> Estimate:
     """Variance of a quantile over events, from that of independent events.
 
-    Scaled by how much the share of events below the quantile varies between units, by the
-    delta method, over what it would vary were events independent, ν(1 − ν)/n.
+    Scaled by a ratio of two variances of the share of events below the quantile: between units,
+    by the delta method, over the ν(1 − ν)/n of independent events.
 
     Args:
-        independent: The quantile with its variance as if events were independent; `units`
-            is the number of events.
+        independent: The quantile with the variance of independent events; `units` is the
+            number of events.
         counts: Moments over units of (events at or below the quantile, events).
         nu: Level of the quantile.
 
@@ -177,10 +178,3 @@ def inflate(independent: Estimate, counts: Moments, nu: float) -> Estimate:
         raise Refusal("zero_variance", "every unit has the same share of events below")
     factor = share.variance / (nu * (1 - nu) / independent.units)
     return Estimate(independent.value, independent.variance * factor, share.units, share.df)
-
-
-def _finite(values: ArrayLike) -> NDArray[np.float64]:
-    data = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(data).all():
-        raise Refusal("not_finite", "an infinite or missing value; drop it or fill it first")
-    return data

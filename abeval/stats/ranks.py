@@ -4,9 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import tail
 from abeval.stats.effects import satterthwaite
 from abeval.stats.records import Refusal
@@ -168,18 +169,18 @@ def brunner_munzel_counts(
     return RankEffect(probability, low, high, se, df, p_value, log10, "brunner_munzel")
 
 
-def _below(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _below(counts: Floats) -> Floats:
     """Units below each value, those at the value counting half."""
     return np.asarray(np.cumsum(counts) - counts / 2)
 
 
-def _placement_variance(counts: NDArray[np.float64], placement: NDArray[np.float64]) -> float:
+def _placement_variance(counts: Floats, placement: Floats) -> float:
     n = float(counts.sum())
     moved = placement - counts @ placement / n
     return float(counts @ moved**2) / (n - 1) / n
 
 
-def _table(control: ArrayLike, treatment: ArrayLike) -> NDArray[np.float64]:
+def _table(control: ArrayLike, treatment: ArrayLike) -> Floats:
     """Counts of both variants over the distinct values, shape (2, m)."""
     c, t = np.asarray(control, dtype=np.float64), np.asarray(treatment, dtype=np.float64)
     values = np.concatenate([c, t])
@@ -190,9 +191,7 @@ def _table(control: ArrayLike, treatment: ArrayLike) -> NDArray[np.float64]:
     return np.array([np.bincount(part, minlength=points.size) for part in split], dtype=np.float64)
 
 
-def _counts(
-    control: ArrayLike, treatment: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _counts(control: ArrayLike, treatment: ArrayLike) -> tuple[Floats, Floats]:
     c, t = np.asarray(control, dtype=np.float64), np.asarray(treatment, dtype=np.float64)
     if c.shape != t.shape or (c < 0).any() or (t < 0).any():
         raise ValueError("counts over the same values, none negative")

@@ -1,20 +1,18 @@
-"""Ratio metrics Σnumerator / Σdenominator, with the unit of randomisation as unit of variance."""
+"""Ratio metrics Σnumerator / Σdenominator; their variance is between units of randomisation."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import Alternative
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
-# Variance below this share of its terms is what rounding leaves of an exact zero.
+# A variance below this share of its terms is an exact zero plus rounding.
 _ROUNDING = 1e-13
 
 
-def gradient(
-    mean: NDArray[np.float64], numerator: int = 0, denominator: int = 1
-) -> NDArray[np.float64]:
+def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
     """Derivative of mean[numerator] / mean[denominator] by all means, shape (k,).
 
     Raises:
@@ -24,19 +22,19 @@ def gradient(
         >>> gradient(np.array([1.0, 4.0])).tolist()
         [0.25, -0.0625]
     """
-    below = float(mean[denominator])
-    if below == 0:
+    divisor = float(mean[denominator])
+    if divisor == 0:
         raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
     weights = np.zeros(mean.size)
-    weights[numerator] = 1 / below
-    weights[denominator] -= float(mean[numerator]) / below / below
+    weights[numerator] = 1 / divisor
+    weights[denominator] -= float(mean[numerator]) / divisor / divisor
     if not np.isfinite(weights).all():
         raise Refusal("zero_denominator", "the denominator of the ratio is next to zero")
     return weights
 
 
-def quadratic(weights: NDArray[np.float64], covariance: NDArray[np.float64]) -> float:
-    """w'Σw, zero where only rounding is left.
+def quadratic(weights: Floats, covariance: Floats) -> float:
+    """w'Σw; zero if only rounding error is left.
 
     Example:
         >>> quadratic(np.array([1.0, -0.1]), np.array([[0.01, 0.1], [0.1, 1.0]]))
@@ -51,8 +49,8 @@ def estimate(moments: Moments) -> Estimate:
     """Ratio of the means of variables 0 and 1, variance by the delta method.
 
     Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng,
-    Knoblich and Lu 2018). Clicks over impressions, GAUC as Σ n·AUC / Σ n and every other
-    weighted mean of values per user are of this form.
+    Knoblich and Lu 2018). Clicks over impressions have this form, and so has every weighted
+    mean of values per user, such as GAUC as Σ n·AUC / Σ n.
 
     Args:
         moments: Moments of numerator and denominator per unit.
@@ -79,8 +77,8 @@ def delta(
 ) -> Effect:
     """Difference of two ratios by the delta method (Deng, Knoblich and Lu 2018).
 
-    Against t with the degrees of freedom of Welch and Satterthwaite, which keeps the error
-    rate with few units; `delta_z` is the large-sample form.
+    Tested against t with the degrees of freedom of Welch and Satterthwaite, which keeps the
+    error rate with few units.
 
     Args:
         control: Moments of the control, variables 0 and 1 the numerator and denominator.

@@ -1,4 +1,4 @@
-"""What the statistics take and give: plain frozen records, and the one way they refuse."""
+"""The records that the statistics take and return, and the exception for a missing answer."""
 
 from typing import Literal, NamedTuple
 
@@ -18,8 +18,8 @@ RefusalReason = Literal[
 ]
 
 
-class Refusal(ValueError):  # noqa: N818 (it is an answer, not a fault)
-    """A number that cannot be had, and why.
+class Refusal(ValueError):  # noqa: N818 (an expected answer, not an error)
+    """A number that cannot be computed, and why.
 
     Attributes:
         reason: A stable code from `RefusalReason`, for programs.
@@ -36,7 +36,7 @@ class Refusal(ValueError):  # noqa: N818 (it is an answer, not a fault)
 
 
 class Interval(NamedTuple):
-    """A confidence interval; an end may be infinite, never NaN."""
+    """A confidence interval; its ends may be infinite, never NaN."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     Attributes:
         value: The metric in its own unit.
         variance: Sampling variance of `value` (the squared standard error).
-        units: Units of randomisation behind it.
+        units: Number of units of randomisation.
         df: Degrees of freedom of `variance`; infinite for z.
     """
 
@@ -59,7 +59,7 @@ class Estimate(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Treatment against control on the metric's own scale, raw sign.
+    """Difference of treatment and control on the metric's own scale, whatever its good direction.
 
     Attributes:
         control: Value in control.
@@ -93,8 +93,8 @@ class Lift(NamedTuple):
 
     Attributes:
         value: The lift; 0.02 is +2 %.
-        low: Lower end of its interval, minus infinity where it has none.
-        high: Upper end, infinity where it has none.
+        low: Lower end of its interval; minus infinity if it is unbounded.
+        high: Upper end; infinity if it is unbounded.
         bounded: Whether both ends are finite.
         method: `fieller`, `delta` or `log_delta`.
     """
@@ -107,17 +107,18 @@ class Lift(NamedTuple):
 
 
 class Adjusted(NamedTuple):
-    """An effect after variance reduction, with what it was before.
+    """An effect with and without variance reduction.
 
     Attributes:
         effect: The adjusted effect, with the adjusted value of each variant.
         unadjusted: The effect of the same units without adjustment.
-        theta: Coefficient of each covariate, in the order given; empty where there is none.
-        variance_removed: Share of the variance of the difference that went; may be negative.
-        control: The control that a relative effect is taken over; as observed for CUPED and
-            regression, post-stratified for post-stratification.
-        treatment: The treatment in the same state.
-        covariance: Between `effect.difference` and `control.value`.
+        theta: Coefficient of each covariate; empty for post-stratification.
+        variance_removed: Share of the variance of the difference that the adjustment removed;
+            may be negative.
+        control: Denominator of a relative effect: as observed for CUPED and regression,
+            post-stratified for post-stratification.
+        treatment: The treatment, observed or post-stratified as the control is.
+        covariance: Covariance of `effect.difference` and `control.value`.
     """
 
     effect: Effect

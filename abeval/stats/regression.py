@@ -1,19 +1,20 @@
-"""Regression adjustment of a difference in means, with standard errors robust to its misfit."""
+"""Regression adjustment of a difference in means, with heteroscedasticity-robust errors."""
 
 import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from abeval.stats import effects, means, ratios
+from abeval.stats.arrays import Bools, Floats, finite
 from abeval.stats.cuped import variance_removed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
 
 Robust = Literal["HC2", "HC3"]
 
-# A residual sum of squares below this share of the total is rounding of an exact fit.
+# A residual sum of squares below this share of the total is an exact fit plus rounding.
 _EXACT = 1e-20
 
 
@@ -27,16 +28,16 @@ def ancova(
 ) -> Adjusted:
     """Coefficient of the treatment in y ~ 1 + treated + covariates.
 
-    Consistent whether or not the line is right (Freedman 2008), with the HC2 or HC3
-    sandwich (MacKinnon and White 1985). Less efficient than `lin` where the split is
-    uneven and the slopes differ.
+    Consistent even if the linear model is wrong (Freedman 2008), with the HC2 or HC3 sandwich
+    variance (MacKinnon and White 1985). Less efficient than `lin` if the split is uneven and
+    the slopes differ.
 
     Args:
         y: Value per unit, shape (n,).
         treated: Whether the unit is in treatment, shape (n,).
         covariates: Pre-period columns, each of shape (n,).
         alpha: Error rate of test and interval.
-        robust: Sandwich.
+        robust: Sandwich variance estimator.
         df: Degrees of freedom; n minus the number of coefficients when omitted, infinite
             for z.
 
@@ -51,7 +52,7 @@ def ancova(
     """
     data = _read(y, treated, covariates)
     design = np.column_stack([np.ones(data.y.size), data.treated, data.centred])
-    return _adjusted(data, design, slice(2, None), alpha, robust, df, "ancova")
+    return _adjusted(data, design, alpha, robust, df, "ancova")
 
 
 def lin(
@@ -65,7 +66,7 @@ def lin(
     """Coefficient of the treatment in y ~ treated × (covariates − their means) (Lin 2013).
 
     Never less efficient than the difference in means in large samples, whatever the split.
-    `theta` holds the slopes of the control, then how much those of the treatment differ.
+    `theta` holds the slopes of the control, then the treatment's slopes minus the control's.
 
     Arguments and refusals as in `ancova`.
 
@@ -78,14 +79,14 @@ def lin(
     data = _read(y, treated, covariates)
     crossed = data.treated[:, None] * data.centred
     design = np.column_stack([np.ones(data.y.size), data.treated, data.centred, crossed])
-    return _adjusted(data, design, slice(2, None), alpha, robust, df, "lin")
+    return _adjusted(data, design, alpha, robust, df, "lin")
 
 
 def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
-    """Lin's estimator on moments alone, each variant's residual variance over its units.
+    """Lin's estimator from moments, with each variant's residual variance over its units.
 
-    Same difference as `lin`; the standard error has no leverage in it, which needs rows,
-    and the degrees of freedom of Welch with one fewer per covariate instead.
+    Same difference as `lin`. Leverages need rows, so the standard error does without them; the
+    degrees of freedom are Welch's, one fewer per covariate.
 
     Args:
         control: Moments of (y, covariate, …) of the control.
@@ -111,23 +112,16 @@ def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Ad
     removed = variance_removed(effect, unadjusted)
     raw = means.estimate(control), means.estimate(treatment)
     theta = (*slopes[0].tolist(), *(slopes[1] - slopes[0]).tolist())
-    # Residuals are uncorrelated with what the covariates explain of the control's mean.
+    # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     return Adjusted(effect, unadjusted, theta, removed, *raw, -fitted[0].variance)
 
 
 def lin_ratio_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
     """Lin's estimator of a ratio, linearised at each variant's own means.
 
-    A unit's ratio is R + (y − R x) / x̄, whose mean is R and whose variance is that of the delta
-    method (Deng, Knoblich and Lu 2018); the rest is `lin_moments`.
-
-    Args:
-        control: Moments of (numerator, denominator, covariate, …) of the control.
-        treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    A unit's linearised ratio is R + (y − R x) / x̄. Its mean is R and its variance that of the
+    delta method (Deng, Knoblich and Lu 2018). Arguments and refusals as in `lin_moments`, with
+    moments of (numerator, denominator, covariate, …); also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 0])
@@ -147,50 +141,43 @@ def _linearised(arm: Moments) -> Moments:
     return Moments(arm.n, np.array([value, *arm.mean[2:]]), rows @ arm.comoment @ rows.T)
 
 
-def _slopes(arm: Moments) -> NDArray[np.float64]:
+def _slopes(arm: Moments) -> Floats:
     inverse = np.linalg.pinv(arm.comoment[1:, 1:], rcond=1e-12, hermitian=True)
     return np.asarray(inverse @ arm.comoment[1:, 0])
 
 
-def _fitted(arm: Moments, slopes: NDArray[np.float64], centre: NDArray[np.float64]) -> Estimate:
-    """Regression of y on the covariates within one variant, read at the centre."""
+def _fitted(arm: Moments, slopes: Floats, centre: Floats) -> Estimate:
+    """Value at the centre of the regression of y on the covariates within one variant."""
     df = arm.n - 1 - slopes.size
     if df < 1:
         raise Refusal("too_few_units", f"{arm.n} units for {slopes.size} covariates")
     total = float(arm.comoment[0, 0])
-    left = total - float(slopes @ arm.comoment[1:, 0])
-    variance = left / df / arm.n if left > 1e-13 * total else 0.0
+    residual = total - float(slopes @ arm.comoment[1:, 0])
+    variance = residual / df / arm.n if residual > 1e-13 * total else 0.0
     value = float(arm.mean[0] - slopes @ (arm.mean[1:] - centre))
     return Estimate(value, variance, arm.n, float(df))
 
 
 class _Data(NamedTuple):
-    y: NDArray[np.float64]
-    treated: NDArray[np.bool_]
-    centred: NDArray[np.float64]
+    y: Floats
+    treated: Bools
+    centred: Floats
 
 
 def _read(y: ArrayLike, treated: ArrayLike, covariates: tuple[ArrayLike, ...]) -> _Data:
-    values, mask = np.asarray(y, dtype=np.float64), np.asarray(treated, dtype=bool)
+    values, mask = finite(y), np.asarray(treated, dtype=bool)
     columns = np.empty((values.size, 0))
     if covariates:
-        columns = np.column_stack([np.asarray(c, dtype=np.float64) for c in covariates])
-    if not (np.isfinite(values).all() and np.isfinite(columns).all()):
-        raise Refusal("not_finite", "an infinite or missing value; drop it or fill it first")
+        columns = np.column_stack([finite(covariate) for covariate in covariates])
     if min(int(mask.sum()), int((~mask).sum())) < 2:
         raise Refusal("too_few_units", "each variant needs at least two units")
     return _Data(values, mask, columns - columns.mean(axis=0))
 
 
 def _adjusted(
-    data: _Data,
-    design: NDArray[np.float64],
-    slopes: slice,
-    alpha: float,
-    robust: Robust,
-    df: float | None,
-    method: str,
+    data: _Data, design: Floats, alpha: float, robust: Robust, df: float | None, method: str
 ) -> Adjusted:
+    """Effect, covariances and shares from a design of (1, treated, covariates, …)."""
     control, treatment = Moments.of(data.y[~data.treated]), Moments.of(data.y[data.treated])
     unadjusted = means.welch(control, treatment, alpha)
     fit = _least_squares(data.y, design, robust)
@@ -199,23 +186,22 @@ def _adjusted(
     effect = effects.from_difference(
         base, base + difference, difference, se, free, alpha, f"{method}_{robust.lower()}"
     )
-    theta = tuple(fit.beta[slopes].tolist())
-    removed = variance_removed(effect, unadjusted)
-    residual = fit.residuals[~data.treated]
-    moved = data.y[~data.treated] - control.mean[0]
-    covariance = -float(residual @ moved) / (control.n * (control.n - 1))
+    residuals = fit.residuals[~data.treated]
+    centred = data.y[~data.treated] - control.mean[0]
+    covariance = -float(residuals @ centred) / (control.n * (control.n - 1))
     raw = means.estimate(control), means.estimate(treatment)
+    theta, removed = tuple(fit.beta[2:].tolist()), variance_removed(effect, unadjusted)
     return Adjusted(effect, unadjusted, theta, removed, *raw, covariance)
 
 
 class _Fit(NamedTuple):
-    beta: NDArray[np.float64]
+    beta: Floats
     variance: float
-    residuals: NDArray[np.float64]
+    residuals: Floats
     rank: int
 
 
-def _least_squares(y: NDArray[np.float64], design: NDArray[np.float64], robust: Robust) -> _Fit:
+def _least_squares(y: Floats, design: Floats, robust: Robust) -> _Fit:
     """Least squares and the sandwich variance of coefficient 1, through one thin SVD."""
     u, s, vt = np.linalg.svd(design, full_matrices=False)
     kept = s > s[0] * 1e-12
@@ -227,7 +213,7 @@ def _least_squares(y: NDArray[np.float64], design: NDArray[np.float64], robust: 
     total = float(np.sum((y - y.mean()) ** 2))
     if float(residuals @ residuals) <= _EXACT * total:
         raise Refusal("zero_variance", "the covariates explain the metric exactly")
-    # A unit that fixes its own fit has leverage 1 and no residual: it says nothing of noise.
+    # A unit with leverage 1 has no residual: it carries no information about the noise.
     free = np.maximum(1 - np.einsum("ij,ij->i", u, u), 0.0)
     free[free < 1e-12] = np.inf
     weights = residuals**2 / (free if robust == "HC2" else free**2)

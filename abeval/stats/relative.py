@@ -1,4 +1,4 @@
-"""Relative effects: Fieller's interval by default, delta and log-delta as options."""
+"""Relative effects: Fieller's interval by default; delta and log-delta as options."""
 
 import math
 
@@ -14,11 +14,11 @@ def fieller(
 
     The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0
     does not reject; it excludes zero exactly when the absolute test with the same quantile
-    rejects. Where the control is not distinct from zero that set has no two ends: the lift
-    is then unbounded, and the interval covers everything.
+    rejects. If the control is not distinct from zero, that set is not an interval with two
+    ends: the lift is then unbounded, and the interval covers everything.
 
     Args:
-        control: Estimate of the control; a negative one is divided by its absolute value.
+        control: Estimate of the control; the lift is over its absolute value.
         treatment: Independent estimate of the treatment.
         alpha: Error rate of the interval.
         df: Degrees of freedom of the quantile; those of the absolute test when omitted.
@@ -71,9 +71,9 @@ def delta(
 ) -> Lift:
     """Relative effect with the symmetric interval of the delta method.
 
-    Its tails are uneven for skewed metrics and it may disagree with the absolute test;
-    `fieller` has neither fault. The degrees of freedom are those of the relative variance
-    when omitted. Arguments and refusals as in `fieller`.
+    Its two error rates differ for skewed metrics, and it may disagree with the absolute test;
+    `fieller` has neither problem. `df` defaults to that of the relative variance. Other
+    arguments and refusals as in `fieller`.
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
@@ -101,7 +101,7 @@ def delta_se(control: Estimate, treatment: Estimate) -> float:
 
 
 def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
-    """As `fieller_adjusted`, with the symmetric interval of the delta method.
+    """Like `fieller_adjusted`, with the symmetric interval of the delta method.
 
     Example:
         >>> from abeval.stats import cuped
@@ -120,13 +120,13 @@ def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
 def delta_se_adjusted(adjusted: Adjusted, at: float | None = None) -> float:
     """Standard error of the adjusted difference over |control|.
 
-    The control as observed varies with the adjusted difference; leaving that out covers
-    too little.
+    Includes the covariance of the observed control and the adjusted difference, without which
+    the interval would cover too little.
 
     Args:
         adjusted: Result of CUPED, regression or post-stratification.
-        at: Treatment value the derivative is taken at, `adjusted.treatment` when omitted.
-            The control plus the adjusted difference estimates the same value.
+        at: Value of the treatment at which to take the derivative, `adjusted.treatment` when
+            omitted. The control plus the adjusted difference estimates the same value.
 
     Raises:
         Refusal: `control_near_zero`.
@@ -166,7 +166,7 @@ def log_delta(
     se = log_se(control, treatment)
     ratio = treatment.value / control.value
     half = se * two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
-    # exp overflows to an exception in Python; past e^700 the end is as good as infinite.
+    # math.exp raises an exception when it overflows; above e^700 the end counts as infinite.
     high = ratio * math.exp(half) if half < 700 else math.inf
     ends = Interval(ratio * math.exp(-half) - 1, high - 1)
     return _signed(control.value, ratio - 1, ends, "log_delta")
@@ -183,7 +183,7 @@ def log_se(control: Estimate, treatment: Estimate) -> float:
         0.028517
     """
     total_variance(control, treatment)
-    if _over(treatment.value, control.value) <= 0:
+    if _divide(treatment.value, control.value) <= 0:
         raise Refusal("not_applicable", "a logarithm needs two values of the same sign")
     of_control = math.sqrt(control.variance) / control.value
     return math.hypot(of_control, math.sqrt(treatment.variance) / treatment.value)
@@ -194,8 +194,8 @@ def _welch_df(control: Estimate, treatment: Estimate) -> float:
 
 
 def _relative_df(control: Estimate, treatment: Estimate) -> float:
-    """Degrees of freedom of Var_c·ρ² + Var_t, what the lift's variance is made of."""
-    ratio = _over(treatment.value, control.value)
+    """Degrees of freedom of Var_c·ρ² + Var_t, to which the lift's variance is proportional."""
+    ratio = _divide(treatment.value, control.value)
     scaled = control.variance * ratio * ratio
     if not math.isfinite(scaled):
         raise Refusal("control_near_zero", "the control is too close to zero to divide by")
@@ -204,7 +204,7 @@ def _relative_df(control: Estimate, treatment: Estimate) -> float:
     return satterthwaite([scaled, treatment.variance], [control.df, treatment.df])
 
 
-def _over(value: float, control: float) -> float:
+def _divide(value: float, control: float) -> float:
     if control == 0:
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
     relative = value / control
@@ -214,36 +214,40 @@ def _over(value: float, control: float) -> float:
 
 
 def _relative_se(difference: float, variance: float, covariance: float, control: Estimate) -> float:
-    """Delta-method standard error of difference / |control|, the two correlated."""
-    relative = _over(difference, control.value)
+    """Delta-method standard error of difference / |control|, which are correlated."""
+    relative = _divide(difference, control.value)
     spread = variance - 2 * relative * covariance + relative * relative * control.variance
-    return abs(_over(math.sqrt(max(spread, 0.0)), control.value))
+    return abs(_divide(math.sqrt(max(spread, 0.0)), control.value))
 
 
 def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
-    relative = _over(difference, control)
+    relative = _divide(difference, control)
     return _signed(control, relative, Interval(relative - q * se, relative + q * se), "delta")
 
 
 def _lift(
-    difference: float, variance: float, covariance: float, control: float, below: float, q: float
+    difference: float,
+    variance: float,
+    covariance: float,
+    control: float,
+    control_variance: float,
+    q: float,
 ) -> Lift:
-    """Roots λ of (difference − λ·control)² = q²·(variance − 2λ·covariance + λ²·below)."""
-    relative = _over(difference, control)
-    scale = _over(q, control)
-    # In units of the control: a λ² − 2b λ + c ≤ 0, positive at no λ between the roots.
-    v, w, g = variance * scale * scale, covariance * scale * scale, below * scale * scale
+    """Roots λ of (difference − λ·control)² = q²·Var(difference − λ·control)."""
+    relative = _divide(difference, control)
+    scale = _divide(q, control)
+    # In units of the control: a λ² − 2b λ + c ≤ 0 between the roots; g ≥ 1 leaves none.
+    v, w, g = (x * scale * scale for x in (variance, covariance, control_variance))
     if not g < 1:
-        everything = Interval(-math.inf, math.inf)
-        return _signed(control, relative, everything, "fieller")
+        return _signed(control, relative, Interval(-math.inf, math.inf), "fieller")
     a, b = 1 - g, relative - w
-    # b² − a·c without its cancelling terms: v − 2ρw + ρ²g + w² − v·g.
+    # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
     root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
     return _signed(control, relative, Interval((b - root) / a, (b + root) / a), "fieller")
 
 
 def _signed(control: float, relative: float, ends: Interval, method: str) -> Lift:
-    """A change over the control turned into one over its absolute value."""
+    """Lift over the absolute value of the control, from a change over the control."""
     if control < 0:
         relative, ends = -relative, Interval(-ends.high, -ends.low)
     bounded = math.isfinite(ends.low) and math.isfinite(ends.high)

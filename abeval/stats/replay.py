@@ -1,22 +1,19 @@
-"""A/A replay: thousands of tests in which nothing differs, from the sums of sub-buckets."""
+"""A/A replay: thousands of tests without a true difference, from sums per sub-bucket."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
-
-BATCH = 256
-"""Re-splits whose bucket assignments are held in memory at once."""
+from abeval.stats.resampling import batches
 
 
 class AAReplay(NamedTuple):
-    """Tests of re-splits in which nothing differs.
+    """Tests of random splits without a true difference.
 
     Attributes:
         z: Statistics, shape (resplits, metrics).
@@ -28,11 +25,11 @@ class AAReplay(NamedTuple):
 
 
 class AASummary(NamedTuple):
-    """Whether p-values of A/A tests behave.
+    """How p-values of A/A tests are distributed.
 
     Attributes:
-        rejections: P-values below alpha.
-        replays: P-values in all.
+        rejections: Number of p-values below alpha.
+        replays: Number of p-values.
         rate: Their ratio, which should be alpha.
         low: Lower end of its Clopper-Pearson interval.
         high: Upper end.
@@ -56,41 +53,38 @@ def aa_replay(
     resplits: int = 1000,
     seed: int = 0,
 ) -> AAReplay:
-    """Thousands of A/A tests of ratio metrics (means: denominator 1) from bucket sums alone.
+    """A/A tests of ratio metrics from sums per sub-bucket; for means the denominator is 1.
+
+    z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
+    chapter 19).
 
     Args:
         units: Units per sub-bucket, all variants pooled, shape (buckets,).
         sums: Sums over the units of each bucket of y, x, y^2, y x and x^2, with y the numerator
             and x the denominator; shape (buckets, metrics, 5).
         share: Share of treatment.
-        resplits: Replays.
-        seed: Of the re-splits.
-
-    Returns:
-        Delta-method z statistics and p-values of every replay and metric.
+        resplits: Number of random splits.
+        seed: Seed of the splits.
 
     Raises:
         Refusal: `too_few_units` below eight buckets or when a re-split leaves a variant nearly
             empty; `zero_variance` for a metric that is the same for every unit;
             `zero_denominator`; `not_finite`.
 
-    Source:
-        Deng, Knoblich & Lu (KDD 2018) for the variance; Kohavi, Tang & Xu (2020), chapter 19.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> y = rng.poisson(2.0, size=(512, 20)).astype(float)
         >>> one = np.full(512, 20.0)
         >>> sums = np.stack([y.sum(1), one, (y**2).sum(1), y.sum(1), one], axis=1)[:, None, :]
-        >>> found = aa_replay(one, sums)
-        >>> found.p_values.shape, aa_summary(found.p_values[:, 0]).rate
+        >>> p_values = aa_replay(one, sums).p_values
+        >>> p_values.shape, aa_summary(p_values[:, 0]).rate
         ((1000, 1), 0.054)
     """
     n, s = _checked(units, sums, share)
     table = np.concatenate([n[:, None], _centred(n, s).reshape(len(n), -1)], axis=1)
-    dealt = _dealt(table, share, resplits, seed)
-    value_t, variance_t = _delta(dealt, n, s)
-    value_c, variance_c = _delta(table.sum(axis=0) - dealt, n, s)
+    treated = _treated_sums(table, share, resplits, seed)
+    value_t, variance_t = _delta(treated, n, s)
+    value_c, variance_c = _delta(table.sum(axis=0) - treated, n, s)
     variance = variance_t + variance_c
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
@@ -104,18 +98,16 @@ def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, F
         raise Refusal("not_applicable", "sums of shape (buckets, metrics, 5), share in (0, 1)")
     if len(n) < 8:
         raise Refusal("too_few_units", f"{len(n)} buckets; use at least 8")
-    if not (np.isfinite(n).all() and np.isfinite(s).all()):
-        raise Refusal("not_finite", "bucket sums must be finite")
-    return n, s
+    return finite(n, "bucket sums must be finite"), finite(s, "bucket sums must be finite")
 
 
-def _dealt(table: Floats, share: float, resplits: int, seed: int) -> Floats:
-    """Sums over the buckets that each re-split gives to treatment, shape (resplits, columns)."""
+def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floats:
+    """Sums over the buckets that each split assigns to treatment, shape (resplits, columns)."""
     rng = np.random.default_rng(seed)
     return np.concatenate(
         [
-            (rng.random((min(BATCH, resplits - i), len(table)), dtype=np.float32) < share) @ table
-            for i in range(0, resplits, BATCH)
+            (rng.random((size, len(table)), dtype=np.float32) < share) @ table
+            for size in batches(resplits)
         ]
     )
 
@@ -123,29 +115,25 @@ def _dealt(table: Floats, share: float, resplits: int, seed: int) -> Floats:
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     """Rejection rate of A/A tests with its interval, and uniformity of the p-values.
 
+    Clopper-Pearson interval (1934) and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020, chapter
+    19).
+
     Args:
         p_values: Shape (replays,).
         alpha: Level of the tests; the interval is at 95 %.
 
-    Returns:
-        Rate, Clopper-Pearson interval and Kolmogorov-Smirnov test.
-
     Raises:
         Refusal: `too_few_units` without p-values; `not_finite`.
 
-    Source:
-        Clopper & Pearson (1934); Kohavi, Tang & Xu (2020), chapter 19; Vrbik (2018).
-
     Example:
-        >>> found = aa_summary((np.arange(1000) + 0.5) / 1000)
-        >>> found.rate, round(found.low, 4), round(found.high, 4)
+        >>> summary = aa_summary((np.arange(1000) + 0.5) / 1000)
+        >>> summary.rate, round(summary.low, 4), round(summary.high, 4)
         (0.05, 0.0373, 0.0654)
     """
     p = np.asarray(p_values, dtype=float).ravel()
     if len(p) == 0:
         raise Refusal("too_few_units", "no A/A test was replayed")
-    if not np.isfinite(p).all():
-        raise Refusal("not_finite", "p-values must be finite")
+    finite(p, "p-values must be finite")
     count, replays = int(np.count_nonzero(p < alpha)), len(p)
     low = float(special.betaincinv(count, replays - count + 1, 0.025)) if count else 0.0
     high = float(special.betaincinv(count + 1, replays - count, 0.975)) if count < replays else 1.0
@@ -156,15 +144,16 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
 
 
 def _from_uniform(p: Floats) -> float:
-    """The largest distance between the distribution of values in [0, 1] and the uniform one."""
+    """Kolmogorov-Smirnov distance between values in [0, 1] and the uniform distribution."""
     ordered, step = np.sort(p), np.arange(len(p) + 1) / len(p)
     return float(max((step[1:] - ordered).max(), (ordered - step[:-1]).max()))
 
 
 def _kolmogorov(distance: float, n: int) -> float:
-    """P-value of a distance between n values and their distribution (Vrbik 2018).
+    """P-value of a Kolmogorov-Smirnov distance of n values (Vrbik 2018).
 
-    Right to 2e-4 from 100 values on; importing the exact one takes longer than a small analysis.
+    Its error is below 2e-4 from 100 values on. Importing scipy's exact function takes longer than
+    a small analysis.
     """
     x = distance * math.sqrt(n)
     return float(special.kolmogorov(x + 1 / (6 * math.sqrt(n)) + (x - 1) / (4 * n)))
@@ -177,7 +166,7 @@ def _means(n: Floats, s: Floats) -> Floats:
 
 
 def _centred(n: Floats, s: Floats) -> Floats:
-    """Sums about the overall means: what cancels in the variances is gone before re-splitting."""
+    """Sums about the overall means, so that variances of a split lose no digits."""
     y, x = _means(n, s).T
     units = n[:, None]
     sum_y, sum_x = s[:, :, 0], s[:, :, 1]
@@ -193,12 +182,12 @@ def _centred(n: Floats, s: Floats) -> Floats:
     )
 
 
-def _delta(dealt: Floats, n: Floats, s: Floats) -> tuple[Floats, Floats]:
-    """Ratio and its delta variance per re-split and metric, from centred sums."""
-    units = dealt[:, :1]
+def _delta(table: Floats, n: Floats, s: Floats) -> tuple[Floats, Floats]:
+    """Ratio and its delta-method variance per split and metric, from centred sums."""
+    units = table[:, :1]
     if np.any(units < 2):
         raise Refusal("too_few_units", "a re-split left a variant with fewer than two units")
-    centred = dealt[:, 1:].reshape(len(dealt), -1, 5) / units[:, :, None]
+    centred = table[:, 1:].reshape(len(table), -1, 5) / units[:, :, None]
     y_c, x_c, yy, yx, xx = np.moveaxis(centred, 2, 0)
     means = _means(n, s)
     y, x = means[:, 0] + y_c, means[:, 1] + x_c

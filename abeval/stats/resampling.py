@@ -1,42 +1,46 @@
-"""Resampling on sub-buckets: any function of aggregates gets a standard error and a p-value.
+"""Resampling of sub-buckets: standard errors and p-values for any function of aggregates.
 
 A variant is an array of sums, one row per sub-bucket and one column per additive aggregate (units,
-clicks, impressions, ...). A statistic maps sums, aggregates last, to numbers: it is called on
-arrays of shape (..., aggregates) and returns shape (...). It should be scale-free, such as a ratio
-or a mean: a bare total also moves with the number of units drawn.
+clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
+(...). It should not depend on scale, such as a ratio or a mean: a total also varies with the
+number of units drawn.
 """
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.records import Effect, Refusal
 
-Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
 BATCH = 256
 """Replicates whose bucket weights are held in memory at once."""
 
 
+def batches(count: int) -> list[int]:
+    """Sizes of the batches that `count` replicates are cut into.
+
+    Example:
+        >>> batches(600)
+        [256, 256, 88]
+    """
+    return [min(BATCH, count - start) for start in range(0, count, BATCH)]
+
+
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
-    """The statistic of re-weighted buckets (or units).
+    """Values of a statistic for re-weighted buckets or units, shape (replicates,).
 
     Args:
         sums: Shape (buckets, aggregates).
         weights: Shape (replicates, buckets).
         statistic: Function of sums.
 
-    Returns:
-        Shape (replicates,).
-
     Raises:
         Refusal: `not_finite` if the statistic is not finite on some replicate.
-
-    Source:
-        Chamandy et al. (2012), "Estimating Uncertainty for Massive Data Streams".
 
     Example:
         >>> replicates([[2, 10], [1, 10]], [[1, 1], [2, 0]], lambda s: s[..., 0] / s[..., 1])
@@ -53,7 +57,10 @@ def bootstrap(
     draws: int = 2000,
     seed: int = 0,
 ) -> Effect:
-    """Poisson bootstrap: every sub-bucket enters a replicate Poisson(1) times.
+    """Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
+
+    Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
+    et al. 2012, "Estimating Uncertainty for Massive Data Streams").
 
     Args:
         control: Sums, shape (buckets, aggregates).
@@ -61,17 +68,11 @@ def bootstrap(
         statistic: Function of sums.
         alpha: Level of the interval.
         draws: Replicates; the standard error is good to about `1 / sqrt(2 draws)`.
-        seed: Of the weights.
-
-    Returns:
-        Effect with the standard error of the replicates; t with buckets - 1 degrees of freedom.
+        seed: Seed of the weights.
 
     Raises:
         Refusal: `too_few_units` below eight buckets; `zero_variance`; `not_finite` if the
             statistic is not finite on some replicate.
-
-    Source:
-        Chamandy et al. (2012); Hanley & MacGibbon (2006).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -103,8 +104,8 @@ def bootstrap_spread(
     values = [
         np.concatenate(
             [
-                replicates(arm, rng.poisson(1.0, size=(min(BATCH, draws - i), len(arm))), statistic)
-                for i in range(0, draws, BATCH)
+                replicates(arm, rng.poisson(1.0, size=(size, len(arm))), statistic)
+                for size in batches(draws)
             ]
         )
         for arm in arms
@@ -117,20 +118,9 @@ def jackknife(
 ) -> Effect:
     """Delete-a-bucket jackknife: each sub-bucket is left out of both variants in turn.
 
-    Args:
-        control: Sums, shape (buckets, aggregates).
-        treatment: Sums over the same buckets, shape (buckets, aggregates).
-        statistic: Function of sums.
-        alpha: Level of the interval.
-
-    Returns:
-        Effect; t with buckets - 1 degrees of freedom.
-
-    Raises:
-        Refusal: As `bootstrap`; `not_applicable` if the buckets differ.
-
-    Source:
-        Efron & Stein (1981); Chamandy et al. (2012).
+    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
+    and refusals as in `bootstrap`; the buckets of both variants must be the same, else
+    `not_applicable`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -173,54 +163,90 @@ def permutation(
     permutations: int = 2000,
     seed: int = 0,
 ) -> Effect:
-    """Re-deal the pooled sub-buckets at the observed share and see how often chance does as much.
+    """Permutation test: pooled sub-buckets are assigned anew to the variants, at random.
 
-    Control's and treatment's cells of a bucket, which differ in size at 90/10, are pooled and
-    never swapped. Re-dealt differences are brought to the observed numbers of units and divided
-    by sqrt(chi2/df), because they know the variance from finitely many buckets: as t is to z.
+    Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
+    size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
+    in `scaled_null`.
 
     Args:
         control: Sums, units first, shape (buckets, aggregates).
         treatment: Sums over the same buckets, shape (buckets, aggregates).
         statistic: Function of sums.
-        alpha: Level of the jackknife interval that goes with the p-value.
-        permutations: Re-deals; the p-value is no smaller than 1 / (permutations + 1).
-        seed: Of the re-deals.
-
-    Returns:
-        Effect with the jackknife's interval and the permutation's p-value.
+        alpha: Level of the jackknife interval.
+        permutations: Random assignments; the p-value is no smaller than 1 / (permutations + 1).
+        seed: Seed of the assignments.
 
     Raises:
         Refusal: As `jackknife`; `too_few_units` if the smaller variant has less than two buckets'
             worth of units.
 
-    Source:
-        Phipson & Smyth (2010) for (1 + b) / (1 + B).
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> arm = lambda rate: np.stack([np.full(64, 50), rng.poisson(rate, 64)], axis=1)
-        >>> found = permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0])
-        >>> found.p_value < 0.05
+        >>> permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0]).p_value < 0.05
         True
     """
     arms = _pair(control, treatment)
     effect = jackknife(*arms, statistic, alpha)
-    deals = _redeals(*arms, statistic, permutations, np.random.default_rng(seed))
-    p_value = float(1 + np.count_nonzero(np.abs(deals) >= abs(effect.difference)))
-    p_value /= 1 + permutations
-    return effect._replace(
-        p_value=p_value, log10_p_value=float(np.log10(p_value)), method="bucket_permutation"
-    )
+    null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
+    return permuted(effect, null, "bucket_permutation")
+
+
+def permuted(effect: Effect, null: Floats, method: str) -> Effect:
+    """An effect with the p-value of `permutation_p_value`.
+
+    Args:
+        effect: The effect, whose interval is kept.
+        null: Differences under the null, shape (permutations,).
+        method: Id recorded in the effect.
+
+    Example:
+        >>> observed = effects.from_difference(0.0, 1.0, 1.0, 0.1)
+        >>> permuted(observed, np.array([0.5, -2.0, 0.1]), "bucket_permutation").p_value
+        0.5
+    """
+    p_value = permutation_p_value(null, effect.difference)
+    return effect._replace(p_value=p_value, log10_p_value=float(np.log10(p_value)), method=method)
+
+
+def permutation_p_value(null: Floats, observed: float) -> float:
+    """Two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
+
+    Example:
+        >>> permutation_p_value(np.array([0.5, -2.0, 0.1]), 1.0)
+        0.5
+    """
+    return (1 + int(np.count_nonzero(np.abs(null) >= abs(observed)))) / (1 + len(null))
+
+
+def scaled_null(
+    null: Floats, units: Floats, buckets: int, sizes: tuple[int, int], rng: np.random.Generator
+) -> Floats:
+    """Null differences of a permutation test, with the variance of the observed difference.
+
+    A permuted difference has the variance of the units in its two sets of buckets, the observed
+    one that of the two variants. Permuted differences are also divided by sqrt(chi2/df), because
+    the variance is estimated from finitely many buckets: the step from z to t.
+
+    Args:
+        null: Differences between the two sets, the last axis being permutations.
+        units: Units of the two variants, shape (2,).
+        buckets: Number of sub-buckets.
+        sizes: Buckets in each of the two sets.
+        rng: Source of the chi-square numbers.
+    """
+    permuted_variance = buckets / units.sum() * (1 / sizes[0] + 1 / sizes[1])
+    scale = np.sqrt(np.sum(1 / units) / permuted_variance)
+    spread = np.sqrt((buckets - 1) / rng.chisquare(buckets - 1, size=null.shape[-1]))
+    return np.asarray(null * scale * spread)
 
 
 def _sums(sums: ArrayLike) -> Floats:
     array = np.asarray(sums, dtype=float)
     if array.ndim != 2 or len(array) < 8:
         raise Refusal("too_few_units", f"bucket sums of shape {array.shape}; use 8 buckets or more")
-    if not np.isfinite(array).all():
-        raise Refusal("not_finite", "bucket sums must be finite")
-    return array
+    return finite(array, "bucket sums must be finite")
 
 
 def _pair(control: ArrayLike, treatment: ArrayLike) -> tuple[Floats, Floats]:
@@ -232,10 +258,7 @@ def _pair(control: ArrayLike, treatment: ArrayLike) -> tuple[Floats, Floats]:
 
 def _apply(statistic: Statistic, sums: Floats) -> Floats:
     with np.errstate(all="ignore"):
-        values = np.asarray(statistic(sums), dtype=float)
-    if not np.isfinite(values).all():
-        raise Refusal("not_finite", "the statistic is not finite on some resample")
-    return values
+        return finite(statistic(sums), "the statistic is not finite on some resample")
 
 
 def _effect(
@@ -248,13 +271,14 @@ def _effect(
     return effects.from_difference(control, treatment, treatment - control, se, df, alpha, method)
 
 
-def _redeals(
+def _null_differences(
     control: Floats,
     treatment: Floats,
     statistic: Statistic,
     permutations: int,
     rng: np.random.Generator,
 ) -> Floats:
+    """Differences where pooled buckets are assigned at random, shape (permutations,)."""
     pooled, units = control + treatment, np.array([control[:, 0].sum(), treatment[:, 0].sum()])
     buckets, total = len(pooled), pooled.sum(axis=0)
     exact = buckets * units[1] / units.sum() if units.sum() else 0.0
@@ -262,13 +286,11 @@ def _redeals(
         raise Refusal("too_few_units", "the smaller variant has less than two buckets' worth")
     size = round(exact)
     differences = []
-    for start in range(0, permutations, BATCH):
-        order = rng.random((min(BATCH, permutations - start), buckets)).argpartition(size, axis=1)
-        dealt = np.zeros(order.shape)
-        np.put_along_axis(dealt, order[:, :size], 1.0, axis=1)
-        sums = dealt @ pooled
+    for batch in batches(permutations):
+        order = rng.random((batch, buckets)).argpartition(size, axis=1)
+        treated = np.zeros(order.shape)
+        np.put_along_axis(treated, order[:, :size], 1.0, axis=1)
+        sums = treated @ pooled
         differences.append(_apply(statistic, sums) - _apply(statistic, total - sums))
-    redealt = buckets / units.sum() * (1 / size + 1 / (buckets - size))
-    scale = np.sqrt(np.sum(1 / units) / redealt)
-    finite = np.sqrt((buckets - 1) / rng.chisquare(buckets - 1, size=permutations))
-    return np.asarray(np.concatenate(differences) * scale * finite)
+    null = np.concatenate(differences)
+    return scaled_null(null, units, buckets, (size, buckets - size), rng)

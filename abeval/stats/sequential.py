@@ -11,12 +11,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
-
-Floats = NDArray[np.float64]
 
 
 class AlwaysValid(NamedTuple):

@@ -1,8 +1,8 @@
-"""What shape does a change take? Effects over time against trends, decays and shocks at once.
+"""The shape of a change over time: trends, decays and shocks, all tested together.
 
-Every shape of a change is a direction in the space of daily effects. Each gets the generalised
-least squares z of its coefficient beside a constant (and a weekly rhythm); the largest of them is
-judged against the largest that chance gives, by their joint normal distribution.
+Every shape is a vector of daily effects. Its z is that of its coefficient in a generalised least
+squares fit with a constant (and a weekly rhythm). The largest absolute z is compared with the
+distribution of the largest one under the null, from their joint normal distribution.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,14 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.distributions import tail
 from abeval.stats.records import Refusal
+from abeval.stats.resampling import permutation_p_value
 
-Floats = NDArray[np.float64]
 Kind = Literal["trend", "decay", "shock"]
 
 DECAYS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 21.0)
@@ -27,12 +28,12 @@ _SEED = 20_111
 
 
 class Shape(NamedTuple):
-    """A way to change.
+    """A shape of a change.
 
     Attributes:
         kind: `trend` is a straight line, `decay` is exp(-t/at), `shock` is one day.
-        at: Days of the time constant, or the time of the shock; 0 for a trend.
-        values: Its value at each time.
+        at: Time constant of a decay in days, time of a shock, 0 for a trend.
+        values: Value of the shape at each time.
     """
 
     kind: Kind
@@ -41,13 +42,13 @@ class Shape(NamedTuple):
 
 
 class Match(NamedTuple):
-    """One shape, fitted beside the nuisance.
+    """One shape, fitted together with the nuisance columns.
 
     Attributes:
         shape: The shape.
-        coefficient: How much of it.
+        coefficient: Coefficient of the shape.
         se: Its standard error.
-        z: Their ratio.
+        z: `coefficient / se`.
     """
 
     shape: Shape
@@ -57,12 +58,12 @@ class Match(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The shapes of one search.
+    """Result of a search over shapes.
 
     Attributes:
-        matches: All that can be told from the nuisance.
-        best: The one with the largest absolute z.
-        p_value: Of the largest, over all of them together.
+        matches: The shapes that are not linear functions of the nuisance columns.
+        best: The match with the largest absolute z.
+        p_value: P-value of the best, adjusted for all matches.
     """
 
     matches: tuple[Match, ...]
@@ -74,11 +75,11 @@ class Fit(NamedTuple):
     """A generalised least squares fit.
 
     Attributes:
-        coefficients: Of the columns of the design.
-        covariance: Of the coefficients.
+        coefficients: Coefficients of the columns of the design.
+        covariance: Covariance of the coefficients.
         q: Sum of the squared whitened residuals.
-        df: Times less columns.
-        q_p_value: Of the residuals being noise.
+        df: Number of times minus number of columns.
+        q_p_value: P-value of `q` if the residuals are noise.
     """
 
     coefficients: Floats
@@ -100,7 +101,7 @@ def trend(times: ArrayLike) -> Shape:
 
 
 def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
-    """exp(-t / tau), 1 at time 0, for the time constants up to `longest`.
+    """Decays exp(-t / tau) for the candidate time constants tau up to `longest` days.
 
     Example:
         >>> [round(v, 3) for v in decays([0, 1, 2], 1)[0].values]
@@ -113,7 +114,7 @@ def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
 
 
 def shocks(times: ArrayLike) -> tuple[Shape, ...]:
-    """One day unlike the others, for each day.
+    """One shock per time: 1 at that time, 0 elsewhere.
 
     Example:
         >>> shocks([0, 1])[1].values
@@ -130,29 +131,26 @@ def rhythm(times: ArrayLike) -> Floats:
         >>> rhythm(np.arange(7)).sum(axis=0).tolist()
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
-    place = np.asarray(times).astype(int) % 7
-    columns = [(place == k).astype(float) - (place == 6) for k in range(6)]
+    weekday = np.asarray(times).astype(int) % 7
+    columns = [(weekday == k).astype(float) - (weekday == 6) for k in range(6)]
     return np.stack(columns, axis=1)
 
 
 def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
-    """Generalised least squares.
+    """Generalised least squares (Aitken 1935).
 
     Args:
         effects: Effect at each time, shape (times,).
-        covariance: Theirs, shape (times, times).
+        covariance: Covariance of the effects, shape (times, times).
         design: Columns, shape (times, columns).
 
     Raises:
-        Refusal: `too_few_units` for fewer times than columns; `zero_variance` where the effects
-            are linear functions of one another, as with more days than units, or the columns are.
-
-    Source:
-        Aitken (1935).
+        Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
+            with more days than units, or the columns are linearly dependent; `not_finite`.
 
     Example:
-        >>> found = fit([1.0, 3.0], np.eye(2), np.ones((2, 1)))
-        >>> found.coefficients.tolist(), found.q, found.df
+        >>> mean = fit([1.0, 3.0], np.eye(2), np.ones((2, 1)))
+        >>> mean.coefficients.tolist(), mean.q, mean.df
         ([2.0], 2.0, 1)
     """
     y, columns = _whitened(effects, covariance, design)
@@ -162,61 +160,61 @@ def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
     if np.linalg.cond(information) > 1e12:
         raise Refusal("zero_variance", "the columns are linear functions of one another")
     inverse = np.asarray(np.linalg.inv(information), dtype=np.float64)
-    found = np.asarray(inverse @ (columns.T @ y), dtype=np.float64)
-    q, df = float(np.sum((y - columns @ found) ** 2)), len(y) - columns.shape[1]
-    return Fit(found, inverse, q, df, float(special.chdtrc(df, q)) if df else 1.0)
+    coefficients = np.asarray(inverse @ (columns.T @ y), dtype=np.float64)
+    q, df = float(np.sum((y - columns @ coefficients) ** 2)), len(y) - columns.shape[1]
+    return Fit(coefficients, inverse, q, df, float(special.chdtrc(df, q)) if df else 1.0)
 
 
 def search(
     effects: ArrayLike, covariance: ArrayLike, shapes: Sequence[Shape], nuisance: ArrayLike
 ) -> Search:
-    """Find the shape that a change takes, if there is a change.
+    """The shape that fits a change best, and whether there is a change.
 
     Args:
         effects: Effect at each time, shape (times,).
-        covariance: Theirs, shape (times, times).
+        covariance: Covariance of the effects, shape (times, times).
         shapes: Candidates.
-        nuisance: Columns that are no change, a constant among them, shape (times, columns).
+        nuisance: Columns that do not count as a change, such as a constant, shape
+            (times, columns).
 
     Returns:
-        Every shape's z, the best, and the p-value of the best over all: by Monte Carlo with a
-        fixed seed, or Bonferroni's where that is smaller.
+        The z of every shape, the best shape, and its p-value adjusted for all shapes: by Monte
+        Carlo with a fixed seed, or Bonferroni's if that is smaller (Hothorn, Bretz & Westfall
+        2008).
 
     Raises:
-        Refusal: As `fit`; `not_applicable` where no shape can be told from the nuisance.
-
-    Source:
-        Hothorn, Bretz & Westfall (2008) for max-|z| tests over correlated contrasts.
+        Refusal: As `fit`; `not_applicable` if all shapes depend linearly on the nuisance.
 
     Example:
         >>> t = np.arange(10)
-        >>> found = search(0.5 * t, np.eye(10), [trend(t), *shocks(t)], np.ones((10, 1)))
-        >>> found.best.shape.kind, round(found.best.coefficient, 6), found.p_value < 0.01
+        >>> result = search(0.5 * t, np.eye(10), [trend(t), *shocks(t)], np.ones((10, 1)))
+        >>> result.best.shape.kind, round(result.best.coefficient, 6), result.p_value < 0.01
         ('trend', 0.5, True)
     """
     columns = np.array([shape.values for shape in shapes]).T
     y, both = _whitened(effects, covariance, np.hstack([np.asarray(nuisance, float), columns]))
-    known = both.shape[1] - len(shapes)
-    basis, _ = np.linalg.qr(both[:, :known])
-    rest = both[:, known:] - basis @ (basis.T @ both[:, known:])
-    size = np.linalg.norm(rest, axis=0)
-    seen = np.flatnonzero(size > 1e-6 * np.linalg.norm(both[:, known:], axis=0))
-    if not len(seen):
+    known, candidates = both[:, : -len(shapes)], both[:, -len(shapes) :]
+    basis, _ = np.linalg.qr(known)
+    residual = candidates - basis @ (basis.T @ candidates)
+    size = np.linalg.norm(residual, axis=0)
+    usable = np.flatnonzero(size > 1e-6 * np.linalg.norm(candidates, axis=0))
+    if not len(usable):
         raise Refusal("not_applicable", "no change can be told from the rhythm in so few days")
-    unit = rest[:, seen] / size[seen]
+    unit = residual[:, usable] / size[usable]
     z = unit.T @ y
     matches = tuple(
         Match(shapes[i], float(value / size[i]), float(1 / size[i]), value)
-        for i, value in zip(seen.tolist(), z.tolist(), strict=True)
+        for i, value in zip(usable.tolist(), z.tolist(), strict=True)
     )
     best = max(matches, key=lambda match: abs(match.z))
     return Search(matches, best, _p_value(best.z, unit))
 
 
 def _p_value(z: float, unit: Floats) -> float:
+    """P-value of the largest |z|: simulated, or Bonferroni's if smaller."""
     largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
-    exceeded = (1 + int(np.count_nonzero(largest >= abs(z)))) / (1 + DRAWS)
-    return float(min(exceeded, tail(z).p_value * unit.shape[1], 1.0))
+    bonferroni = tail(z).p_value * unit.shape[1]
+    return float(min(permutation_p_value(largest, z), bonferroni, 1.0))
 
 
 @cache
@@ -227,11 +225,10 @@ def _draws(times: int) -> Floats:
 def _whitened(
     effects: ArrayLike, covariance: ArrayLike, columns: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Effects and columns in units of independent noise."""
-    y, sigma = np.asarray(effects, dtype=float), np.asarray(covariance, dtype=float)
+    """Effects and columns, transformed so that the noise is independent with variance 1."""
+    message = "effects and covariances must be finite"
+    y, sigma = finite(effects, message), finite(covariance, message)
     x = np.asarray(columns, dtype=float)
-    if not (np.isfinite(y).all() and np.isfinite(sigma).all()):
-        raise Refusal("not_finite", "effects and covariances must be finite")
     scale = np.sqrt(np.maximum(np.diag(sigma), 0.0))
     if np.any(scale == 0):
         raise Refusal("zero_variance", "a day's effect has no variance")

@@ -4,12 +4,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 
 class MantelHaenszel(NamedTuple):
@@ -98,14 +97,14 @@ def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
     )
 
 
-def _strata(tables: ArrayLike) -> NDArray[np.float64]:
+def _strata(tables: ArrayLike) -> Floats:
     """The strata that have units in both variants, shape (strata, 2, 2)."""
     table = np.asarray(tables, dtype=float)
     if table.ndim != 3 or table.shape[1:] != (2, 2) or np.any(table < 0):
         raise Refusal("not_applicable", "strata of two rows, success and failure, not negative")
     if not np.isfinite(table).all():
         raise Refusal("not_finite", "counts must be finite")
-    kept: NDArray[np.float64] = table[(table.sum(axis=2) > 0).all(axis=1)]
+    kept: Floats = table[(table.sum(axis=2) > 0).all(axis=1)]
     if len(kept) == 0:
         raise Refusal("too_few_units", "no stratum has units in both variants")
     return kept

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
-
-Floats = NDArray[np.float64]
 
 
 class SRM(NamedTuple):

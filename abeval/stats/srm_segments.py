@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from abeval.stats.arrays import Floats
 from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Refusal
 from abeval.stats.srm import SRM, checked, chi_square, exact_p_value, pearson
-
-Floats = NDArray[np.float64]
 
 CHI_SQUARE_MINIMUM = 5.0
 """Smallest expected count at which a segment's chi-square is believed (Cochran 1954)."""

@@ -1,22 +1,21 @@
 """Is the effect the same on every day? Trend, stability and novelty with the full covariance.
 
-The same units come on several days, so daily effects are correlated; treating days as independent
-gives another answer.
+The same units return on several days, so daily effects are correlated; tests that treat days as
+independent are wrong.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import effects
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
-
-Floats = NDArray[np.float64]
 
 
 class Stability(NamedTuple):
@@ -30,9 +29,9 @@ class Stability(NamedTuple):
         slope_se: Its standard error.
         z: `slope / slope_se`.
         slope_p_value: Two-sided.
-        q: Wald statistic of all windows having the mean effect.
-        df: Windows less one.
-        q_p_value: Its p-value.
+        q: Wald statistic of equal effects in all windows.
+        df: Number of windows minus one.
+        q_p_value: P-value of `q`.
     """
 
     mean: float
@@ -50,18 +49,14 @@ class Stability(NamedTuple):
 def covariance(control: Moments, treatment: Moments) -> Floats:
     """Covariance of the windows' differences in means: `Cov_t / n_t + Cov_c / n_c`.
 
-    Args:
-        control: Moments of the windows' sums per unit (zero where absent), one variable a window.
-        treatment: The same in treatment.
+    Shape (windows, windows); Kohavi, Tang & Xu (2020), chapter 3.
 
-    Returns:
-        Shape (windows, windows).
+    Args:
+        control: Moments of the sums per unit, one variable per window; zero for absent units.
+        treatment: The same in treatment.
 
     Raises:
         Refusal: `too_few_units` below two units; `not_applicable` for different windows.
-
-    Source:
-        Standard; Kohavi, Tang & Xu (2020), chapter 3.
 
     Example:
         >>> covariance(Moments.of([0, 2], [0, 2]), Moments.of([0, 2], [2, 0])).tolist()
@@ -73,27 +68,23 @@ def covariance(control: Moments, treatment: Moments) -> Floats:
 
 
 def gls(differences: ArrayLike, covariance: ArrayLike, times: ArrayLike | None = None) -> Stability:
-    """Trend of an effect over windows, and whether it is one effect at all.
+    """Trend of an effect over windows, and a test that it is constant.
+
+    By generalised least squares (Aitken 1935; Wald 1943).
 
     Args:
         differences: Effect per window, shape (windows,).
-        covariance: Their covariance, shape (windows, windows).
+        covariance: Covariance of the effects, shape (windows, windows).
         times: Time of each window, shape (windows,); 0, 1, 2, ... by default.
-
-    Returns:
-        Mean, slope and Wald test, all by generalised least squares.
 
     Raises:
         Refusal: `too_few_units` below two windows; `zero_variance` for a covariance that is not
             positive definite; `not_finite`; `not_applicable` for shapes that differ or times that
-            are all one.
-
-    Source:
-        Aitken (1935); Wald (1943).
+            are all equal.
 
     Example:
-        >>> found = gls([0.5, 0.4, 0.3], 0.01 * (np.eye(3) + 0.3))
-        >>> round(found.slope, 6), round(found.z, 4), round(found.q, 4)
+        >>> trend = gls([0.5, 0.4, 0.3], 0.01 * (np.eye(3) + 0.3))
+        >>> round(trend.slope, 6), round(trend.z, 4), round(trend.q, 4)
         (-0.1, -1.4142, 2.0)
     """
     effect, sigma = _checked(differences, covariance)
@@ -102,7 +93,7 @@ def gls(differences: ArrayLike, covariance: ArrayLike, times: ArrayLike | None =
         raise Refusal("too_few_units", "a trend needs two windows")
     if time.shape != effect.shape or np.ptp(time) == 0:
         raise Refusal("not_applicable", "one time per window, not all the same")
-    # About their mean, so that dates as large numbers do not make the two columns alike.
+    # Centred, so that large numbers such as dates are not collinear with the constant.
     centre = float(time.mean())
     whitened = np.linalg.solve(
         _root(sigma), np.stack([effect, np.ones_like(effect), time - centre], axis=1)
@@ -132,22 +123,21 @@ def gls(differences: ArrayLike, covariance: ArrayLike, times: ArrayLike | None =
 def contrast(
     differences: ArrayLike, covariance: ArrayLike, weights: ArrayLike, alpha: float = 0.05
 ) -> Effect:
-    """Test a linear contrast of windows, such as late less early.
+    """Test of a linear contrast of windows, such as late minus early.
+
+    Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (2015).
 
     Args:
         differences: Effect per window, shape (windows,).
-        covariance: Their covariance, shape (windows, windows).
+        covariance: Covariance of the effects, shape (windows, windows).
         weights: Contrast, shape (windows,); weights that sum to zero compare windows.
         alpha: Level of the interval.
 
     Returns:
-        Effect by z: its treatment is the positive part of the contrast, its control the negative.
+        Effect by z, with the positive part of the contrast as treatment, the negative as control.
 
     Raises:
         Refusal: As `gls`.
-
-    Source:
-        Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (KDD 2015).
 
     Example:
         >>> round(contrast([0.5, 0.3], [[0.01, 0.002], [0.002, 0.01]], [-1, 1]).statistic, 4)
@@ -175,28 +165,26 @@ def contrast(
 def novelty(
     differences: ArrayLike, covariance: ArrayLike, windows: int, alpha: float = 0.05
 ) -> Effect:
-    """Mean effect of the last windows less that of the first ones.
+    """Mean effect of the last windows minus that of the first ones.
 
-    Below zero for a positive effect: novelty wears off; above: users learn (primacy).
+    For a positive effect, a negative difference is novelty that wears off, a positive one users
+    who learn (primacy); Kohavi, Tang & Xu (2020), chapter 3.
 
     Args:
         differences: Effect per window in order of time, shape (windows,).
-        covariance: Their covariance.
-        windows: How many at either end, at most half of all.
+        covariance: Covariance of the effects, shape (windows, windows).
+        windows: Number of windows at each end, at most half of all.
         alpha: Level of the interval.
 
     Returns:
-        As `contrast`: control is early, treatment late.
+        As `contrast`, with early as control and late as treatment.
 
     Raises:
-        Refusal: As `contrast`; `too_few_units` if the ends would overlap.
-
-    Source:
-        Kohavi, Tang & Xu (2020), chapter 3.
+        Refusal: As `contrast`; `too_few_units` if the ends overlap.
 
     Example:
-        >>> found = novelty([0.5, 0.4, 0.3], 0.01 * np.eye(3), windows=1)
-        >>> round(found.difference, 6), round(found.p_value, 4)
+        >>> change = novelty([0.5, 0.4, 0.3], 0.01 * np.eye(3), windows=1)
+        >>> round(change.difference, 6), round(change.p_value, 4)
         (-0.2, 0.1573)
     """
     effect, sigma = _checked(differences, covariance)
@@ -211,13 +199,12 @@ def _checked(differences: ArrayLike, covariance: ArrayLike) -> tuple[Floats, Flo
     effect, sigma = np.asarray(differences, dtype=float), np.asarray(covariance, dtype=float)
     if effect.ndim != 1 or sigma.shape != (len(effect), len(effect)):
         raise Refusal("not_applicable", "a covariance for every pair of windows")
-    if not (np.isfinite(effect).all() and np.isfinite(sigma).all()):
-        raise Refusal("not_finite", "effects and covariances must be finite")
-    return effect, sigma
+    message = "effects and covariances must be finite"
+    return finite(effect, message), finite(sigma, message)
 
 
 def _root(sigma: Floats) -> Floats:
-    """Cholesky root; refused where windows are (nearly) linear functions of one another."""
+    """Cholesky root; refused if windows are (nearly) linearly dependent."""
     scale = np.sqrt(np.maximum(np.diag(sigma), 0.0))
     if np.any(scale == 0):
         raise Refusal("zero_variance", "a window's effect has no variance")

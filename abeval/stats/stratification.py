@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.stats import effects, means, ratios
+from abeval.stats.arrays import Floats
 from abeval.stats.cuped import variance_removed
 from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
@@ -18,10 +18,10 @@ from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
 
 
 class PostStratified(NamedTuple):
-    """A post-stratified effect and the strata it is made of.
+    """A post-stratified effect and its strata.
 
     Attributes:
-        adjusted: The effect, what it was without strata, and what a lift needs.
+        adjusted: The effect, the effect without strata, and what a relative effect needs.
         shares: Share of each stratum.
         differences: Treatment − control within each stratum.
         variances: Sampling variance of each difference.
@@ -48,7 +48,7 @@ def mean(
         control: Moments of the control, one per stratum.
         treatment: Moments of the treatment in the same strata.
         alpha: Error rate of test and interval.
-        shares: Shares of the strata where they are known otherwise; summing to 1.
+        shares: Shares of the strata, summing to 1; those of both variants' units by default.
 
     Raises:
         Refusal: `too_few_units` when a stratum has fewer than two units in a variant
@@ -61,16 +61,18 @@ def mean(
         >>> p.shares, p.differences, p.adjusted.effect.difference
         ((0.5, 0.5), (1.0, 2.0), 1.5)
     """
-    return _stratify(control, treatment, _mean, _given(control, treatment, shares), alpha, None)
+    return _stratify(
+        control, treatment, _mean, _checked_shares(control, treatment, shares), alpha, None
+    )
 
 
 def mean_random(
     control: Sequence[Moments], treatment: Sequence[Moments], alpha: float = 0.05
 ) -> PostStratified:
-    """As `mean`, with shares that are themselves estimated from these units.
+    """Like `mean`, with shares that are estimated from these units.
 
-    Adds the multinomial variance of the shares, which counts where the effect differs
-    between strata.
+    Adds the multinomial variance of the shares, which matters if the effect differs between
+    strata.
 
     Example:
         >>> control = [Moments.of([1, 2, 3]), Moments.of([7, 8, 9])]
@@ -80,7 +82,9 @@ def mean_random(
         True
     """
     units = _units(control, treatment)
-    return _stratify(control, treatment, _mean, _given(control, treatment, None), alpha, units)
+    return _stratify(
+        control, treatment, _mean, _checked_shares(control, treatment, None), alpha, units
+    )
 
 
 def ratio(
@@ -89,7 +93,7 @@ def ratio(
     alpha: float = 0.05,
     shares: Sequence[float] | None = None,
 ) -> PostStratified:
-    """Difference of ratios whose numerator and denominator are post-stratified each.
+    """Difference of ratios with post-stratified numerators and denominators.
 
     Arguments and refusals as in `mean`, with variables 0 and 1 the numerator and
     denominator.
@@ -100,13 +104,15 @@ def ratio(
         >>> round(ratio(control, treatment).adjusted.effect.difference, 4)
         0.1707
     """
-    return _stratify(control, treatment, _ratio, _given(control, treatment, shares), alpha, None)
+    return _stratify(
+        control, treatment, _ratio, _checked_shares(control, treatment, shares), alpha, None
+    )
 
 
 def ratio_random(
     control: Sequence[Moments], treatment: Sequence[Moments], alpha: float = 0.05
 ) -> PostStratified:
-    """As `ratio`, with shares that are themselves estimated from these units.
+    """Like `ratio`, with shares that are estimated from these units.
 
     Example:
         >>> control = [Moments.of([1, 2, 3], [4, 5, 6]), Moments.of([3, 4, 2], [9, 8, 9])]
@@ -116,15 +122,17 @@ def ratio_random(
         True
     """
     units = _units(control, treatment)
-    return _stratify(control, treatment, _ratio, _given(control, treatment, None), alpha, units)
+    return _stratify(
+        control, treatment, _ratio, _checked_shares(control, treatment, None), alpha, units
+    )
 
 
 class _Metric(NamedTuple):
-    """A smooth function of the means: its value, its gradient, and the tests of it alone."""
+    """A smooth function of the means: value, gradient, and its estimate without strata."""
 
     width: int
-    value: Callable[[NDArray[np.float64]], float]
-    gradient: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    value: Callable[[Floats], float]
+    gradient: Callable[[Floats], Floats]
     estimate: Callable[[Moments], Estimate]
     method: str
 
@@ -137,10 +145,10 @@ def _units(control: Sequence[Moments], treatment: Sequence[Moments]) -> int:
     return sum(arm.n for arm in (*control, *treatment))
 
 
-def _given(
+def _checked_shares(
     control: Sequence[Moments], treatment: Sequence[Moments], shares: Sequence[float] | None
-) -> NDArray[np.float64]:
-    """Shares of the strata, checked, after every stratum is seen to have enough units."""
+) -> Floats:
+    """Shares of the strata; both the strata and the shares are checked."""
     if len(control) != len(treatment) or not control:
         raise ValueError("control and treatment need the same strata, at least one")
     for k, arms in enumerate(zip(control, treatment, strict=True)):
@@ -159,11 +167,11 @@ def _stratify(
     control: Sequence[Moments],
     treatment: Sequence[Moments],
     metric: _Metric,
-    shares: NDArray[np.float64],
+    shares: Floats,
     alpha: float,
     units: int | None,
 ) -> PostStratified:
-    """`units` is the size of the sample the shares come from, None where they are known."""
+    """`units` is the size of the sample from which shares are estimated, None if known."""
     arms = [_arm(variant, metric, shares) for variant in (control, treatment)]
     slope = arms[1].line - arms[0].line
     shift = _covariance(shares, slope, slope, units)
@@ -192,10 +200,10 @@ class _Arm(NamedTuple):
     value: float
     terms: list[float]
     dfs: list[float]
-    line: NDArray[np.float64]
+    line: Floats
 
 
-def _arm(strata: Sequence[Moments], metric: _Metric, shares: NDArray[np.float64]) -> _Arm:
+def _arm(strata: Sequence[Moments], metric: _Metric, shares: Floats) -> _Arm:
     picked = [m.pick(*range(metric.width)) for m in strata]
     means_by_stratum = np.array([m.mean for m in picked])
     centre = shares @ means_by_stratum
@@ -207,16 +215,14 @@ def _arm(strata: Sequence[Moments], metric: _Metric, shares: NDArray[np.float64]
     return _Arm(metric.value(centre), terms, [m.n - 1.0 for m in picked], means_by_stratum @ slope)
 
 
-def _covariance(
-    shares: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64], units: int | None
-) -> float:
-    """Covariance of Σ ν_k a_k and Σ ν_k b_k over the draw of the shares, zero where known."""
+def _covariance(shares: Floats, a: Floats, b: Floats, units: int | None) -> float:
+    """Covariance of Σ ν_k a_k and Σ ν_k b_k over samples of the shares, zero if known."""
     if units is None:
         return 0.0
     return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
 
 
-def _value(arm: _Arm, shares: NDArray[np.float64], units: int | None, df: float) -> Estimate:
+def _value(arm: _Arm, shares: Floats, units: int | None, df: float) -> Estimate:
     variance = math.fsum(arm.terms) + _covariance(shares, arm.line, arm.line, units)
     return Estimate(arm.value, variance, int(sum(arm.dfs)) + len(arm.dfs), df)
 

@@ -1,29 +1,28 @@
-"""Effects of many windows of the same units at once, with the covariance between windows."""
+"""Effects in several time windows of the same units, with the covariance between windows."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
-Floats = NDArray[np.float64]
 Scale = Literal["relative", "absolute"]
 
 STEADY = 4.0
-"""Every window's value must be this many standard errors above zero for a relative effect."""
+"""Standard errors that every window's value must be above zero for a relative effect."""
 
 
 class Windows(NamedTuple):
-    """The effects of D windows.
+    """Effects in D windows.
 
     Attributes:
-        control: Value in control of each window.
-        treatment: Value in treatment.
-        effect: log(treatment / control), or treatment - control.
-        covariance: Of the effects, shape (D, D).
+        control: Value of control in each window, shape (D,).
+        treatment: Value of treatment in each window, shape (D,).
+        effect: log(treatment / control), or treatment - control, shape (D,).
+        covariance: Covariance of the effects, shape (D, D).
         scale: `relative` or `absolute`.
     """
 
@@ -35,24 +34,22 @@ class Windows(NamedTuple):
 
 
 def effects(control: Moments, treatment: Moments, scale: Scale | None = None) -> Windows:
-    """Effects of windows and their covariance, by the delta method.
+    """Effects in windows and their covariance, by the delta method (Deng, Knoblich & Lu 2018).
 
     Args:
-        control: Moments over units of the D numerators, then the D denominators, one of each a
-            window; a unit that is absent from a window has zeros there.
+        control: Moments over units of D numerators, then D denominators, one of each per window;
+            a unit that is absent from a window has zeros there.
         treatment: The same in treatment.
-        scale: Of the effects; relative where every value is well above zero, if not said.
+        scale: Scale of the effects; by default relative if every value is `STEADY` standard errors
+            above zero.
 
     Raises:
-        Refusal: `zero_denominator` for a window without a denominator; `too_few_units`.
-
-    Source:
-        Deng, Knoblich & Lu (KDD 2018), with one gradient row per window.
+        Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
 
     Example:
         >>> control = Moments.of([1, 3, 2, 2], [2, 2, 1, 3], [1, 1, 1, 1], [1, 1, 1, 1])
-        >>> found = effects(control, control, "absolute")
-        >>> found.effect.tolist(), found.covariance.round(3).tolist()
+        >>> windows = effects(control, control, "absolute")
+        >>> windows.effect.tolist(), windows.covariance.round(3).tolist()
         ([0.0, 0.0], [[0.333, 0.0], [0.0, 0.333]])
     """
     values = [_values(arm) for arm in (control, treatment)]
@@ -66,21 +63,18 @@ def effects(control: Moments, treatment: Moments, scale: Scale | None = None) ->
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
-    """Moments that a variant would have if its strata were as large as `shares` say.
+    """Post-stratified moments: strata have the sizes `shares` (Miratrix, Sekhon & Yu 2013).
 
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
-    test on moments becomes a post-stratified one. Without it, shares that change during an
-    experiment compare early units with late ones (Simpson's paradox).
+    test on moments becomes post-stratified. Without it, an experiment whose split changes compares
+    early units with late ones (Simpson's paradox).
 
     Args:
-        strata: One per stratum.
+        strata: Moments of each stratum.
         shares: Weights that sum to 1, the same in all variants.
 
     Raises:
         Refusal: `too_few_units` for a stratum of fewer than two units.
-
-    Source:
-        Miratrix, Sekhon & Yu (2013).
 
     Example:
         >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])
@@ -96,17 +90,17 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
 
 def _values(moments: Moments) -> Floats:
     days = moments.mean.size // 2
-    below = moments.mean[days:]
-    if np.any(below == 0):
+    denominator = moments.mean[days:]
+    if np.any(denominator == 0):
         raise Refusal("zero_denominator", "the denominator of a window sums to zero")
-    return np.asarray(moments.mean[:days] / below)
+    return np.asarray(moments.mean[:days] / denominator)
 
 
 def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
-    """Of the values, or of their logarithms."""
+    """Covariance of the values, or of their logarithms if relative."""
     days = len(values)
-    below = moments.mean[days:] * (values if relative else 1.0)
-    gradient = np.hstack([np.diag(1 / below), np.diag(-values / below)])
+    denominator = moments.mean[days:] * (values if relative else 1.0)
+    gradient = np.hstack([np.diag(1 / denominator), np.diag(-values / denominator)])
     return np.asarray(gradient @ (moments.covariance / moments.n) @ gradient.T)
 
 

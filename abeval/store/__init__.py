@@ -1,1 +1,1 @@
-"""Aggregates kept as files: sums per input file, so that a refresh reads new files alone."""
+"""Sums per input file, kept so that a refresh reads only new files; aggregates as files."""

@@ -1,4 +1,4 @@
-"""What decides the rows of a part: a change of it, and of nothing else, computes the part anew."""
+"""Digests of what decides the rows of a part; if they change, and only then, it is recomputed."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from abeval.store.manifest import FORMAT
 
 @dataclass(frozen=True)
 class Definition:
-    """Digests of what a part holds.
+    """Digests of the definition of a part.
 
     Attributes:
-        rows: Of what decides which rows there are: views, query, types, exposures, versions.
+        rows: Of what decides its rows: views, query, types, exposures, versions.
         components: Of each summed column, in the order of the shape.
     """
 
@@ -29,10 +29,10 @@ class Definition:
 
 
 def definition_of(experiment: Experiment, shape: LogShape, engine: Engine) -> Definition:
-    """Digests of everything that enters `units/logged_sums`, so that nothing else counts.
+    """Digests of everything that `units/logged_sums` depends on, and of nothing else.
 
-    Metrics enter by the SQL of their sums alone: neither their names, roles and margins nor
-    alpha, families and looks are here.
+    Of metrics, only the SQL of their sums counts: no names, roles or margins, and no alpha,
+    families or looks.
     """
     categories = _content(engine, "items") if shape.has_item_categories else ""
     segments = " ".join(shape.segments.values())
@@ -54,7 +54,7 @@ def definition_of(experiment: Experiment, shape: LogShape, engine: Engine) -> De
 
 
 def _read(shape: LogShape, sql: str, categories: str) -> tuple[Mapping[str, str], str]:
-    """What an expression reads beside the canonical columns: the log's own, and the items."""
+    """Types of the log's own columns that an expression reads, and the items if it reads these."""
     own = {column: shape.impressions.types[column] for column in _own(shape, sql)}
     return own, categories if quoted("category") in sql else ""
 
@@ -68,7 +68,7 @@ def _own(shape: LogShape, sql: str) -> tuple[str, ...]:
 
 
 def _content(engine: Engine, relation: str) -> str:
-    """A digest of the rows of a small relation of distinct rows, in whatever order they are."""
+    """A digest of the distinct rows of a small relation, whatever their order."""
     ((rows, mixed),) = engine.rows(
         f"select count(*), cast(bit_xor(md5_number(cast(r as varchar))) as varchar) "
         f"from {relation} r"

@@ -1,4 +1,4 @@
-"""One run at a time: a lock file that names the process which holds it."""
+"""One run at a time: a lock file with the process that holds it."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from abeval.store.manifest import LOCK
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep a store to this run.
+    """Lock a store.
 
-    A lock whose process is dead, on this machine, is taken over.
+    The lock of a dead process of this machine is taken over.
 
     Raises:
         ExperimentError: Another run holds it.
@@ -35,11 +35,11 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def _take(file: Path) -> None:
-    mine = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+    owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
     for _ in range(2):
         try:
             with file.open("x", encoding="utf-8") as opened:
-                opened.write(mine)
+                opened.write(owner)
         except FileExistsError:
             _free_if_dead(file)
         except OSError as error:
@@ -53,14 +53,14 @@ _WAIT = "wait for it to end; if no run is left, remove the lock file"
 
 
 def _free_if_dead(file: Path) -> None:
-    """Remove the lock of a process that is gone; refuse while it may be there.
+    """Remove the lock of a dead process.
 
     Raises:
-        ExperimentError: It may be there.
+        ExperimentError: The process may be alive.
     """
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        pid, host = int(told["pid"]), str(told["host"])
+        owner = json.loads(file.read_text(encoding="utf-8"))
+        pid, host = int(owner["pid"]), str(owner["host"])
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError):
@@ -79,5 +79,5 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True

@@ -1,8 +1,8 @@
-"""What a store holds: one part for each input file, and what each was made of."""
+"""The manifest of a store: one part for each input file, and what each was made of."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.files import write_text
 
 FORMAT = 3
-"""Of the files of a store; another one is computed anew."""
+"""Of the files of a store; a store of another format is computed anew."""
 
 MANIFEST = "manifest.json"
 PART, CLOSED, DRAFT = "part-", "closed-", "draft-"
@@ -21,11 +21,11 @@ _MAGIC = b"PAR1"
 
 @dataclass(frozen=True)
 class Input:
-    """What tells one state of an input file from another.
+    """An input file at one moment: if it is the same, the file has not changed.
 
     Attributes:
         size: In bytes.
-        mtime_ns: When it was last written.
+        mtime_ns: The time of its last change.
         footer: sha256 of its Parquet footer, which holds its schema, row groups and statistics.
     """
 
@@ -39,12 +39,12 @@ class Entry:
     """One part.
 
     Attributes:
-        input: The file it was made of, as it was.
+        input: The file that it was made of.
         definition: Digest of everything that decides its rows.
-        components: Digests of the sums it has.
+        components: Digests of its sums.
         file: Its name in the store.
         sha256: Of its bytes.
-        days: The local days, in either period, of its rows, in order.
+        days: The local days of its rows in either period, in order.
         has_others: Whether it has rows of no such day.
         rows: How many rows it has.
     """
@@ -61,11 +61,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The parts of a store by the path of their input.
+    """The parts of a store.
 
     Attributes:
         parts: Input path → its part.
-        trouble: Why what lay there is not believed, None where all is well.
+        trouble: Why nothing of the store can be used, None if it can.
     """
 
     parts: Mapping[str, Entry]
@@ -73,10 +73,10 @@ class Manifest:
 
 
 def fingerprint(file: str) -> Input:
-    """The state of a Parquet file.
+    """Size, time and footer digest of a Parquet file.
 
     Raises:
-        LogError: It is gone, or no whole Parquet file.
+        LogError: It is missing, or not a complete Parquet file.
     """
     path = Path(file)
     try:
@@ -95,7 +95,7 @@ def fingerprint(file: str) -> Input:
 
 
 def read_manifest(folder: Path, experiment: str) -> Manifest:
-    """What a store holds; nothing where its manifest cannot be believed.
+    """The manifest of a store; empty if it is damaged or of another format.
 
     Raises:
         ExperimentError: The folder holds something else, or the store of another experiment.
@@ -105,10 +105,10 @@ def read_manifest(folder: Path, experiment: str) -> Manifest:
         return _without_manifest(folder)
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
-        found, version = raw["experiment"], raw["format"]
-        if found != experiment:
+        name, version = raw["experiment"], raw["format"]
+        if name != experiment:
             raise ExperimentError(
-                f"{folder} is the store of the experiment {found!r}, not of {experiment!r}",
+                f"{folder} is the store of the experiment {name!r}, not of {experiment!r}",
                 "name another folder: each experiment has a store of its own",
             )
         if version != FORMAT:
@@ -121,8 +121,8 @@ def read_manifest(folder: Path, experiment: str) -> Manifest:
 def _without_manifest(folder: Path) -> Manifest:
     if folder.exists() and not folder.is_dir():
         raise ExperimentError(f"{folder} is a file, and a store is a folder")
-    found = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
-    names = [name for name in found if name != LOCK]
+    files = folder.iterdir() if folder.exists() else ()
+    names = sorted(file.name for file in files if file.name != LOCK)
     foreign = [name for name in names if not name.startswith(_OWN)]
     if foreign:
         raise ExperimentError(
@@ -133,14 +133,14 @@ def _without_manifest(folder: Path) -> Manifest:
 
 
 def _entry(raw: Mapping[str, object]) -> Entry:
-    told = raw["input"]
-    if not isinstance(told, dict):
+    source = raw["input"]
+    if not isinstance(source, dict):
         raise TypeError("input")
     file = str(raw["file"])
     if Path(file).name != file or not file.startswith(PART):
         raise ValueError("file")
     return Entry(
-        input=Input(**told),
+        input=Input(**source),
         definition=str(raw["definition"]),
         components=tuple(map(str, _listed(raw["components"]))),
         file=file,
@@ -158,14 +158,19 @@ def _listed(value: object) -> list[object]:
 
 
 def write_manifest(folder: Path, experiment: str, parts: Mapping[str, Entry]) -> None:
-    """Put a new manifest in the place of the old one, in one step."""
-    listed = {path: asdict(entry) for path, entry in sorted(parts.items())}
-    told = {"format": FORMAT, "experiment": experiment, "parts": listed}
-    write_text(folder / MANIFEST, json.dumps(told, indent=1) + "\n")
+    """Replace the manifest in one step."""
+    entries = {path: asdict(entry) for path, entry in sorted(parts.items())}
+    manifest = {"format": FORMAT, "experiment": experiment, "parts": entries}
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+
+def has_twins(parts: Sequence[Entry]) -> bool:
+    """Whether two files have the same part: parts are named by their content."""
+    return len({part.file for part in parts}) < len(parts)
 
 
 def is_whole(file: Path, sha256: str) -> bool:
-    """Whether a file is there, byte for byte as it was written."""
+    """Whether a file has the bytes that were written."""
     try:
         return sha256_of(file) == sha256
     except OSError:
@@ -179,7 +184,7 @@ def sha256_of(file: Path) -> str:
 
 
 def sweep(folder: Path, parts: Mapping[str, Entry]) -> None:
-    """Remove what no entry names: parts of vanished files, drafts of killed runs."""
+    """Remove parts of vanished files, and drafts of killed runs."""
     named = {entry.file for entry in parts.values()}
     for path in folder.iterdir():
         if path.name.startswith((PART, DRAFT)) and path.name not in named:

@@ -1,4 +1,4 @@
-"""Parts: the sums of one input file each, made once, and read together."""
+"""Parts: the sums of one input file each, made once and read together."""
 
 import secrets
 from collections.abc import Sequence
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
+from abeval.logs.duplicates import keep_impressions
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.views import BEFORE
 from abeval.store.definition import Definition
@@ -19,14 +21,14 @@ from abeval.store.manifest import DRAFT, PART, Entry, Input, fingerprint, is_who
 
 @dataclass(frozen=True)
 class Parts:
-    """Where parts lie, and what they hold.
+    """The parts of a store, for one analysis.
 
     Attributes:
         folder: Of the store.
-        wanted: What they must be made of.
+        wanted: What their rows must be.
         shape: Of the log.
         engine: Reads and writes them.
-        analysis: Digest of what decides what they add up to (`state.state_definition`).
+        analysis: Digest of what decides what they add up to (`state.analysis_digest`).
     """
 
     folder: Path
@@ -35,59 +37,64 @@ class Parts:
     engine: DuckDBEngine
     analysis: str
 
-    def fits(self, entry: Entry, state: Input) -> bool:
-        """Whether a part is of this state of its file, and has every sum."""
-        has = entry.input == state and entry.definition == self.wanted.rows
-        return has and set(self.wanted.components) <= set(entry.components)
+    def fits(self, entry: Entry, source: Input) -> bool:
+        """Whether a part is of this file, unchanged, and has every sum."""
+        same_rows = entry.input == source and entry.definition == self.wanted.rows
+        return same_rows and set(self.wanted.components) <= set(entry.components)
 
     def broken(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The parts that are not as they were written."""
+        """The parts that are damaged or missing."""
         with ThreadPoolExecutor() as pool:
             whole = pool.map(lambda e: is_whole(self.folder / e.file, e.sha256), entries)
             return [entry for entry, good in zip(entries, whole, strict=True) if not good]
 
-    def make(self, file: str, state: Input) -> Entry:
-        """Sum one file: the views are left as they are, and read it in the place of the whole log.
+    def make(self, file: str, source: Input) -> Entry:
+        """Write the part of one file, which the views read in place of the whole log meanwhile.
 
         Raises:
             LogError: The file changed while it was read.
         """
-        self.engine.view("kept_impressions", _one_file(file, self.shape, self.engine))
-        named = {component_name(i): _column(c) for i, c in enumerate(self.wanted.components)}
-        renamed = ", ".join(f"{old} as {new}" for old, new in named.items())
-        sql = f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)"
-        draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
-        ((rows,),) = self.engine.rows(f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)")
-        self.engine.view("kept_impressions", "select * from raw_impressions")
-        if fingerprint(file) != state:
-            raise LogError(f"{file} changed while it was read", "run again when it is written")
-        digest = sha256_of(draft)
-        part = f"{PART}{digest[:32]}.parquet"
-        found = self.engine.rows(
-            f"select distinct cast({_DAY} as varchar) from read_parquet({literal(str(draft))}) "
-            "order by 1"
+        names = {component_name(i): _column(c) for i, c in enumerate(self.wanted.components)}
+        renamed = ", ".join(f"{old} as {new}" for old, new in names.items())
+        keep_impressions(self.engine, _one_file(file, self.shape, self.engine))
+        part, digest, rows = self.write(
+            f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)", PART
         )
-        draft.replace(self.folder / part)
-        days = tuple(str(day) for (day,) in found if day is not None)
-        has_others = len(days) < len(found)
-        wanted = self.wanted
+        keep_impressions(self.engine, "select * from raw_impressions")
+        if fingerprint(file) != source:
+            raise LogError(f"{file} changed while it was read", "run again when it is written")
+        written = self.engine.rows(
+            f"select distinct cast({_DAY} as varchar) "
+            f"from read_parquet({literal(str(self.folder / part))}) order by 1"
+        )
+        days = tuple(str(day) for (day,) in written if day is not None)
         return Entry(
-            input=state,
-            definition=wanted.rows,
-            components=wanted.components,
+            input=source,
+            definition=self.wanted.rows,
+            components=self.wanted.components,
             file=part,
             sha256=digest,
             days=days,
-            has_others=has_others,
-            rows=int(rows or 0),
+            has_others=len(days) < len(written),
+            rows=rows,
         )
 
+    def write(self, sql: str, prefix: str) -> tuple[str, str, int]:
+        """Write rows to a file named by its content: its name, sha256 and number of rows."""
+        draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
+        copy = f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)"
+        rows = whole_number(self.engine, copy)
+        digest = sha256_of(draft)
+        file = f"{prefix}{digest[:32]}.parquet"
+        draft.replace(self.folder / file)
+        return file, digest, rows
+
     def together(self, entries: Sequence[Entry], where: str = "true") -> str:
-        """SQL: the rows of parts, as `logged_sums` has them: whoever reads them adds them up.
+        """SQL: the rows of parts, as `logged_sums` has them.
 
         Args:
             entries: At least one part.
-            where: A condition on the rows that are wanted.
+            where: Which rows.
         """
         files = ", ".join(literal(str(self.folder / entry.file)) for entry in entries)
         segments = [quoted(f"s_{name}") for name in self.shape.segments]
@@ -102,26 +109,23 @@ class Parts:
 
 
 _DAY = f"case when phase >= {BEFORE} then day end"
-"""The day of a row that has one in either period; that of other rows is nobody's concern."""
+"""The day of rows in either period, null for other rows."""
 
 
 def _one_file(file: str, shape: LogShape, engine: DuckDBEngine) -> str:
-    """A file with the columns and types that all files have together."""
+    """SQL: the rows of a file, with the columns and types of all files together."""
     hive = "true" if sources.has_partitions([file]) else "false"
     read = f"read_parquet({literal(file)}, hive_partitioning = {hive}, hive_types_autocast = false)"
-    own = {str(row[0]).lower(): row for row in engine.rows(f"describe from {read}")}
+    described = engine.rows(f"describe from {read}")
+    own = {str(name).lower(): (quoted(str(name)), str(kind)) for name, kind, *_ in described}
     columns = []
     for name, kind in shape.impressions.types.items():
-        found = own.get(name.lower())
-        if found is None:
-            columns.append(f"cast(null as {kind}) as {quoted(name)}")
-        elif str(found[1]) == kind:
-            columns.append(f"{quoted(str(found[0]))} as {quoted(name)}")
-        else:
-            columns.append(f"cast({quoted(str(found[0]))} as {kind}) as {quoted(name)}")
+        column, type_ = own.get(name.lower(), ("null", None))
+        value = column if type_ == kind else f"cast({column} as {kind})"
+        columns.append(f"{value} as {quoted(name)}")
     return f"select {', '.join(columns)} from {read}"
 
 
 def _column(component: str) -> str:
-    """The name of a sum in a part, where its place among the metrics does not matter."""
+    """The name of a sum in a part, whatever its place among the metrics."""
     return f"sum_{component}"

@@ -1,4 +1,4 @@
-"""Makes the parts that lack, and says which were read, kept and dropped."""
+"""Makes missing parts, and says which files were read, kept and dropped."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.experiment.model import Experiment
-from abeval.logs.sums import Step
+from abeval.steps import Step
 from abeval.store.manifest import (
     STATE,
     Entry,
@@ -16,7 +16,7 @@ from abeval.store.manifest import (
     write_manifest,
 )
 from abeval.store.parts import Parts
-from abeval.store.state import State, read_state, why_not
+from abeval.store.state import State, read_state, why_unusable
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,16 @@ class Refresh:
     """What one run did to a store.
 
     Attributes:
-        read: The files that were read, with the days of their rows.
-        kept: The files whose parts were taken as they are.
-        vanished: Files whose parts were dropped, because the log has them no more.
-        broken: Files whose parts were there, but not as they had been written.
-        trouble: Why the whole store was computed anew, None where it was believed.
-        entries: The part of each file that the log has.
-        state: Closed days that are carried on, None where all days are added up from parts.
-        known: The parts that there were in the run before.
-        anew: Why closed days are not carried on, None where they are or where there are none.
-        rewritten: Whether a file of the log is another than it was.
+        read: Files that were read, with the days of their rows.
+        kept: Files whose parts were used as they are.
+        vanished: Files that the log no longer has; their parts were dropped.
+        broken: Files whose parts were damaged.
+        trouble: Why the whole store was computed anew, None if it was not.
+        entries: The part of each file of the log.
+        state: Closed days that are carried on, None if all days are added up from parts.
+        previous: The parts of the previous run, as far as its closed days tell.
+        anew: Why closed days are not carried on, None if they are or there are none.
+        rewritten: Whether a file of the log has changed.
     """
 
     read: Mapping[str, tuple[str, ...]]
@@ -43,34 +43,33 @@ class Refresh:
     trouble: str | None
     entries: Mapping[str, Entry]
     state: State | None
-    known: Collection[str]
+    previous: Collection[str]
     anew: str | None
     rewritten: bool
 
     def notes(self) -> tuple[str, ...]:
-        """In words, for whoever reads the result."""
-        days = sorted({day for found in self.read.values() for day in found})
-        span = "" if not days else f" (days {_ranges(days)})"
-        said = [
+        """For the reader of the result."""
+        read = {day for days in self.read.values() for day in days}
+        notes = [
             f"Aggregate store: {len(self.read)} of {len(self.read) + len(self.kept)} files of the "
-            f"impressions were read{span}, {len(self.kept)} were kept."
+            f"impressions were read{_span('days ', read)}, {len(self.kept)} were kept."
         ]
         if self.trouble is not None:
-            said.append(f"The store was computed anew: {self.trouble}.")
+            notes.append(f"The store was computed anew: {self.trouble}.")
         if self.vanished:
-            said.append(f"Files that the log has no more were dropped: {_names(self.vanished)}.")
+            notes.append(f"Files that the log has no more were dropped: {_names(self.vanished)}.")
         if self.broken:
-            said.append(f"Damaged parts of the store were computed anew: {_names(self.broken)}.")
+            notes.append(f"Damaged parts of the store were computed anew: {_names(self.broken)}.")
         if self.state is not None:
-            parts = self.entries.values()
-            later = sorted({d for part in parts for d in part.days if d > self.state.last_day})
-            said.append(
-                f"State of units: {self.state.closed_days(parts)} closed days were carried on, "
-                f"{len(later)} added up{f' ({_ranges(later)})' if later else ''}."
+            days = {day for part in self.entries.values() for day in part.days}
+            later = {day for day in days if day > self.state.last_day}
+            notes.append(
+                f"State of units: {len(days) - len(later)} closed days were carried on, "
+                f"{len(later)} added up{_span('', later)}."
             )
         if self.anew is not None:
-            said.append(f"State of units: all days were added up anew, because {self.anew}.")
-        return tuple(said)
+            notes.append(f"State of units: all days were added up anew, because {self.anew}.")
+        return tuple(notes)
 
 
 def refresh(
@@ -80,74 +79,82 @@ def refresh(
     step: Step,
     closes: bool,
 ) -> Refresh:
-    """Make the parts that lack, and see whether closed days can be carried on.
+    """Make missing parts, and see whether closed days can be carried on.
 
     Args:
         parts: The store.
         experiment: What is analysed.
         files: The input files.
         step: Told of each file that is read.
-        closes: Whether closed days are wanted; without, every part is looked at.
+        closes: Whether closed days are wanted; if not, every part is checked for damage.
     """
     folder = parts.folder
     manifest = read_manifest(folder, experiment.name)
     # Relative, so that logs and store may move together.
     names = {os.path.relpath(file, experiment.folder): file for file in files}
-    states = {name: fingerprint(file) for name, file in names.items()}
-    entries = {
+    inputs = {name: fingerprint(file) for name, file in names.items()}
+    usable = {
         name: entry
         for name, entry in manifest.parts.items()
-        if name in states and parts.fits(entry, states[name])
+        if name in inputs and parts.fits(entry, inputs[name])
     }
-    state = read_state(folder) if closes else None
-    anew = None if state is None else why_not(state, list(entries.values()), parts.analysis)
-    carried = state if anew is None else None
-    opened = [e for e in entries.values() if carried is None or carried.open_part(e)]
-    damaged = parts.broken(opened)
-    broken = tuple(name for name, entry in entries.items() if entry in damaged)
-    kept = {name: entry for name, entry in entries.items() if name not in broken}
-    found = dict(kept)
+    previous = read_state(folder) if closes else None
+    anew = None
+    if previous is not None:
+        anew = why_unusable(previous, list(usable.values()), parts.analysis)
+    state = previous if anew is None else None
+    damaged = parts.broken([e for e in usable.values() if state is None or state.is_open(e)])
+    kept = {name: entry for name, entry in usable.items() if entry not in damaged}
     missing = [name for name in names if name not in kept]
-    for done, name in enumerate(missing, start=1):
-        step(f"reading new files: {done} of {len(missing)}")
-        found[name] = parts.make(names[name], states[name])
-        write_manifest(folder, experiment.name, found)
+    missing = [name for name in names if name not in kept]
+    entries = dict(kept)
+    for number, name in enumerate(missing, start=1):
+        step(f"reading new files: {number} of {len(missing)}")
+        entries[name] = parts.make(names[name], inputs[name])
+        write_manifest(folder, experiment.name, entries)
     if not missing:
-        write_manifest(folder, experiment.name, found)
-    sweep(folder, found)
-    done_now = Refresh(
-        read={name: found[name].days for name in missing},
+        write_manifest(folder, experiment.name, entries)
+    sweep(folder, entries)
+    old = manifest.parts
+    result = Refresh(
+        read={name: entries[name].days for name in missing},
         kept=tuple(kept),
-        vanished=tuple(name for name in manifest.parts if name not in states),
-        broken=broken,
+        vanished=tuple(name for name in old if name not in inputs),
+        broken=tuple(name for name in usable if name not in kept),
         trouble=manifest.trouble,
-        entries=found,
-        state=carried,
-        known=() if state is None else state.known,
+        entries=entries,
+        state=state,
+        previous=() if previous is None else previous.parts,
         anew=anew,
-        rewritten=any(
-            name in states and entry.input != states[name] for name, entry in manifest.parts.items()
-        ),
+        rewritten=any(name in inputs and old[name].input != inputs[name] for name in old),
     )
-    late = None if carried is None else why_not(carried, list(found.values()), parts.analysis)
+    late = None if state is None else why_unusable(state, list(entries.values()), parts.analysis)
     if late is None:
-        return done_now
-    # Without its state every part counts, and is looked at.
+        return result
+    # Without the state every part counts, and is checked.
     (folder / STATE).unlink()
-    rest = refresh(parts, experiment, files, step, closes=False)
+    return _both(result, refresh(parts, experiment, files, step, closes=False), late)
+
+
+def _both(first: Refresh, second: Refresh, anew: str) -> Refresh:
+    """Two refreshes as one, the second of which dropped closed days."""
     return replace(
-        done_now,
-        read={**done_now.read, **rest.read},
-        kept=tuple(name for name in done_now.kept if name not in rest.read),
-        broken=(*done_now.broken, *rest.broken),
-        entries=rest.entries,
+        first,
+        read={**first.read, **second.read},
+        kept=tuple(name for name in first.kept if name not in second.read),
+        broken=(*first.broken, *second.broken),
+        entries=second.entries,
         state=None,
-        anew=late,
+        anew=anew,
     )
 
 
-def _ranges(days: Sequence[str]) -> str:
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+def _span(label: str, days: Collection[str]) -> str:
+    """The first and the last day, in brackets."""
+    if not days:
+        return ""
+    first, last = min(days), max(days)
+    return f" ({label}{first})" if first == last else f" ({label}{first} to {last})"
 
 
 def _names(files: Sequence[str]) -> str:

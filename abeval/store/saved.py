@@ -1,4 +1,4 @@
-"""Aggregates as files: written by one run, judged by another that sees no log and no engine."""
+"""Aggregates as files: written by one run, judged by another that reads no log."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.files import write_text
+from abeval.files import check_writable, write_text
 from abeval.store.manifest import sha256_of
 
 FORMAT = 1
@@ -25,9 +25,7 @@ _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 
 
 def check_savable(folder: Path) -> None:
-    """Make the folder, and raise now what `save_aggregates` would raise after long work."""
-    from abeval.files import check_writable
-
+    """Make the folder; raise now what `save_aggregates` would raise after long work."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -36,13 +34,13 @@ def check_savable(folder: Path) -> None:
 
 
 def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates) -> None:
-    """Write everything that an analysis is judged by.
+    """Write aggregates as files.
 
-    Tables are Parquet; `aggregates.json`, written last, holds the rest, the digests of the tables,
-    and what the experiment says of how they were made.
+    Tables are Parquet; `aggregates.json`, written last, holds the rest: the digests of the tables,
+    and the entries of the experiment that aggregates depend on.
 
     Args:
-        folder: Is there and writable.
+        folder: A writable folder.
         experiment: Whose aggregates they are.
         aggregates: What to write.
     """
@@ -58,7 +56,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
             }
     except (duckdb.Error, OSError) as error:
         raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
-    told = {
+    document = {
         "format": FORMAT,
         "experiment": definition(experiment),
         "tables": written,
@@ -69,16 +67,16 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
         "quantiles": aggregates.quantiles,
         "notes": aggregates.notes,
     }
-    write_text(folder / SAVED, json.dumps(told, indent=1) + "\n")
+    write_text(folder / SAVED, json.dumps(document, indent=1) + "\n")
 
 
 def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     """What `save_aggregates` wrote, to the last digit.
 
     Raises:
-        ExperimentError: They are not there, not whole, or were made by other definitions.
+        ExperimentError: The files are missing, damaged, or of another experiment.
     """
-    raw = _told(folder)
+    raw = _document(folder)
     _check_definition(folder, raw["experiment"], definition(experiment))
     with duckdb.connect() as connection:
         tables = {
@@ -92,7 +90,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
         facts=raw["facts"],
         caps={metric: (caps[0], caps[1]) for metric, caps in raw["caps"].items()},
         quantiles={
-            metric: {variant: Quantile(*found) for variant, found in by_variant.items()}
+            metric: {variant: Quantile(*values) for variant, values in by_variant.items()}
             for metric, by_variant in raw["quantiles"].items()
         },
         buckets={
@@ -103,7 +101,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     )
 
 
-def _told(folder: Path) -> Mapping[str, Any]:
+def _document(folder: Path) -> Mapping[str, Any]:
     file = folder / SAVED
     try:
         raw: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -128,26 +126,30 @@ _AGAIN = "write the aggregates again with --save-aggregates"
 
 
 def definition(experiment: Experiment) -> dict[str, Any]:
-    """What of an experiment its aggregates depend on, as plain values."""
+    """The entries of an experiment that its aggregates depend on."""
     judged = {"control", "alpha", "events", "engine", "inference", "trust"}
-    told = experiment.model_dump(mode="json", exclude=judged)
-    for log in told["logs"].values():
+    entries = experiment.model_dump(mode="json", exclude=judged)
+    for log in entries["logs"].values():
         for place in ("path", "table", "database", "format") if log is not None else ():
             del log[place]
-    for metric in told["metrics"]:
+    for metric in entries["metrics"]:
         for name in ("role", "direction", "margin", "unit", "weight"):
             del metric[name]
     resampled = experiment.inference.resample is not None
-    return {**told, "inference.resample": resampled, "trust.aa_runs": experiment.trust.aa_runs > 0}
+    return {
+        **entries,
+        "inference.resample": resampled,
+        "trust.aa_runs": experiment.trust.aa_runs > 0,
+    }
 
 
-def _check_definition(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    if found.get("name") != wanted["name"]:
+def _check_definition(folder: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    if saved.get("name") != wanted["name"]:
         raise ExperimentError(
-            f"{folder} holds the aggregates of {found.get('name')!r}, not of {wanted['name']!r}",
+            f"{folder} holds the aggregates of {saved.get('name')!r}, not of {wanted['name']!r}",
             "name the folder of this experiment",
         )
-    changed = [name for name in wanted if found.get(name) != wanted[name]]
+    changed = [name for name in wanted if saved.get(name) != wanted[name]]
     if changed:
         raise ExperimentError(
             f"the aggregates in {folder} were made with another {', another '.join(changed)}",

@@ -1,12 +1,11 @@
-"""What a store keeps of closed days, so that a refresh need not add them up again.
+"""Closed days as a store keeps them: one row per unit for all of them, and the totals of each day.
 
-Days up to the last closed one are kept as one row per unit, and as the totals of each day. Days
-after it are added up from parts in each run.
+A refresh adds up the days after them only.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -16,10 +15,10 @@ from abeval.engines.queries import query, query_names
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
 from abeval.store.definition import Definition
-from abeval.store.manifest import STATE, Entry, is_whole
+from abeval.store.manifest import STATE, Entry, has_twins, is_whole
 from abeval.store.saved import definition
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 Cells = tuple[str | int | None, ...]
 
 
@@ -28,135 +27,108 @@ class State:
     """Closed days, and what they were made of.
 
     Attributes:
-        definition: Digest of everything that decides what is kept.
+        definition: Digest of everything that decides what they add up to.
         last_day: The last closed day.
-        known: The parts there were.
-        folded: Those of them whose rows of closed days, and of no day, are in it.
-        cells: The file of `closed_cells`.
+        parts: All parts of the log when it was written.
+        closed_parts: Those with rows that are in it: rows of closed days, and rows without a day.
+        file: The file of `closed_cells`.
         sha256: Of its bytes.
-        rows: Rows of `aggregates.MOMENT_COLUMNS` of closed days.
+        moments: Rows of `aggregates.MOMENT_COLUMNS` of closed days.
         days: Rows of `units/days` of closed days.
     """
 
     definition: str
     last_day: str
-    known: tuple[str, ...]
-    folded: tuple[str, ...]
-    cells: str
+    parts: tuple[str, ...]
+    closed_parts: tuple[str, ...]
+    file: str
     sha256: str
-    rows: tuple[Cells, ...]
+    moments: tuple[Cells, ...]
     days: tuple[Cells, ...]
 
-    def open_part(self, part: Entry) -> bool:
-        """Whether rows of a part are to be read beside the state."""
-        return part.file not in self.folded or any(day > self.last_day for day in part.days)
-
-    def closed_days(self, parts: Iterable[Entry]) -> int:
-        """How many days of the parts are closed."""
-        return len({day for part in parts for day in part.days if day <= self.last_day})
+    def is_open(self, part: Entry) -> bool:
+        """Whether rows of a part must be read beside the state."""
+        return part.file not in self.closed_parts or any(day > self.last_day for day in part.days)
 
 
-def state_definition(experiment: Experiment, wanted: Definition) -> str:
-    """A digest of what decides what closed days add up to, judgement apart."""
+def analysis_digest(experiment: Experiment, wanted: Definition) -> str:
+    """A digest of everything that decides what the rows of parts add up to."""
     texts = [query(n) for n in query_names() if n.split("/")[0] in ("units", "metric", "store")]
-    told = (STATE_FORMAT, __version__, definition(experiment), wanted, texts)
-    return _digest(repr(told))
+    return _digest(repr((STATE_FORMAT, __version__, definition(experiment), wanted, texts)))
 
 
-def why_not(state: State, parts: Sequence[Entry], wanted: str) -> str | None:
-    """Why closed days cannot be carried on, None where they can.
+def why_unusable(state: State, parts: Sequence[Entry], analysis: str) -> str | None:
+    """Why closed days cannot be carried on; None if they can.
 
     Args:
-        state: What is kept.
-        parts: Those of the log as it is.
-        wanted: Of `state_definition`.
+        state: What the store keeps.
+        parts: Those of the log now.
+        analysis: The `analysis_digest` of this run.
     """
-    if state.definition != wanted:
+    if state.definition != analysis:
         return "the analysis is another"
     if has_twins(parts):
         return "two files have the same sums, which closed days do not tell apart"
-    if not set(state.folded) <= {part.file for part in parts}:
+    if not set(state.closed_parts) <= {part.file for part in parts}:
         return "files of closed days changed or are gone"
-    late = [
-        day
-        for part in parts
-        if part.file not in state.folded
-        for day in part.days[:1]
-        if day <= state.last_day
-    ]
+    new = [part for part in parts if part.file not in state.closed_parts and part.days]
+    late = [part.days[0] for part in new if part.days[0] <= state.last_day]
     return None if not late else f"new files have rows of {min(late)}, which was closed"
 
 
 def day_to_close(
-    parts: Sequence[Entry], known: Collection[str], carried: State | None, rewritten: bool
+    parts: Sequence[Entry], previous: Collection[str], state: State | None, rewritten: bool
 ) -> str | None:
-    """The last day that need not stay open, None where there is none.
+    """The last day that may be closed, None if there is none.
 
-    Where every file has days of its own, a day is closed when its file is there. Where files share
-    days, or are written anew, those from the first day of the newest files on stay open.
+    If every file has days of its own, a day is closed when its file is there. If files share days,
+    or are rewritten, the days from the first day of the newest files on stay open.
 
     Args:
         parts: Those of the log.
-        known: The parts that there were in the run before.
-        carried: Closed days that this run started from.
-        rewritten: Whether a file of the log was seen to change.
+        previous: The parts of the previous run.
+        state: The closed days that this run started from.
+        rewritten: Whether a file of the log has changed.
     """
     dated = [part for part in parts if part.days]
     if not dated or has_twins(parts):
         return None
-    if not rewritten and _have_own_days(dated):
-        return max(part.days[-1] for part in dated)
-    fresh = [part for part in dated if part.file not in known]
-    if carried is not None and not fresh:
-        return carried.last_day
-    if len(fresh) in (0, len(dated)):
-        fresh = [max(dated, key=lambda part: part.days[-1])]
-    first = date.fromisoformat(min(part.days[0] for part in fresh))
+    days = [day for part in dated for day in part.days]
+    if not rewritten and len(set(days)) == len(days):
+        return max(days)
+    newest = [part for part in dated if part.file not in previous]
+    if state is not None and not newest:
+        return state.last_day
+    if len(newest) in (0, len(dated)):
+        newest = [max(dated, key=lambda part: part.days[-1])]
+    first = date.fromisoformat(min(part.days[0] for part in newest))
     last = str(first - timedelta(days=1))
-    if carried is not None:
-        last = max(last, carried.last_day)
-    return last if any(part.days[0] <= last for part in dated) else None
-
-
-def has_twins(parts: Sequence[Entry]) -> bool:
-    """Whether two files make one part: parts are named by what they hold."""
-    return len({part.file for part in parts}) < len(parts)
-
-
-def _have_own_days(parts: Sequence[Entry]) -> bool:
-    days = [day for part in parts for day in part.days]
-    return len(days) == len(set(days))
-
-
-def folded_parts(parts: Sequence[Entry], last_day: str) -> tuple[str, ...]:
-    """The parts of which some rows are closed."""
-    return tuple(p.file for p in parts if p.has_others or not p.days or p.days[0] <= last_day)
+    if state is not None:
+        last = max(last, state.last_day)
+    return last if min(days) <= last else None
 
 
 def read_state(folder: Path) -> State | None:
-    """What is kept of closed days; None where there is nothing, or nothing to believe."""
+    """The closed days of a store; None if there are none, or their files are damaged."""
     try:
         digest, body = (folder / STATE).read_text(encoding="utf-8").split("\n", 1)
         if _digest(body) != digest:
             return None
         raw = json.loads(body)
         state = State(
-            definition=raw["definition"],
-            last_day=raw["last_day"],
-            known=tuple(raw["known"]),
-            folded=tuple(raw["folded"]),
-            cells=raw["cells"],
-            sha256=raw["sha256"],
-            rows=tuple(map(tuple, raw["rows"])),
+            **{name: raw[name] for name in ("definition", "last_day", "file", "sha256")},
+            parts=tuple(raw["parts"]),
+            closed_parts=tuple(raw["closed_parts"]),
+            moments=tuple(map(tuple, raw["moments"])),
             days=tuple(map(tuple, raw["days"])),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return state if is_whole(folder / state.cells, state.sha256) else None
+    return state if is_whole(folder / state.file, state.sha256) else None
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Put a new state in the place of the old one, in one step."""
+    """Replace the state in one step."""
     body = json.dumps(asdict(state))
     write_text(folder / STATE, f"{_digest(body)}\n{body}")
 

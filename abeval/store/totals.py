@@ -1,33 +1,27 @@
-"""What all units added up to in the run before, so that only units with new rows are added up.
+"""Totals: aggregates of all units, carried on while only the units with new rows are added up.
 
-Every sum is over units. Where units have new rows, the sums of all units are those of before, less
-what these units were, plus what they are: to the last digit, as they are whole numbers.
+Every aggregate is a sum over units. Those of all units are the previous ones, less those of the
+units with new rows before this run, plus theirs now: exact, because sums are whole numbers.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.buckets import deals_units
 from abeval.engines.protocol import whole_number
 from abeval.errors import AbevalError
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
-from abeval.logs.sums import Earlier
-from abeval.metrics.definition import Metric
-from abeval.store.manifest import TOTALS, Entry, is_whole, sha256_of
+from abeval.logs.sums import load_sums
+from abeval.store.manifest import TOTALS, Entry, has_twins, is_whole, sha256_of
 from abeval.store.parts import Parts
 from abeval.store.saved import SAVED, read_aggregates, save_aggregates
-from abeval.store.state import has_twins
 
-FEWEST_UNITS = 20_000
-"""Of fewer units all can be added up in the time that it takes to find those with new rows."""
 _EXACT = 2.0**50
 """Sums below this are whole numbers as doubles too, with room to grow."""
-_TOLD = "made_of.json"
+_SOURCE = "made_of.json"
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,7 @@ class Totals:
 
     Attributes:
         parts: The parts that they were made of.
-        aggregates: As `collect` made them.
+        aggregates: Those, with the days on which no unit is analysed.
     """
 
     parts: frozenset[str]
@@ -49,136 +43,65 @@ class Totals:
 
     @property
     def analysed(self) -> int:
-        """Those of them that are analysed."""
+        """Units that are analysed."""
         return int(self.aggregates.units["units"].sum())
 
-    def stand_for(self, entries: Sequence[Entry]) -> bool:
-        """Whether all that was added up is still there, each part once."""
+    def hold_for(self, entries: Sequence[Entry]) -> bool:
+        """Whether every part that they were made of is still there, once."""
         return self.parts <= {entry.file for entry in entries} and not has_twins(entries)
 
-
-class Touched(NamedTuple):
-    """Units with new rows.
-
-    Attributes:
-        earlier: What stands for the others.
-        note: In words, for whoever reads the result.
-    """
-
-    earlier: Earlier
-    note: str
-
-
-def add_up_by_units(experiment: Experiment, metrics: Sequence[Metric]) -> bool:
-    """Whether everything wanted is a sum over units: a cap is one of all units together."""
-    capped = any(metric.cap is not None for metric in metrics)
-    return experiment.logs.exposures is None and not capped
-
-
-def replays_add_up(experiment: Experiment, analysed: int) -> bool:
-    """Whether replays, if any, deal out sums of sub-buckets, which add up, and not units.
-
-    Args:
-        experiment: What is analysed.
-        analysed: How many units are analysed at least: more may come, and some may leave.
-    """
-    return experiment.trust.aa_runs == 0 or not deals_units(analysed)
-
-
-def will_do(
-    experiment: Experiment, units: int, analysed: int, parts: Sequence[Entry], more: int
-) -> bool:
-    """Whether totals are worth while, and replays add up though half of the units may leave.
-
-    Args:
-        experiment: What is analysed.
-        units: All units.
-        analysed: Those of them that are analysed.
-        parts: Those there are.
-        more: How many more parts there will be.
-    """
-    return is_sparse(units, parts, more) and replays_add_up(experiment, analysed // 2)
-
-
-def is_sparse(units: int, parts: Sequence[Entry], more: int) -> bool:
-    """Whether units with new rows are so few that to add them up twice is sooner than all once.
-
-    Args:
-        units: All units.
-        parts: Those there are; they have one row or more for a unit and day.
-        more: How many more parts there will be.
-    """
-    if units < FEWEST_UNITS or not parts:
-        return False
-    rows = sum(part.rows for part in parts)
-    touched = min(units, rows / len(parts) * more)
-    return touched * rows / units < units
+    def old(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The parts that they were made of."""
+        return [entry for entry in entries if entry.file in self.parts]
 
 
 def read_totals(folder: Path, experiment: Experiment, definition: str) -> Totals | None:
-    """What is kept; None where there is nothing, or nothing to believe.
+    """Totals of the previous run; None if there are none, or they are damaged or of another kind.
 
     Args:
         folder: Of the store.
         experiment: What is analysed.
-        definition: Of `state.state_definition`.
+        definition: `Parts.analysis`.
     """
     try:
-        told = json.loads((folder / TOTALS / _TOLD).read_text(encoding="utf-8"))
-        if told["definition"] != definition or not is_whole(folder / TOTALS / SAVED, told[SAVED]):
+        source = json.loads((folder / TOTALS / _SOURCE).read_text(encoding="utf-8"))
+        whole = is_whole(folder / TOTALS / SAVED, source[SAVED])
+        if source["definition"] != definition or not whole:
             return None
-        found = Totals(frozenset(told["parts"]), read_aggregates(folder / TOTALS, experiment))
+        totals = Totals(frozenset(source["parts"]), read_aggregates(folder / TOTALS, experiment))
     except (OSError, ValueError, KeyError, TypeError, AbevalError):
         return None
-    buckets = found.aggregates.buckets.values()
-    return found if all((abs(sums.sums) < _EXACT).all() for sums in buckets) else None
+    buckets = totals.aggregates.buckets.values()
+    return totals if all((abs(sums.sums) < _EXACT).all() for sums in buckets) else None
 
 
-def write_totals(
-    folder: Path,
-    experiment: Experiment,
-    definition: str,
-    entries: Sequence[Entry],
-    aggregates: Aggregates,
-) -> None:
-    """Keep the aggregates of all units; until all of it is written, none of it is believed.
-
-    Args:
-        folder: Of the store.
-        experiment: What is analysed.
-        definition: Of `state.state_definition`.
-        entries: The parts of the log.
-        aggregates: What they add up to.
-    """
-    place = folder / TOTALS
-    place.mkdir(exist_ok=True)
-    save_aggregates(place, experiment, aggregates)
-    told = {
-        "definition": definition,
-        "parts": sorted({entry.file for entry in entries}),
-        SAVED: sha256_of(place / SAVED),
+def write_totals(parts: Parts, experiment: Experiment, totals: Totals) -> None:
+    """Replace the totals; `made_of.json`, written last, makes them valid."""
+    folder = parts.folder / TOTALS
+    folder.mkdir(exist_ok=True)
+    save_aggregates(folder, experiment, totals.aggregates)
+    source = {
+        "definition": parts.analysis,
+        "parts": sorted(totals.parts),
+        SAVED: sha256_of(folder / SAVED),
     }
-    write_text(place / _TOLD, json.dumps(told, indent=1) + "\n")
+    write_text(folder / _SOURCE, json.dumps(source, indent=1) + "\n")
 
 
-def find_touched(parts: Parts, entries: Sequence[Entry], totals: Totals) -> int:
-    """Make `new_sums` of new parts and `touched` of their units, and count these."""
-    engine = parts.engine
-    new = [entry for entry in entries if entry.file not in totals.parts]
+def load_units_now(parts: Parts, entries: Sequence[Entry], totals: Totals) -> int:
+    """Make `logged_sums` of the units with rows in new parts, and count these units.
+
+    `known_sums` are the rows that they had before.
+    """
+    engine, new = parts.engine, [entry for entry in entries if entry.file not in totals.parts]
     engine.table("new_sums", parts.together(new) if new else parts.together(entries, "false"))
     engine.table("touched", "select distinct unit_id from new_sums where unit_id is not null")
+    where = "unit_id in (select unit_id from touched)"
+    engine.table("known_sums", parts.together(totals.old(entries), where))
+    load_sums(engine, "select * from known_sums union all select * from new_sums")
     return whole_number(engine, "select count(*) from touched")
 
 
-def load_touched(parts: Parts, entries: Sequence[Entry], totals: Totals, units: int) -> Touched:
-    """Make `logged_sums` of the units that `find_touched` found, and say what they were."""
-    engine = parts.engine
-    old = [entry for entry in entries if entry.file in totals.parts]
-    where = "unit_id in (select unit_id from touched)"
-    engine.table("known_sums", parts.together(old, where))
-    engine.view("logged_sums", "select * from known_sums union all select * from new_sums")
-    return Touched(
-        Earlier(totals.aggregates, "select * from known_sums"),
-        f"Sums of units: {units:,} units with rows in new files were added up; what all others add "
-        "up to was carried on.",
-    )
+def load_units_before(parts: Parts) -> None:
+    """Make `logged_sums` of the same units as they were in the previous run."""
+    load_sums(parts.engine, "select * from known_sums")

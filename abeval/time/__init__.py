@@ -1,1 +1,1 @@
-"""What time does to an effect: windows, stability, novelty, peeking, A/A replays."""
+"""Effects over time: windows, stability, novelty, looks, A/A replays on the logs."""

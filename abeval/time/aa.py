@@ -4,57 +4,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.collect import Step
-from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
-from abeval.experiment.model import Experiment
-from abeval.inference.aa import AAResult, replays
-from abeval.metrics.definition import Metric, Source
-from abeval.time.opened import open_metrics
-
-_NOT_SUMS: Mapping[Source, str] = {
-    "catalogue": "not a sum over units: items overlap",
-    "function": "not a sum over units: a function of other metrics",
-    "quantile": "not a sum over units: a quantile is over all impressions",
-}
+from abeval.inference.aa import aa_replays
+from abeval.logs.run import Run
+from abeval.metrics.definition import Metric
+from abeval.results.aa import AAResult
+from abeval.time.open import by_source, open_logs
 
 
-def aa(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
-    runs: int,
-    seed: int,
-) -> AAResult:
+def aa(run: Run, metrics: Sequence[Metric], runs: int, seed: int) -> AAResult:
     """Replay A/A tests of an experiment's metrics on its own logs."""
-    sums, refused, counts = collect_buckets(experiment, metrics, engine, frames, step)
-    step("replays")
+    sums, refused, counts = collect_buckets(run, metrics)
+    run.step("replays")
     ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
-    found = replays(experiment, ordered, counts, runs, seed)
-    return replace(found, refused={**refused, **found.refused})
+    result = aa_replays(run.experiment, ordered, counts, runs, seed)
+    return replace(result, refused={**refused, **result.refused})
 
 
 def collect_buckets(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
+    run: Run, metrics: Sequence[Metric]
 ) -> tuple[dict[str, BucketSums], dict[str, str], Mapping[str, int]]:
     """Bucket sums of every metric, why others have none, and the units of each variant."""
-    opened = open_metrics(experiment, metrics, engine, frames, step)
-    refused = {name: f"the logs lack {', '.join(what)}" for name, what in opened.refused.items()}
-    counts = {str(v): int(n or 0) for v, n, _ in engine.rows(query("units/unit_counts"))}
+    logs = open_logs(run, metrics)
+    queries, refused = logs.queries, dict(logs.refused)
+    counts = {str(v): int(n or 0) for v, n, _ in run.engine.rows(query("units/unit_counts"))}
     by_units = deals_units(sum(counts.values()))
-    found: dict[str, BucketSums] = {}
-    for source, chosen in opened.by_source().items():
-        if source in _NOT_SUMS:
-            refused |= {m.name: _NOT_SUMS[source] for m in chosen}
+    sums: dict[str, BucketSums] = {}
+    for source, group in by_source(logs.metrics).items():
+        if source.no_replays is not None:
+            refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
-        step(f"sums per sub-bucket of {source}")
-        opened.run.load(source)
-        engine.table("source_unit", query("units/unit_total"))
-        found |= {m.name: opened.run.bucket_sums(m, by_units) for m in chosen}
-    return found, refused, counts
+        run.step(f"sums per sub-bucket of {source}")
+        queries.load(source)
+        queries.total_units()
+        sums |= {m.name: queries.bucket_sums(m, by_units) for m in group}
+    return sums, refused, counts

@@ -1,265 +1,270 @@
-"""Logs → everything that time says of an experiment."""
+"""Logs → effects over time: windows, stability, novelty, looks, events."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
-from types import MappingProxyType
 
-from abeval.aggregates.collect import Step
-from abeval.engines.protocol import Engine
 from abeval.experiment.model import Experiment
-from abeval.inference.balance import balance
 from abeval.inference.comparison import Rule
+from abeval.inference.trust import balance
+from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
-from abeval.results.time import TIME_SCHEMA_VERSION, TimeResult
-from abeval.results.windows import EventRow, Look, Novelty, Ramp, Stability, WindowRow
+from abeval.results.windows import (
+    TIME_SCHEMA_VERSION,
+    EventRow,
+    Look,
+    Novelty,
+    Ramp,
+    Stability,
+    TimeResult,
+    WindowRow,
+)
 from abeval.stats.records import Refusal
 from abeval.time import peeking
-from abeval.time.axes import Axis, calendar, since_entry
+from abeval.time.axes import Course, calendar, since_entry
 from abeval.time.clock import By
-from abeval.time.collect import NOT_DAILY, TimeSums, sums_of
-from abeval.time.cut import CutWindow, Key, cut_metrics, cut_windows
+from abeval.time.cut import CutWindow, Key, cut_windows
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
-from abeval.time.opened import open_metrics
+from abeval.time.open import open_logs
 from abeval.time.ramps import Strata, shares_of, strata_of
 from abeval.time.rhythm import clock_rows
-from abeval.time.stability import agreement, judge
-from abeval.time.windows import effect_of, row_of, window_rows
+from abeval.time.stability import agreement, stability_of
+from abeval.time.time_sums import TimeSums, sums_of
+from abeval.time.windows import row_of, window_rows
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """An experiment's sums over time, and which windows and looks are wanted of them.
+
+    Attributes:
+        experiment: The experiment.
+        sums: Its sums.
+        widths: Days of rolling windows.
+        looks: Days of planned looks; without, those of the experiment file.
+        cuts: Metric and variant → windows that are no sums over days.
+    """
+
+    experiment: Experiment
+    sums: TimeSums
+    widths: Sequence[int] = ()
+    looks: Sequence[int] = ()
+    cuts: Mapping[Key, Sequence[CutWindow]] = field(default_factory=dict)
+
+    @cached_property
+    def strata(self) -> Strata:
+        """Groups of entry days whose traffic was split at the same shares."""
+        return strata_of(self.sums.activity)
+
+    @property
+    def cut_names(self) -> frozenset[str]:
+        """Metrics with windows that are no sums over days."""
+        return frozenset(name for name, _ in self.cuts)
+
+    @property
+    def rule(self) -> Rule:
+        """How effects are judged: at a fixed horizon, without adjustment."""
+        return Rule(self.experiment.alpha, self.experiment.inference.relative)
+
+    def course(self, metric: Metric, variant: str) -> Course:
+        """One metric in one variant, by day of the calendar."""
+        of_metric, days = self.sums.metrics.get(metric.name, {}), self.sums.days
+        control = self.experiment.control
+        axis = calendar(of_metric, control, self.strata, days, self.sums.partial)
+        return Course(metric, variant, axis)
 
 
 @dataclass(frozen=True)
 class MetricOverTime:
-    """Everything about one metric in one variant."""
+    """Everything about one metric in one variant; no verdict where its days do not add up."""
 
-    stability: Stability
-    novelty: tuple[Novelty, ...]
     windows: tuple[WindowRow, ...]
     looks: tuple[Look, ...]
-    events: tuple[EventRow, ...]
+    stability: Stability
+    novelty: tuple[Novelty, ...] = ()
+    events: tuple[EventRow, ...] = ()
 
 
-def over_time(
-    experiment: Experiment,
+def windows(
+    run: Run,
     metrics: Sequence[Metric],
-    engine: Engine,
-    frames: Mapping[str, object],
-    step: Step,
     widths: Sequence[int],
     looks: Sequence[int],
     by: Sequence[By] = (),
 ) -> TimeResult:
     """Analyse an experiment over time."""
-    opened = open_metrics(experiment, metrics, engine, frames, step)
-    sums = sums_of(opened, step, by)
-    cuts: Mapping[Key, Sequence[CutWindow]] = {}
-    if len(strata_of(sums.activity)) == 1:
-        cuts = cut_windows(opened, cut_metrics(experiment, opened.metrics), sums.days, widths, step)
-    step("windows")
-    return judge_time(experiment, metrics, sums, widths, looks, cuts)
+    logs = open_logs(run, metrics)
+    timeline = Timeline(run.experiment, sums_of(logs, run.step, by), widths, looks)
+    if len(timeline.strata) == 1:
+        cuts = cut_windows(logs, timeline.sums.days, widths, run.step)
+        timeline = replace(timeline, cuts=cuts)
+    run.step("windows")
+    return time_result(timeline, metrics)
 
 
-def judge_time(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    sums: TimeSums,
-    widths: Sequence[int] = (3, 7),
-    looks: Sequence[int] = (),
-    cuts: Mapping[Key, Sequence[CutWindow]] = MappingProxyType({}),
-) -> TimeResult:
-    """What the sums say, without a log; `cuts` are the windows that are no sums over days."""
-    strata, own = strata_of(sums.activity), frozenset(name for name, _ in cuts)
-    pairs = [(metric, variant) for metric in metrics for variant in experiment.treatments]
-    found = [
-        metric_over_time(experiment, *pair, sums, strata, widths, looks, cuts.get(_key(*pair)))
-        for pair in pairs
-        if pair[0].name in sums.metrics
+def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
+    """The result, from a timeline; reads no log."""
+    experiment, sums = timeline.experiment, timeline.sums
+    keys = [(metric, variant) for metric in metrics for variant in experiment.treatments]
+    summed = [metric_over_time(timeline, *key) for key in keys if key[0].name in sums.metrics]
+    cut = [
+        cut_over_time(timeline, metric, variant)
+        for metric, variant in keys
+        if metric.name not in sums.metrics and (metric.name, variant) in timeline.cuts
     ]
-    alone = [
-        cut_over_time(experiment, *pair, sums, looks, cuts[_key(*pair)])
-        for pair in pairs
-        if pair[0].name not in sums.metrics and _key(*pair) in cuts
-    ]
-    clocks = [clock_rows(experiment, metrics, clock, strata) for clock in sums.clocks]
-    windows = [one.windows for one in found] + [rows for rows, _ in (*alone, *clocks)]
-    seen = [one.looks for one in found] + [looks for _, looks in alone]
+    clocks = [clock_rows(experiment, metrics, clock, timeline.strata) for clock in sums.clocks]
+    rows = [*(one.windows for one in (*summed, *cut)), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
         alpha=experiment.alpha,
         days=sums.days,
         partial=tuple(sorted(sums.partial)),
-        stability=tuple(one.stability for one in found),
-        novelty=tuple(row for one in found for row in one.novelty),
-        windows=tuple(chain(*windows)),
-        looks=tuple(chain(*seen)),
-        events=tuple(row for one in found for row in one.events),
-        ramps=_ramps(sums, strata),
-        refused=_refused(sums, strata, own),
-        notes=_notes(metrics, sums, strata, own),
+        stability=tuple(one.stability for one in summed),
+        novelty=tuple(row for one in summed for row in one.novelty),
+        windows=tuple(chain(*rows)),
+        looks=tuple(row for one in (*summed, *cut) for row in one.looks),
+        events=tuple(row for one in summed for row in one.events),
+        ramps=_ramps(timeline),
+        refused=_refused(timeline, metrics),
+        notes=_notes(timeline, metrics),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, sums.before),
     )
 
 
-def _key(metric: Metric, variant: str) -> Key:
-    return metric.name, variant
-
-
-def metric_over_time(
-    experiment: Experiment,
-    metric: Metric,
-    variant: str,
-    sums: TimeSums,
-    strata: Strata,
-    widths: Sequence[int] = (),
-    looks: Sequence[int] = (),
-    cut: Sequence[CutWindow] | None = None,
-) -> MetricOverTime:
-    """One metric in one variant; `cut` are its windows on the calendar where it has its own."""
-    arms, control = sums.metrics[metric.name], experiment.control
-    days = calendar(arms, control, strata, sums.days, sums.partial)
-    ages = since_entry(arms, control, strata, days.partial)
-    rule = Rule(experiment.alpha, experiment.inference.relative)
+def metric_over_time(timeline: Timeline, metric: Metric, variant: str) -> MetricOverTime:
+    """One metric in one variant, from its sums; with windows of its own where it has them."""
+    dates, rule = timeline.sums.days, timeline.rule
+    days = timeline.course(metric, variant)
+    ages = replace(days, axis=since_entry(days.axis))
+    cut = timeline.cuts.get((metric.name, variant))
     if cut is None:
-        rows = window_rows(metric, days, variant, rule, widths)
-        seen = looks_at(metric, days, variant, rule)
+        rows, snapshots = window_rows(days, rule, timeline.widths), daily_snapshots(days, rule)
     else:
-        rows, seen = cut_rows(metric, days, variant, cut), cut_looks(metric, cut)
-    decays = find_decays(metric, ages, variant, sums.days)
-    judged = judge(metric, days, variant, decays)
-    told, row = _with_looks(experiment, metric, variant, seen, sums, looks, judged.row)
-    signs, conclusions = agreement(metric, rows)
+        rows, snapshots = cut_rows(days, cut), cut_snapshots(metric, cut)
+    decays = find_decays(ages, dates)
+    verdict, series = stability_of(days, decays)
+    looks, verdict = _with_looks(timeline, days, snapshots, verdict)
+    sign_share, significance_share = agreement(metric, rows)
     events: tuple[EventRow, ...] = ()
-    if judged.series is not None:
-        events = event_rows(metric, variant, experiment.events, judged.series, sums.days)
+    if series is not None:
+        events = event_rows(metric, variant, timeline.experiment.events, series, dates)
     return MetricOverTime(
-        stability=replace(row, sign_share=signs, significance_share=conclusions),
+        windows=(*rows, *window_rows(ages, rule, timeline.widths)),
+        looks=looks,
+        stability=replace(verdict, sign_share=sign_share, significance_share=significance_share),
         novelty=decays.rows,
-        windows=(*rows, *window_rows(metric, ages, variant, rule, widths)),
-        looks=told,
         events=events,
     )
 
 
-def cut_over_time(
-    experiment: Experiment,
-    metric: Metric,
-    variant: str,
-    sums: TimeSums,
-    looks: Sequence[int],
-    cut: Sequence[CutWindow],
-) -> tuple[tuple[WindowRow, ...], tuple[Look, ...]]:
+def cut_over_time(timeline: Timeline, metric: Metric, variant: str) -> MetricOverTime:
     """Windows and looks of a metric whose days do not add up, and have no known covariance.
 
-    The catalogue is not looked at: what it is compared at grows with the traffic.
+    The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
-    axis = calendar({}, experiment.control, (), sums.days, sums.partial)
-    rows = cut_rows(metric, axis, variant, cut)
-    if metric.kind == "catalogue":
-        return rows, ()
-    nothing = Stability(metric.name, variant, "too_early", "")
-    seen = cut_looks(metric, cut)
-    return rows, _with_looks(experiment, metric, variant, seen, sums, looks, nothing)[0]
+    days, cut = timeline.course(metric, variant), timeline.cuts[metric.name, variant]
+    none = Stability(metric.name, variant, "too_early", "")
+    looks: tuple[Look, ...] = ()
+    if metric.kind != "catalogue":
+        looks, _ = _with_looks(timeline, days, cut_snapshots(metric, cut), none)
+    return MetricOverTime(cut_rows(days, cut), looks, none)
 
 
-def cut_rows(
-    metric: Metric, axis: Axis, variant: str, cut: Sequence[CutWindow]
-) -> tuple[WindowRow, ...]:
-    """The rows of windows that were worked out one by one."""
-    return tuple(row_of(metric, axis, variant, one.kind, one.span, one.found) for one in cut)
+def cut_rows(course: Course, cut: Sequence[CutWindow]) -> tuple[WindowRow, ...]:
+    """The rows of windows that were computed one by one."""
+    return tuple(row_of(course, one.kind, one.span, one.comparison) for one in cut)
 
 
-def cut_looks(metric: Metric, cut: Sequence[CutWindow]) -> tuple[peeking.Seen, ...]:
-    """The looks that such windows give."""
-    cumulative = [(one.span[1], one.found) for one in cut if one.kind == "cumulative"]
-    return peeking.seen_of(metric, cumulative)
+def cut_snapshots(metric: Metric, cut: Sequence[CutWindow]) -> tuple[peeking.Snapshot, ...]:
+    """The looks at such windows."""
+    cumulative = [(one.span[1], one.comparison) for one in cut if one.kind == "cumulative"]
+    return peeking.snapshots_of(metric, cumulative)
 
 
-def looks_at(metric: Metric, axis: Axis, variant: str, rule: Rule) -> tuple[peeking.Seen, ...]:
-    """The effect on the data up to each day, once there are units enough."""
-    upto = [
-        (day, effect_of(metric, axis, variant, (0, day), rule, entered=True))
-        for day in range(len(axis.labels))
+def daily_snapshots(course: Course, rule: Rule) -> tuple[peeking.Snapshot, ...]:
+    """The effect on the data up to each day, once there are enough units."""
+    by_day = [
+        (day, course.effect((0, day), rule, entered=True)) for day in range(len(course.axis.labels))
     ]
-    return peeking.seen_of(metric, upto)
+    return peeking.snapshots_of(course.metric, by_day)
 
 
 def _with_looks(
-    experiment: Experiment,
-    metric: Metric,
-    variant: str,
-    seen: Sequence[peeking.Seen],
-    sums: TimeSums,
-    planned: Sequence[int],
-    row: Stability,
+    timeline: Timeline, course: Course, snapshots: Sequence[peeking.Snapshot], verdict: Stability
 ) -> tuple[tuple[Look, ...], Stability]:
     """The looks, and the verdict with the window that the metric needs."""
+    experiment, dates = timeline.experiment, timeline.sums.days
+    alpha = experiment.alpha
+    days = timeline.looks or peeking.planned_days(experiment, dates)
+    plan = peeking.LookPlan(days, alpha, experiment.inference.spending)
     try:
-        path = peeking.follow(seen, experiment.alpha, _planned_share(experiment, sums))
-        days = planned or peeking.planned_days(experiment, sums.days)
-        spending = experiment.inference.spending
-        looks = peeking.look_rows(
-            metric, variant, path, sums.days, experiment.alpha, days, spending
-        )
+        path = peeking.follow(snapshots, alpha, _planned_share(timeline))
+        looks = peeking.look_rows(course, path, plan)
     except Refusal:
-        return (), row
-    needed = peeking.window_needed(looks, sums.days)
+        return (), verdict
+    needed = peeking.window_needed(looks, dates)
     unclear = looks[-1].always_declares == "unclear"
-    more = peeking.days_needed(path, experiment.alpha) if unclear else None
-    return looks, replace(row, window_days=needed, days_needed=more)
+    more = peeking.days_needed(path, alpha) if unclear else None
+    return looks, replace(verdict, window_days=needed, days_needed=more)
 
 
-def _planned_share(experiment: Experiment, sums: TimeSums) -> float:
+def _planned_share(timeline: Timeline) -> float:
     """Share of the period's days that the log has covered."""
-    if experiment.period is None:
+    period = timeline.experiment.period
+    if period is None:
         return 1.0
-    start, end = experiment.period.bounds
+    start, end = period.bounds
     planned = (end - start).total_seconds() / 86_400
-    return min(1.0, len(sums.days) / planned) if planned > 0 else 1.0
+    return min(1.0, len(timeline.sums.days) / planned) if planned > 0 else 1.0
 
 
-def _ramps(sums: TimeSums, strata: Strata) -> tuple[Ramp, ...]:
-    shares = shares_of(sums.activity, strata)
+def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:
+    days = timeline.sums.days
+    shares = shares_of(timeline.sums.activity, timeline.strata)
     return tuple(
-        Ramp(sums.days[days[0]], sums.days[days[-1]], share)
-        for days, share in zip(strata, shares, strict=True)
+        Ramp(days[cohorts[0]], days[cohorts[-1]], share)
+        for cohorts, share in zip(timeline.strata, shares, strict=True)
     )
 
 
-def _refused(sums: TimeSums, strata: Strata, cut: Collection[str]) -> dict[str, str]:
+def _refused(timeline: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     """Why metrics have no windows."""
-    left = {name: why for name, why in sums.refused.items() if name not in cut}
-    if len(strata) == 1:
-        return left
+    cut = timeline.cut_names
+    refused = {name: why for name, why in timeline.sums.refused.items() if name not in cut}
+    if len(timeline.strata) == 1:
+        return refused
     why = (
         "traffic shares changed, and only sums over days are compared within stretches of one share"
     )
-    return {name: why if text in NOT_DAILY.values() else text for name, text in left.items()}
+    no_days = {metric.name: metric.source.no_days for metric in metrics}
+    return {name: why if text == no_days[name] else text for name, text in refused.items()}
 
 
-def _notes(
-    metrics: Sequence[Metric], sums: TimeSums, strata: Strata, cut: Collection[str]
-) -> tuple[str, ...]:
-    said = []
+def _notes(timeline: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
+    sums, strata = timeline.sums, timeline.strata
+    notes = []
     if len(strata) > 1:
-        said.append(
+        notes.append(
             f"Traffic shares changed during the experiment: units are compared within "
             f"{len(strata)} stretches of entry days of one share each."
         )
     if sums.partial:
-        said.append(f"Only partly covered: {', '.join(sorted(sums.partial))}.")
+        notes.append(f"Only partly covered: {', '.join(sorted(sums.partial))}.")
     if "gauc" in sums.metrics:
-        said.append("GAUC over time is that of units within a day, weighted by impressions.")
-    said.extend(
+        notes.append("GAUC over time is that of units within a day, weighted by impressions.")
+    notes.extend(
         f"Not by {clock.by}, because no sums over impressions: {', '.join(clock.refused)}."
         for clock in sums.clocks
         if clock.refused
     )
-    own = [m.name for m in metrics if m.name in cut and m.name in sums.metrics]
-    if own:
-        said.append(
+    cut = [m.name for m in metrics if m.name in timeline.cut_names and m.name in sums.metrics]
+    if cut:
+        notes.append(
             "Capped or adjusted on the calendar and at looks; not in the tests of stability and "
-            f"novelty, nor by days since entry, hour and weekday: {', '.join(own)}."
+            f"novelty, nor by days since entry, hour and weekday: {', '.join(cut)}."
         )
-    return tuple(said)
+    return tuple(notes)

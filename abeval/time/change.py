@@ -1,21 +1,19 @@
-"""Whether a series of effects changes, and how: shared by stability and novelty."""
+"""Whether a series of daily effects changes, and how: shared by stability and novelty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.stats import shapes
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.distributions import tail
 from abeval.stats.records import Refusal
-from abeval.stats.windows import Windows
-from abeval.time.axes import Axis
-
-Floats = NDArray[np.float64]
+from abeval.stats.windows import Windows, effects
+from abeval.time.axes import Course
 
 LEVEL = 0.01
-"""Of the tests inside."""
+"""Of the tests of stability and novelty."""
 
 MIN_DAYS = 4
 MIN_UNITS = 30
@@ -24,7 +22,7 @@ SETTLED = 1 / 6
 """Longest time constant of a decay, as a share of the days: slower ones look like a trend."""
 
 SHOCKS = 2
-"""Single days that may be set apart."""
+"""Single days that may be left out of the search."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +33,11 @@ class Series:
         times: Their places on the axis.
         windows: The effects with their covariance.
         weeks: Whole weeks among the days: places within `times`.
-        dropped: Whole days that have too few units, or nothing to measure.
     """
 
-    times: NDArray[np.int64]
+    times: Integers
     windows: Windows
     weeks: tuple[tuple[int, ...], ...]
-    dropped: int
 
     @property
     def nuisance(self) -> Floats:
@@ -54,13 +50,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Change:
-    """What was found.
+    """How a series of effects changes.
 
     Attributes:
-        p_value: Of the best shape, before single days were set apart.
-        shape: The trend or decay that was found, or None.
+        p_value: Of the best shape, before single days were left out.
+        shape: The trend or decay that is significant, or None.
         matches: The last search's shapes.
-        shocks: Times of the single days set apart.
+        shocks: Times of the single days that were left out.
         design: Constant, rhythm and shocks.
         drifts_on: Whether, beside a decay, a trend remains.
     """
@@ -73,27 +69,24 @@ class Change:
     drifts_on: bool
 
 
-def series_of(axis: Axis, variant: str) -> Series:
+def series_of(course: Course) -> Series:
     """The whole days of an axis on which both variants have something to measure.
 
     Raises:
         Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.effects`.
     """
-    from abeval.stats.windows import effects
-
-    whole = [day for day in range(len(axis.labels)) if not axis.partial[day]]
-    days = [day for day in whole if measures(axis, variant, day)]
+    whole = [day for day, partial in enumerate(course.axis.partial) if not partial]
+    days = [day for day in whole if has_effect(course, day)]
     if len(days) < MIN_DAYS:
         raise Refusal(
             "too_few_units",
             f"{len(days)} whole days with {MIN_UNITS} units in each variant and something to "
             f"measure; {MIN_DAYS} are needed",
         )
-    control, treatment = axis.by_day(variant, days)
+    control, treatment = course.by_day(days)
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
-    found = effects(control, treatment)
-    return Series(np.array(days), found, whole_weeks(days), len(whole) - len(days))
+    return Series(np.array(days), effects(control, treatment), whole_weeks(days))
 
 
 def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -111,8 +104,8 @@ def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def find(series: Series) -> Change:
-    """Search trends, decays and shocks; single odd days are set apart and the search goes on.
+def find_change(series: Series) -> Change:
+    """Search trends, decays and shocks; a single odd day is left out and the search goes on.
 
     Raises:
         Refusal: As `shapes.search`.
@@ -124,37 +117,38 @@ def find(series: Series) -> Change:
         *shapes.decays(times - times[0], longest),
         *shapes.shocks(times),
     ]
-    design, first = series.nuisance, 1.0
-    set_apart: list[int] = []
+    design, p_value = series.nuisance, 1.0
+    odd_days: list[int] = []
     while True:
-        found = shapes.search(windows.effect, windows.covariance, candidates, design)
-        first = first if set_apart else found.p_value
-        odd = found.best.shape.kind == "shock"
-        if found.p_value >= LEVEL or not odd or len(set_apart) == SHOCKS:
+        search = shapes.search(windows.effect, windows.covariance, candidates, design)
+        p_value = p_value if odd_days else search.p_value
+        is_shock = search.best.shape.kind == "shock"
+        if search.p_value >= LEVEL or not is_shock or len(odd_days) == SHOCKS:
             break
-        set_apart.append(int(found.best.shape.at))
-        design = np.column_stack([design, found.best.shape.values])
-    changed = found.p_value < LEVEL and not odd
-    shape = found.best if changed else None
-    on = shape is not None and shape.shape.kind == "decay" and _trend_left(series, design, shape)
-    return Change(first, shape, found.matches, tuple(sorted(set_apart)), design, on)
+        odd_days.append(int(search.best.shape.at))
+        design = np.column_stack([design, search.best.shape.values])
+    shape = search.best if search.p_value < LEVEL and not is_shock else None
+    drifts_on = (
+        shape is not None and shape.shape.kind == "decay" and _trend_left(series, design, shape)
+    )
+    return Change(p_value, shape, search.matches, tuple(sorted(odd_days)), design, drifts_on)
 
 
 def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
     windows = series.windows
-    beside = np.column_stack([design, decay.shape.values])
+    with_decay = np.column_stack([design, decay.shape.values])
     line = [shapes.trend(series.times)]
     try:
-        left = shapes.search(windows.effect, windows.covariance, line, beside)
+        search = shapes.search(windows.effect, windows.covariance, line, with_decay)
     except Refusal:
         return False
-    return tail(left.best.z).p_value < LEVEL
+    return tail(search.best.z).p_value < LEVEL
 
 
-def measures(axis: Axis, variant: str, day: int) -> bool:
-    """Whether both variants have units enough on a day, and something to measure."""
+def has_effect(course: Course, day: int) -> bool:
+    """Whether both variants have enough units on a day, and something to measure."""
     try:
-        arms = axis.window(variant, (day, day))
+        arms = course.window((day, day))
     except Refusal:
         return False
     return all(arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.covariance[0, 0] > 0 for arm in arms)

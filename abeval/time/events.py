@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from abeval.experiment.model import Event
 from abeval.metrics.definition import Metric
 from abeval.results.windows import EventRow
 from abeval.stats import effects, shapes
+from abeval.stats.arrays import Bools
 from abeval.stats.records import Refusal
 from abeval.time.change import Series
 
@@ -17,44 +19,43 @@ def event_rows(
     metric: Metric, variant: str, events: Sequence[Event], series: Series, labels: Sequence[str]
 ) -> tuple[EventRow, ...]:
     """One row per event."""
-    return tuple(_row(metric, variant, event, series, labels) for event in events)
+    return tuple(
+        _row(EventRow(metric.name, variant, event.name, 0), series, _inside(event, series, labels))
+        for event in events
+    )
 
 
-def _row(
-    metric: Metric, variant: str, event: Event, series: Series, labels: Sequence[str]
-) -> EventRow:
+def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
+    """Whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
     # An event that ends at midnight does not touch the day that then begins.
     ends_within = event.bounds[1].time() != event.bounds[1].min.time()
-    inside = np.array(
+    return np.array(
         [start <= labels[day] < end or (ends_within and labels[day] == end) for day in series.times]
     )
-    days = int(inside.sum())
-    if days in (0, len(inside)):
-        where = "no" if not days else "every"
-        reason = f"{where} whole day of the log lies inside"
-        return EventRow(metric.name, variant, event.name, days, reason=reason)
+
+
+def _row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
+    row = replace(bare, days=int(inside.sum()))
+    if row.days in (0, len(inside)):
+        where = "no" if not row.days else "every"
+        return replace(row, reason=f"{where} whole day of the log lies inside")
     try:
-        return _compared(metric, variant, event, series, inside)
+        return _tested(row, series, inside)
     except Refusal as refusal:
-        return EventRow(metric.name, variant, event.name, days, reason=str(refusal))
+        return replace(row, reason=str(refusal))
 
 
-def _compared(
-    metric: Metric, variant: str, event: Event, series: Series, inside: "np.ndarray"
-) -> EventRow:
+def _tested(row: EventRow, series: Series, inside: Bools) -> EventRow:
     windows = series.windows
-    both = np.column_stack([np.ones(len(inside)), inside])
-    found = shapes.fit(windows.effect, windows.covariance, both)
-    level = shapes.fit(windows.effect, windows.covariance, both[:, :1])
-    outside, more = (float(c) for c in found.coefficients)
-    se = math.sqrt(found.covariance[1, 1])
+    design = np.column_stack([np.ones(len(inside)), inside])
+    fit = shapes.fit(windows.effect, windows.covariance, design)
+    level = shapes.fit(windows.effect, windows.covariance, design[:, :1])
+    outside, more = (float(c) for c in fit.coefficients)
+    se = math.sqrt(fit.covariance[1, 1])
     test = effects.from_difference(outside, outside + more, more, se)
-    return EventRow(
-        metric=metric.name,
-        variant=variant,
-        event=event.name,
-        days=int(inside.sum()),
+    return replace(
+        row,
         scale=windows.scale,
         inside=test.treatment,
         outside=test.control,

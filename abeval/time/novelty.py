@@ -3,19 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.metrics.definition import Metric
 from abeval.results.windows import Novelty
 from abeval.stats import shapes
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import tail
 from abeval.stats.records import Interval, Refusal
-from abeval.time.axes import Axis
-from abeval.time.change import LEVEL, WEEK, Change, Series, find, series_of
+from abeval.time.axes import Axis, Course
+from abeval.time.change import LEVEL, WEEK, Change, Series, find_change, series_of
 
-Floats = NDArray[np.float64]
 _Z = 1.959963984540054
 _FITS = 3.841458820694124
 """Time constants whose chi-square is this close to the best's fit as well, at 95 %."""
@@ -26,54 +26,46 @@ class Decays:
     """The decay over all units, then by cohort of entry.
 
     Attributes:
-        rows: What was found; all units first.
-        z: How far the decay of all units stands out, where it earned its word; else 0.
+        rows: The fits; all units first.
+        z: Size of the decay of all units in standard errors, 0 if it is not significant.
     """
 
     rows: tuple[Novelty, ...]
     z: float = 0.0
 
 
-def find_decays(metric: Metric, axis: Axis, variant: str, dates: Sequence[str]) -> Decays:
+def find_decays(course: Course, dates: Sequence[str]) -> Decays:
     """Fit a decay over all units, then by cohort of entry: the first day's, then by week.
 
     Args:
-        metric: The metric.
-        axis: Days since entry.
-        variant: The variant compared with control.
+        course: One metric in one variant, by days since entry.
         dates: Date of each cohort.
     """
-    whole = Novelty(metric.name, variant, "all", None, None, 0)
+    bare = Novelty(course.metric.name, course.variant, "all", None, None, 0)
     try:
-        series = series_of(axis, variant)
-        change = find(series)
+        series = series_of(course)
+        change = find_change(series)
     except Refusal as refusal:
-        return Decays((replace(whole, reason=str(refusal)),))
+        return Decays((replace(bare, reason=str(refusal)),))
     decays = [match for match in change.matches if match.shape.kind == "decay"]
     if not decays:
         short = f"{len(series.times)} days since entry are too few for a decay"
-        return Decays((replace(whole, days=len(series.times), reason=short),))
-    best = max(decays, key=lambda match: abs(match.z))
-    found = _fitted(whole, metric, series, change, best, decays)
-    cohorts = [_of_cohort(found, metric, axis, variant, group, dates) for group in _groups(axis)]
-    rows = (found, *(row for row in cohorts if row is not None))
-    return Decays(rows, 0.0 if found.word is None else abs(best.z))
+        return Decays((replace(bare, days=len(series.times), reason=short),))
+    of_all = _fitted(bare, course.metric, series, change, decays)
+    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course.axis)]
+    rows = (of_all, *(row for row in cohorts if row is not None))
+    return Decays(rows, 0.0 if of_all.word is None else max(abs(match.z) for match in decays))
 
 
 def _fitted(
-    row: Novelty,
-    metric: Metric,
-    series: Series,
-    change: Change,
-    best: shapes.Match,
-    decays: Sequence[shapes.Match],
+    bare: Novelty, metric: Metric, series: Series, change: Change, decays: Sequence[shapes.Match]
 ) -> Novelty:
-    earned = change.shape is not None and change.shape.shape.kind == "decay"
-    wears_off = best.coefficient * metric.direction.sign > 0
+    best = max(decays, key=lambda match: abs(match.z))
+    significant = change.shape is not None and change.shape.shape.kind == "decay"
     level, long_run = _long_run(series, change.design, best, decays)
     return replace(
-        row,
-        word=("novelty" if wears_off else "primacy") if earned else None,
+        bare,
+        word=_word(metric, best.coefficient) if significant else None,
         p_value=change.p_value,
         days=len(series.times),
         scale=series.windows.scale,
@@ -85,16 +77,21 @@ def _fitted(
     )
 
 
+def _word(metric: Metric, amount: float) -> Literal["novelty", "primacy"]:
+    """Novelty if the effect is first more in the metric's good direction than later."""
+    return "novelty" if amount * metric.direction.sign > 0 else "primacy"
+
+
 def _long_run(
     series: Series, design: Floats, best: shapes.Match, decays: Sequence[shapes.Match]
 ) -> tuple[float, Interval]:
-    """The level that the decay comes to, and its interval over the time constants that fit."""
-    close = [match for match in decays if match.z**2 >= best.z**2 - _FITS]
+    """The level after the decay, and its interval over the time constants that fit."""
     ends = []
-    for match in close:
-        found = _decay_fit(series, design, match.shape)
-        level, se = float(found.coefficients[0]), math.sqrt(found.covariance[0, 0])
-        ends.append((level - _Z * se, level + _Z * se))
+    for match in decays:
+        if match.z**2 >= best.z**2 - _FITS:
+            fit = _decay_fit(series, design, match.shape)
+            level, se = float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])
+            ends.append((level - _Z * se, level + _Z * se))
     level = float(_decay_fit(series, design, best.shape).coefficients[0])
     return level, Interval(min(low for low, _ in ends), max(high for _, high in ends))
 
@@ -113,29 +110,23 @@ def _groups(axis: Axis) -> list[tuple[int, ...]]:
 
 
 def _of_cohort(
-    whole: Novelty,
-    metric: Metric,
-    axis: Axis,
-    variant: str,
-    cohorts: Sequence[int],
-    dates: Sequence[str],
+    of_all: Novelty, course: Course, cohorts: Sequence[int], dates: Sequence[str]
 ) -> Novelty | None:
-    """The fit of one group of cohorts at the time constant of all; None where it is too small."""
+    """The fit of some cohorts at the time constant of all; None where they are too small."""
     try:
-        series = series_of(axis.of_cohorts(cohorts), variant)
-        decay = shapes.decays(series.times, math.inf)
-        (same,) = [shape for shape in decay if shape.at == whole.tau]
-        found = _decay_fit(series, series.nuisance, same)
+        series = series_of(replace(course, axis=course.axis.of_cohorts(cohorts)))
+        decays = shapes.decays(series.times, math.inf)
+        (same,) = [shape for shape in decays if shape.at == of_all.tau]
+        fit = _decay_fit(series, series.nuisance, same)
     except Refusal:
         return None
-    level, amount = float(found.coefficients[0]), float(found.coefficients[-1])
-    se, amount_se = (math.sqrt(found.covariance[i, i]) for i in (0, -1))
+    level, amount = float(fit.coefficients[0]), float(fit.coefficients[-1])
+    se, amount_se = (math.sqrt(fit.covariance[i, i]) for i in (0, -1))
     p_value = tail(amount / amount_se).p_value
-    wears_off = amount * metric.direction.sign > 0
     return replace(
-        whole,
+        of_all,
         cohort=" to ".join(dict.fromkeys([dates[cohorts[0]], dates[cohorts[-1]]])),
-        word=("novelty" if wears_off else "primacy") if p_value < LEVEL else None,
+        word=_word(course.metric, amount) if p_value < LEVEL else None,
         p_value=p_value,
         days=len(series.times),
         scale=series.windows.scale,

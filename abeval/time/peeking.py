@@ -1,12 +1,12 @@
-"""What a reader would have seen and declared at the end of each day."""
+"""Daily looks: what a reader would have seen and declared at the end of each day."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import takewhile
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Comparison
@@ -15,23 +15,22 @@ from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
-
-Floats = NDArray[np.float64]
+from abeval.time.axes import Course
 
 LOOK_UNITS = 100
 """Looks begin once each variant has this many units: the methods are for large samples."""
 
 HELD = 3
-"""Looks, the last included, through which a conclusion must have held."""
+"""Looks, the last included, at which a conclusion must have been the same."""
 
 POWER = 0.8
-NO_DATE = 1000
-"""More days than this are no answer."""
+MOST_DAYS = 1000
+"""If more days than this are needed, no number of days is returned."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The data up to one day.
+class Snapshot:
+    """The data up to the end of one day.
 
     Attributes:
         day: Its place on the calendar, from 0.
@@ -49,26 +48,41 @@ class Path:
     """The always-valid test of the looks so far.
 
     Attributes:
-        seen: The looks.
-        looks: Its interval and p-value at each.
+        snapshots: The data at each look.
+        looks: The interval and p-value at each.
         information: Share of the planned information at each.
     """
 
-    seen: tuple[Seen, ...]
+    snapshots: tuple[Snapshot, ...]
     looks: tuple[sequential.AlwaysValid, ...]
     information: tuple[float, ...]
 
 
-def seen_of(metric: Metric, upto: Sequence[tuple[int, Comparison]]) -> tuple[Seen, ...]:
-    """The looks of the days by whose end there are units enough.
+@dataclass(frozen=True)
+class LookPlan:
+    """The looks that were planned.
+
+    Attributes:
+        days: Their days, from 1; empty for none.
+        alpha: Level over all looks together.
+        spending: How alpha is spent over them.
+    """
+
+    days: Sequence[int] = ()
+    alpha: float = 0.05
+    spending: group_sequential.Spending = "obrien_fleming"
+
+
+def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tuple[Snapshot, ...]:
+    """The looks of the days by whose end there are enough units.
 
     Args:
         metric: The metric.
-        upto: Day and the comparison of all that is in by its end, in order.
+        by_day: Day and the comparison of all data up to its end, in order.
     """
     return tuple(
-        Seen(day, one.effect, scale_of(metric, one.effect, one.units_control, one.units))
-        for day, one in upto
+        Snapshot(day, one.effect, scale_of(metric, one.effect, one.units_control, one.units))
+        for day, one in by_day
         if one.effect is not None and min(one.units_control, one.units) >= LOOK_UNITS
     )
 
@@ -81,11 +95,11 @@ def scale_of(metric: Metric, effect: Effect, units_control: int, units: int) -> 
     return abs(total) / (units_control + units)
 
 
-def follow(seen: Sequence[Seen], alpha: float, planned_share: float = 1.0) -> Path:
+def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float = 1.0) -> Path:
     """Always-valid inference over looks.
 
     Args:
-        seen: The looks, in order.
+        snapshots: The data at each look, in order.
         alpha: Level over all looks together.
         planned_share: Share of the planned days that the looks have covered. The interval is
             tightest at the information that the plan comes to at the last look's pace, which
@@ -94,51 +108,42 @@ def follow(seen: Sequence[Seen], alpha: float, planned_share: float = 1.0) -> Pa
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
     """
-    if not seen:
+    if not snapshots:
         raise Refusal("too_few_units", f"no day with {LOOK_UNITS} units in each variant")
-    differences = [look.effect.difference for look in seen]
-    ses, scales = [look.effect.se for look in seen], [look.scale for look in seen]
-    clock = np.maximum.accumulate(sequential.information(ses, scales))
-    planned = float(clock[-1]) / planned_share
+    differences = [look.effect.difference for look in snapshots]
+    ses, scales = [look.effect.se for look in snapshots], [look.scale for look in snapshots]
+    information = np.maximum.accumulate(sequential.information(ses, scales))
+    planned = float(information[-1]) / planned_share
     path = sequential.always_valid(differences, ses, planned, alpha, scales)
-    return Path(tuple(seen), path.looks, tuple((clock / planned).tolist()))
+    return Path(tuple(snapshots), path.looks, tuple((information / planned).tolist()))
 
 
-def look_rows(
-    metric: Metric,
-    variant: str,
-    path: Path,
-    labels: Sequence[str],
-    alpha: float,
-    planned: Sequence[int],
-    spending: group_sequential.Spending = "obrien_fleming",
-) -> tuple[Look, ...]:
-    """One row per day; planned looks, counted from day 1, have their bound."""
-    bounds = planned_bounds(path, planned, alpha, spending)
+def look_rows(course: Course, path: Path, plan: LookPlan) -> tuple[Look, ...]:
+    """One row per day; planned looks have their bound."""
+    bounds = planned_bounds(path, plan)
+    looks = zip(path.snapshots, path.looks, path.information, strict=True)
     return tuple(
-        _row(metric, variant, labels[seen.day], seen.effect, look, share, bounds.get(seen.day + 1))
-        for seen, look, share in zip(path.seen, path.looks, path.information, strict=True)
+        _row(course, snapshot, look, share, bounds.get(snapshot.day + 1))
+        for snapshot, look, share in looks
     )
 
 
 def _row(
-    metric: Metric,
-    variant: str,
-    day: str,
-    effect: Effect,
+    course: Course,
+    snapshot: Snapshot,
     look: sequential.AlwaysValid,
     share: float,
     bound: float | None,
 ) -> Look:
-    direction = metric.direction
-    at_plan: Declared | None = None
+    direction, effect = course.metric.direction, snapshot.effect
+    planned: Declared | None = None
     if bound is not None:
         half = bound * effect.se
-        at_plan = declared(direction, effect.difference - half, effect.difference + half)
+        planned = declared(direction, effect.difference - half, effect.difference + half)
     return Look(
-        metric=metric.name,
-        variant=variant,
-        day=day,
+        metric=course.metric.name,
+        variant=course.variant,
+        day=course.axis.labels[snapshot.day],
         difference=effect.difference,
         fixed_low=effect.low,
         fixed_high=effect.high,
@@ -150,14 +155,14 @@ def _row(
         bound=None if bound is None or math.isinf(bound) else bound,
         fixed_declares=declared(direction, effect.low, effect.high),
         always_declares=declared(direction, look.low, look.high),
-        planned_declares=at_plan,
+        planned_declares=planned,
     )
 
 
 def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
-    """The days, from 1, by whose end the looks that the file plans have their data.
+    """The days, from 1, by whose end the looks of the experiment file have their data.
 
-    Where looks are dates, or shares of the period, the whole day that such a share ends in is in.
+    A look at a date, or at a share of the period, takes in the whole day.
     """
     if experiment.inference.looks != "group_sequential" or experiment.period is None:
         return ()
@@ -168,30 +173,25 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
 
 
-def planned_bounds(
-    path: Path,
-    planned: Sequence[int],
-    alpha: float,
-    spending: group_sequential.Spending = "obrien_fleming",
-) -> dict[int, float]:
-    """Day of each planned look held so far → its critical z (Lan and DeMets)."""
-    at = {seen.day + 1: share for seen, share in zip(path.seen, path.information, strict=True)}
-    held = sorted(day for day in set(planned) if day in at)
+def planned_bounds(path: Path, plan: LookPlan) -> dict[int, float]:
+    """Day of each planned look that was held so far → its critical z (Lan and DeMets)."""
+    snapshots = zip(path.snapshots, path.information, strict=True)
+    share_of = {snapshot.day + 1: share for snapshot, share in snapshots}
+    held = sorted(day for day in set(plan.days) if day in share_of)
     if not held:
         return {}
     # The last look of the plan ends it, whatever information it brings.
-    whole = at[held[-1]] if held[-1] == max(planned) else 1.0
-    fractions = [min(at[day] / whole, 1.0) for day in held]
-    # A look that brought no information is none.
+    whole = share_of[held[-1]] if held[-1] == max(plan.days) else 1.0
+    fractions = [min(share_of[day] / whole, 1.0) for day in held]
+    # A look without new information does not count: the first day of each fraction does.
     first = {fraction: day for day, fraction in zip(held[::-1], fractions[::-1], strict=True)}
     kept = sorted(first)
-    return dict(
-        zip([first[f] for f in kept], group_sequential.bounds(kept, alpha, spending).z, strict=True)
-    )
+    critical = group_sequential.bounds(kept, plan.alpha, plan.spending).z
+    return dict(zip([first[fraction] for fraction in kept], critical, strict=True))
 
 
 def declared(direction: Direction, low: float, high: float) -> Declared:
-    """What an interval of the difference says.
+    """The conclusion from an interval of the difference.
 
     Example:
         >>> declared(Direction(sign=-1), 0.1, 0.3), declared(Direction(), -0.1, 0.3)
@@ -204,29 +204,26 @@ def declared(direction: Direction, low: float, high: float) -> Declared:
     return "better" if (low > 0) == (direction.sign > 0) else "worse"
 
 
-def window_needed(rows: Sequence[Look], labels: Sequence[str]) -> int | None:
-    """Days after which the always-valid conclusion held to the end, through `HELD` looks."""
-    if not rows or rows[-1].always_declares == "unclear":
+def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
+    """Days after which the always-valid conclusion no longer changed, for `HELD` looks or more."""
+    if not looks or looks[-1].always_declares == "unclear":
         return None
-    run = 0
-    for row in reversed(rows):
-        if row.always_declares != rows[-1].always_declares:
-            break
-        run += 1
-    return None if run < HELD else list(labels).index(rows[-run].day) + 1
+    last = looks[-1].always_declares
+    same = list(takewhile(lambda look: look.always_declares == last, reversed(looks)))
+    return None if len(same) < HELD else list(labels).index(same[-1].day) + 1
 
 
 def days_needed(path: Path, alpha: float) -> float | None:
-    """More days until an effect as large as it looks is found with 80 % power, at any look."""
-    last = path.seen[-1]
+    """More days until the effect, at its present size, is detected with 80 % power at any look."""
+    last = path.snapshots[-1]
     if last.effect.difference == 0:
         return None
     reach = design.always_valid_critical(alpha) + design.power_quantile(POWER)
-    ses = [seen.effect.se / seen.scale for seen in path.seen]
-    wanted = abs(last.effect.difference) / last.scale / reach
+    ses = [snapshot.effect.se / snapshot.scale for snapshot in path.snapshots]
+    se = abs(last.effect.difference) / last.scale / reach
     try:
-        days = duration.days_for_se(ses, wanted)
+        days = duration.days_for_se(ses, se)
     except Refusal:
         return None
     more = max(0.0, days - len(ses))
-    return None if more > NO_DATE else more
+    return None if more > MOST_DAYS else more

@@ -1,4 +1,4 @@
-"""Shares of traffic that changed while the experiment ran.
+"""Traffic shares that changed while the experiment ran.
 
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
 early and late units looks like an effect (Simpson's paradox). Units are then compared within
@@ -8,10 +8,10 @@ stretches of entry days of one share, and the stretches are weighed alike in all
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from abeval.time.sums import Activity
+from abeval.stats.arrays import Floats
+from abeval.time.day_sums import Activity
 
 Strata = tuple[tuple[int, ...], ...]
 
@@ -28,15 +28,15 @@ def strata_of(activity: Mapping[str, Activity]) -> Strata:
         >>> strata_of({"a": Activity(even, none), "b": Activity(late, none)})
         ((0,), (1, 2))
     """
-    counts = np.array([there.entered for there in activity.values()], dtype=float)
-    found: list[list[int]] = []
+    counts = np.array([units.entered for units in activity.values()], dtype=float)
+    strata: list[list[int]] = []
     for day in range(counts.shape[1]):
-        here = counts[:, day]
-        if found and _alike(counts[:, found[-1]].sum(axis=1), here):
-            found[-1].append(day)
+        of_day = counts[:, day]
+        if strata and _same_shares(counts[:, strata[-1]].sum(axis=1), of_day):
+            strata[-1].append(day)
         else:
-            found.append([day])
-    return tuple(tuple(days) for days in found)
+            strata.append([day])
+    return tuple(tuple(days) for days in strata)
 
 
 def shares_of(activity: Mapping[str, Activity], strata: Strata) -> list[dict[str, float]]:
@@ -45,17 +45,17 @@ def shares_of(activity: Mapping[str, Activity], strata: Strata) -> list[dict[str
 
 
 def _shares(activity: Mapping[str, Activity], days: Sequence[int]) -> dict[str, float]:
-    units = {name: int(there.entered[list(days)].sum()) for name, there in activity.items()}
+    units = {name: int(active.entered[list(days)].sum()) for name, active in activity.items()}
     total = max(sum(units.values()), 1)
     return {name: n / total for name, n in units.items()}
 
 
-def _alike(before: NDArray[np.float64], here: NDArray[np.float64]) -> bool:
-    """Pearson's test of two stretches having the same shares; few units say nothing."""
-    table = np.array([before, here])
+def _same_shares(before: Floats, of_day: Floats) -> bool:
+    """Pearson's test of two stretches having the same shares; true where one has no units."""
+    table = np.array([before, of_day])
     table = table[:, table.sum(axis=0) > 0]
     if table.shape[1] < 2 or not table.sum(axis=1).all():
-        return not here.sum() or not before.sum() or bool(table.shape[1] < 2)
+        return True
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     statistic = float(np.sum((table - expected) ** 2 / expected))
     return bool(special.chdtrc(table.shape[1] - 1, statistic) >= CHANGED)

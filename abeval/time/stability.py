@@ -8,11 +8,11 @@ import numpy as np
 from scipy import special
 
 from abeval.metrics.definition import Metric
-from abeval.results.windows import Stability, Verdict, WindowRow
+from abeval.results.windows import Declared, Stability, Verdict, WindowRow
 from abeval.stats import shapes, stability
 from abeval.stats.records import Effect, Refusal
-from abeval.time.axes import Axis
-from abeval.time.change import WEEK, Change, Series, find, series_of
+from abeval.time.axes import Course
+from abeval.time.change import WEEK, Change, Series, find_change, series_of
 from abeval.time.novelty import Decays
 from abeval.time.peeking import declared
 
@@ -21,42 +21,40 @@ TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The verdict and what it rests on.
+class Evidence:
+    """What a verdict rests on.
 
     Attributes:
-        row: The verdict with its evidence.
-        series: The daily effects, None where they were refused.
+        series: The daily effects.
+        change: How they change.
+        late: Effect of the late whole weeks less that of as many early ones.
     """
 
-    row: Stability
-    series: Series | None
+    series: Series
+    change: Change
+    late: Effect
 
 
-def judge(metric: Metric, axis: Axis, variant: str, decays: Decays) -> Judged:
-    """The verdict on one metric in one variant.
+def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | None]:
+    """The verdict on one metric in one variant, and its daily effects, None if it has none.
 
     Args:
-        metric: The metric.
-        axis: Days of the calendar.
-        variant: The variant compared with control.
-        decays: What days since entry have shown.
+        course: One metric in one variant, by day of the calendar.
+        decays: Its decays over days since entry.
     """
-    bare = Stability(metric.name, variant, "too_early", "")
+    bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
-        series = series_of(axis, variant)
-        change = find(series)
-        late = _late_less_early(series)
-        evidence = _evidence(bare, axis, series, change, late)
+        series = series_of(course)
+        evidence = Evidence(series, find_change(series), _late_less_early(series))
+        row = _evidence_row(bare, evidence, course.axis.labels)
     except Refusal as refusal:
-        return Judged(replace(bare, reason=str(refusal)), None)
-    verdict, reason = _verdict(series, change, late, evidence, decays)
-    return Judged(replace(evidence, verdict=verdict, reason=reason), series)
+        return replace(bare, reason=str(refusal)), None
+    verdict, reason = _verdict(evidence, row, decays)
+    return replace(row, verdict=verdict, reason=reason), series
 
 
-def _evidence(
-    bare: Stability, axis: Axis, series: Series, change: Change, late: Effect
-) -> Stability:
+def _evidence_row(bare: Stability, evidence: Evidence, labels: Sequence[str]) -> Stability:
+    series, change, late = evidence.series, evidence.change, evidence.late
     windows = series.windows
     level = shapes.fit(windows.effect, windows.covariance, series.nuisance)
     line = shapes.trend(series.times)
@@ -77,12 +75,12 @@ def _evidence(
         late_less_early_p_value=late.p_value,
         change_p_value=change.p_value,
         change=None if change.shape is None else change.shape.shape.kind,
-        shocks=tuple(axis.labels[day] for day in change.shocks),
-        rhythm_p_value=_rhythm(series, level),
+        shocks=tuple(labels[day] for day in change.shocks),
+        rhythm_p_value=_rhythm_p_value(series, level),
     )
 
 
-def _rhythm(series: Series, with_rhythm: shapes.Fit) -> float | None:
+def _rhythm_p_value(series: Series, with_rhythm: shapes.Fit) -> float | None:
     if len(series.weeks) < 2:
         return None
     windows = series.windows
@@ -103,14 +101,8 @@ def _late_less_early(series: Series) -> Effect:
     return stability.contrast(series.windows.effect, series.windows.covariance, weights)
 
 
-def _verdict(
-    series: Series,
-    change: Change,
-    late: Effect,
-    evidence: Stability,
-    decays: Decays,
-) -> tuple[Verdict, str]:
-    weeks = len(series.weeks)
+def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[Verdict, str]:
+    change, late, weeks = evidence.change, evidence.late, row.weeks
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks alike"
     if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):
         tau = decays.rows[0].tau
@@ -122,11 +114,11 @@ def _verdict(
         return "settling", f"the effect changed early, with a time constant of {tau:g} days{caveat}"
     if weeks < 2:
         return "too_early", f"{weeks} whole weeks; whole weeks are compared from two on"
-    reach = max(abs(evidence.effect or 0.0), _tolerance(series))
+    reach = max(abs(row.effect or 0.0), _tolerance(evidence.series))
     width = (late.high - late.low) / 2
     if width > reach:
         return "too_early", f"a change of {reach:.3g} would not have been seen (± {width:.3g})"
-    apart = f", apart from {', '.join(evidence.shocks)}" if evidence.shocks else ""
+    apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
     return "stable", f"no change found{apart}, and one of {reach:.3g} would have been seen"
 
 
@@ -140,17 +132,20 @@ def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, 
     """Shares of the widest rolling windows that have the sign, and the conclusion, of the whole."""
     rows = [row for row in rows if row.difference is not None]
     rolling = [row for row in rows if row.kind == "rolling"]
-    whole = [row for row in rows if row.kind == "cumulative"]
-    if not rolling or not whole:
+    cumulative = [row for row in rows if row.kind == "cumulative"]
+    if not rolling or not cumulative:
         return None, None
-    widest = max(row.days for row in rolling)
-    compared = [row for row in rolling if row.days == widest]
-    of_whole = _says(metric, whole[-1])
-    signs = [math.copysign(1, row.difference or 0) for row in (*compared, whole[-1])]
-    same = sum(sign == signs[-1] for sign in signs[:-1])
-    agree = sum(_says(metric, row) == of_whole for row in compared)
-    return same / len(compared), agree / len(compared)
+    whole, widest = cumulative[-1], max(row.days for row in rolling)
+    widest_rows = [row for row in rolling if row.days == widest]
+    same_sign = sum(_sign(row) == _sign(whole) for row in widest_rows)
+    conclusion = _conclusion(metric, whole)
+    agree = sum(_conclusion(metric, row) == conclusion for row in widest_rows)
+    return same_sign / len(widest_rows), agree / len(widest_rows)
 
 
-def _says(metric: Metric, row: WindowRow) -> str:
+def _sign(row: WindowRow) -> float:
+    return math.copysign(1, row.difference or 0)
+
+
+def _conclusion(metric: Metric, row: WindowRow) -> Declared:
     return declared(metric.direction, row.difference_low or 0.0, row.difference_high or 0.0)

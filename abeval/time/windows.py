@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from abeval.inference.comparison import Comparison, Rule, compare_moments, refused
-from abeval.inference.scorecard import numbers_of
-from abeval.metrics.definition import Metric
+from abeval.inference.comparison import Comparison, Rule
 from abeval.results.windows import WindowRow
-from abeval.stats.records import Refusal
-from abeval.time.axes import Axis
-from abeval.time.sums import Span
+from abeval.time.axes import Course
+from abeval.time.day_sums import Span
 
 Kind = Literal["daily", "cumulative", "rolling"]
 
@@ -30,48 +27,29 @@ def spans(days: int, widths: Sequence[int]) -> Iterator[tuple[Kind, Span]]:
             yield "rolling", (last - width + 1, last)
 
 
-def effect_of(
-    metric: Metric, axis: Axis, variant: str, span: Span, rule: Rule, entered: bool
-) -> Comparison:
-    """The effect of a metric in one window, or why there is none."""
-    try:
-        control, treatment = axis.window(variant, span, entered)
-    except Refusal:
-        return refused(0, 0, "no_units")
-    return compare_moments(metric, control, treatment, rule)
-
-
-def window_rows(
-    metric: Metric, axis: Axis, variant: str, rule: Rule, widths: Sequence[int]
-) -> tuple[WindowRow, ...]:
+def window_rows(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[WindowRow, ...]:
     """Every window of a metric on one axis."""
     return tuple(
-        row_of(
-            metric,
-            axis,
-            variant,
-            kind,
-            span,
-            effect_of(metric, axis, variant, span, rule, kind == "cumulative"),
-        )
-        for kind, span in spans(len(axis.labels), widths)
+        row_of(course, kind, span, course.effect(span, rule, entered=kind == "cumulative"))
+        for kind, span in spans(len(course.axis.labels), widths)
     )
 
 
 def row_of(
-    metric: Metric, axis: Axis, variant: str, kind: Kind, span: Span, found: Comparison
+    course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
 ) -> WindowRow:
     """A comparison as the row of its window."""
     first, last = span
+    axis = course.axis
     return WindowRow(
-        metric=metric.name,
-        variant=variant,
+        metric=course.metric.name,
+        variant=course.variant,
         axis=axis.name,
         kind=kind,
         days=last - first + 1,
         start=axis.labels[first],
         end=axis.labels[last],
         partial=any(axis.partial[first : last + 1]),
-        **numbers_of(found)._asdict(),
-        reason=found.reason,
+        **comparison.numbers._asdict(),
+        reason=comparison.reason,
     )

@@ -1,7 +1,7 @@
-"""Does every test keep its promise? Error rates and coverage by simulation, rerun by anyone.
+"""Calibration of every test: false-positive rates and coverage, by simulation.
 
-`python -m benchmarks.calibration` simulates A/A and A/B experiments on data like logs and prints,
-for every test, its false-positive rate at alpha .05 and its coverage at 95 %.
+`python -m benchmarks.calibration` simulates A/A and A/B experiments on data like those of logs. It
+prints the false-positive rate at alpha .05 and the coverage at 95 % of every test.
 """
 
 from benchmarks.calibration.outcome import Outcome, markdown

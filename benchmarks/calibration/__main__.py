@@ -14,12 +14,12 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=10_000, help="per study")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=None, help="all cores by default")
-    asked = parser.parse_args()
-    # Workers are spawned with one thread each; together they use every core.
+    options = parser.parse_args()
+    # One thread per worker process; together the workers use every core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    found = calibrate(asked.repetitions, asked.seed, asked.processes)
-    sys.stdout.write(markdown(found) + "\n")
+    outcomes = calibrate(options.repetitions, options.seed, options.processes)
+    sys.stdout.write(markdown(outcomes) + "\n")
 
 
 if __name__ == "__main__":

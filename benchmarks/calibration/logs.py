@@ -1,4 +1,4 @@
-"""Users like those of a log: a few very active, most hardly, clicks rare, habits persistent."""
+"""Simulated users: activity is skewed, clicks are rare, habits persist from the pre-period."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,22 +6,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-
-Floats = NDArray[np.float64]
 
 CLICKS, SHOWN, PRE_CLICKS, PRE_SHOWN = range(4)
 STRATA = 3
 POOL = 100_000
-"""Users the experiments are drawn from, with replacement: their means are the truth."""
+"""Users from which experiments are drawn, with replacement; their means are the truth."""
 
 
 class Pool(NamedTuple):
     """A population under one policy.
 
     Attributes:
-        values: Clicks, impressions, and both of the pre-period, shape (users, 4).
-        stratum: Activity class before the experiment, shape (users,).
+        values: Clicks and impressions, then those of the pre-period, shape (users, 4).
+        stratum: Activity class in the pre-period, shape (users,).
     """
 
     values: Floats
@@ -45,10 +44,10 @@ class Split(NamedTuple):
 
 
 def pool(seed: int, lift: float = 0.0, users: int = POOL) -> Pool:
-    """Users whose click probability is `1 + lift` times what it would be; the same users per seed.
+    """Users with `1 + lift` times their click probability; the same users for the same seed.
 
-    Impressions per user are log-normal with a coefficient of variation of about 1.3, the click
-    rate is 3 % and differs between users, and both persist from the pre-period.
+    Impressions per user are log-normal with a coefficient of variation of about 1.3. The click
+    rate is 3 % on average and differs between users. Both persist from the pre-period.
 
     Example:
         >>> values = pool(1, users=1000).values
@@ -89,12 +88,13 @@ def arms(rng: np.random.Generator, source: Pool, units: int, runs: int) -> Itera
     """
     centre = source.values.mean(axis=0)
     centred = np.concatenate([np.ones((len(source.values), 1)), source.values - centre], axis=1)
-    # Users lie by stratum, so that a sample is cut into strata without a mask.
-    shelf = [centred[source.stratum == k] for k in range(STRATA)]
-    shares = [len(users) / len(centred) for users in shelf]
+    # Users are grouped by stratum, so that samples need no masks.
+    by_stratum = [centred[source.stratum == k] for k in range(STRATA)]
+    shares = [len(users) / len(centred) for users in by_stratum]
     for counts in rng.multinomial(units, shares, size=runs):
         drawn = (
-            users[rng.integers(0, len(users), n)] for users, n in zip(shelf, counts, strict=True)
+            users[rng.integers(0, len(users), n)]
+            for users, n in zip(by_stratum, counts, strict=True)
         )
         parts = tuple(_moments(rows, centre) for rows in drawn)
         yield Arm(parts[0].merge(parts[1]).merge(parts[2]), parts)

@@ -1,4 +1,4 @@
-"""Calibration of the tests that need nothing but moments."""
+"""Calibration of the tests that need moments only."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,16 +14,18 @@ from abeval.stats import (
     relative,
     stratification,
 )
+from abeval.stats.arrays import Bools
 from abeval.stats.records import Effect, Estimate, Lift
+from abeval.stats.stratification import PostStratified
 from benchmarks.calibration.logs import Arm, Pool, Split, arms, pool
-from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
 LIFT = 0.2
-"""True lift of the click rate in A/B repetitions."""
+"""True lift of the click rate in A/B experiments."""
 
 
 class Truth(NamedTuple):
-    """What holds in the population.
+    """True effects in the population.
 
     Attributes:
         mean: Difference of clicks per user.
@@ -38,23 +40,22 @@ class Truth(NamedTuple):
     ratio_lift: float
 
 
-class Answer(NamedTuple):
-    """Whether a test rejected and whether its interval held the truth."""
+class Decision(NamedTuple):
+    """Whether a test rejected, and whether its interval contained the truth."""
 
     rejected: bool
     covered: bool
 
 
 class Study(NamedTuple):
-    """A test to be calibrated."""
+    """A test to calibrate; it promises its nominal error rate."""
 
     name: str
-    ask: Callable[[Arm, Arm, Truth], Answer]
-    promise: Promise = "nominal"
+    test: Callable[[Arm, Arm, Truth], Decision]
 
 
 def truth(control: Pool, treatment: Pool) -> Truth:
-    """The effects between two populations.
+    """True effects between two populations.
 
     Example:
         >>> same = pool(1, users=1000)
@@ -67,73 +68,67 @@ def truth(control: Pool, treatment: Pool) -> Truth:
     return Truth(*map(float, effects))
 
 
-def _difference(effect: Effect, true: float) -> Answer:
-    return Answer(effect.p_value <= ALPHA, effect.low <= true <= effect.high)
+def _difference(effect: Effect, true: float) -> Decision:
+    return Decision(effect.p_value <= ALPHA, effect.low <= true <= effect.high)
 
 
-def _lift(lift: Lift, true: float) -> Answer:
-    return Answer(not lift.low <= 0 <= lift.high, lift.low <= true <= lift.high)
+def _lift(lift: Lift, true: float) -> Decision:
+    return Decision(not lift.low <= 0 <= lift.high, lift.low <= true <= lift.high)
 
 
-def _mean_cuped(c: Arm, t: Arm, true: Truth) -> Answer:
-    found = cuped.mean(c.whole.pick(0, 2), t.whole.pick(0, 2))
-    return _difference(found.effect, true.mean)
+def _mean_cuped(c: Arm, t: Arm, true: Truth) -> Decision:
+    adjusted = cuped.mean(c.whole.pick(0, 2), t.whole.pick(0, 2))
+    return _difference(adjusted.effect, true.mean)
 
 
-def _mean_cuped_lift(c: Arm, t: Arm, true: Truth) -> Answer:
-    found = cuped.mean(c.whole.pick(0, 2, 3), t.whole.pick(0, 2, 3))
-    return _lift(relative.fieller_adjusted(found), true.mean_lift)
+def _mean_cuped_lift(c: Arm, t: Arm, true: Truth) -> Decision:
+    adjusted = cuped.mean(c.whole.pick(0, 2, 3), t.whole.pick(0, 2, 3))
+    return _lift(relative.fieller_adjusted(adjusted), true.mean_lift)
 
 
-def _ratio_cuped(c: Arm, t: Arm, true: Truth) -> Answer:
+def _ratio_cuped(c: Arm, t: Arm, true: Truth) -> Decision:
     return _difference(cuped.ratio(c.whole, t.whole).effect, true.ratio)
 
 
-def _ratio_cuped_lift(c: Arm, t: Arm, true: Truth) -> Answer:
+def _ratio_cuped_lift(c: Arm, t: Arm, true: Truth) -> Decision:
     return _lift(relative.fieller_adjusted(cuped.ratio(c.whole, t.whole)), true.ratio_lift)
 
 
-def _lin_moments(c: Arm, t: Arm, true: Truth) -> Answer:
-    found = regression.lin_moments(c.whole.pick(0, 2), t.whole.pick(0, 2))
-    return _difference(found.effect, true.mean)
+def _lin_moments(c: Arm, t: Arm, true: Truth) -> Decision:
+    adjusted = regression.lin_moments(c.whole.pick(0, 2), t.whole.pick(0, 2))
+    return _difference(adjusted.effect, true.mean)
 
 
-def _lin_ratio(c: Arm, t: Arm, true: Truth) -> Answer:
-    found = regression.lin_ratio_moments(c.whole.pick(0, 1, 2), t.whole.pick(0, 1, 2))
-    return _difference(found.effect, true.ratio)
+def _lin_ratio(c: Arm, t: Arm, true: Truth) -> Decision:
+    adjusted = regression.lin_ratio_moments(c.whole.pick(0, 1, 2), t.whole.pick(0, 1, 2))
+    return _difference(adjusted.effect, true.ratio)
 
 
-def _stratified(c: Arm, t: Arm, true: Truth) -> Answer:
-    control, treatment = ([m.pick(0) for m in arm.strata] for arm in (c, t))
-    return _difference(stratification.mean(control, treatment).adjusted.effect, true.mean)
+def _stratified_mean(method: Callable[..., PostStratified]) -> Callable[..., Decision]:
+    def test(c: Arm, t: Arm, true: Truth) -> Decision:
+        control, treatment = ([m.pick(0) for m in arm.strata] for arm in (c, t))
+        return _difference(method(control, treatment).adjusted.effect, true.mean)
+
+    return test
 
 
-def _stratified_ratio(c: Arm, t: Arm, true: Truth) -> Answer:
-    control, treatment = ([m.pick(0, 1) for m in arm.strata] for arm in (c, t))
-    return _difference(stratification.ratio(control, treatment).adjusted.effect, true.ratio)
+def _stratified_ratio(method: Callable[..., PostStratified]) -> Callable[..., Decision]:
+    def test(c: Arm, t: Arm, true: Truth) -> Decision:
+        control, treatment = ([m.pick(0, 1) for m in arm.strata] for arm in (c, t))
+        return _difference(method(control, treatment).adjusted.effect, true.ratio)
+
+    return test
 
 
-def _stratified_at_random(c: Arm, t: Arm, true: Truth) -> Answer:
-    control, treatment = ([m.pick(0) for m in arm.strata] for arm in (c, t))
-    found = stratification.mean_random(control, treatment)
-    return _difference(found.adjusted.effect, true.mean)
+def _ratio_lift(method: Callable[..., Lift]) -> Callable[..., Decision]:
+    def test(c: Arm, t: Arm, true: Truth) -> Decision:
+        lift = method(ratios.estimate(c.whole), ratios.estimate(t.whole))
+        return _lift(lift, true.ratio_lift)
+
+    return test
 
 
-def _stratified_ratio_at_random(c: Arm, t: Arm, true: Truth) -> Answer:
-    control, treatment = ([m.pick(0, 1) for m in arm.strata] for arm in (c, t))
-    found = stratification.ratio_random(control, treatment)
-    return _difference(found.adjusted.effect, true.ratio)
-
-
-def _ratio_lift(method: Callable[..., Lift]) -> Callable[[Arm, Arm, Truth], Answer]:
-    def ask(c: Arm, t: Arm, true: Truth) -> Answer:
-        pair = ratios.estimate(c.whole), ratios.estimate(t.whole)
-        return _lift(method(*pair), true.ratio_lift)
-
-    return ask
-
-
-def _mean_fieller(c: Arm, t: Arm, true: Truth) -> Answer:
+def _mean_fieller(c: Arm, t: Arm, true: Truth) -> Decision:
     lift = relative.fieller(means.estimate(c.whole), means.estimate(t.whole))
     return _lift(lift, true.mean_lift)
 
@@ -151,29 +146,27 @@ STUDIES: Sequence[Study] = (
     Study("relative.fieller_adjusted, CUPED mean", _mean_cuped_lift),
     Study("relative.fieller_adjusted, CUPED ratio", _ratio_cuped_lift),
     Study("regression.lin_moments", _lin_moments),
-    Study("stratification.mean", _stratified),
-    Study("stratification.ratio", _stratified_ratio),
+    Study("stratification.mean", _stratified_mean(stratification.mean)),
+    Study("stratification.ratio", _stratified_ratio(stratification.ratio)),
     Study("regression.lin_ratio_moments", _lin_ratio),
-    Study("stratification.mean_random", _stratified_at_random),
-    Study("stratification.ratio_random", _stratified_ratio_at_random),
+    Study("stratification.mean_random", _stratified_mean(stratification.mean_random)),
+    Study("stratification.ratio_random", _stratified_ratio(stratification.ratio_random)),
 )
 
 
 def effects(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """False positives from A/A and coverage from A/B repetitions of `STUDIES`."""
+    """False positives in A/A and coverage in A/B experiments, of all `STUDIES`."""
     same, better = pool(1), pool(1, LIFT)
-    null = _answers(np.random.default_rng([seed, 1]), same, same, runs, split)
-    effect = _answers(np.random.default_rng([seed, 2]), same, better, runs, split)
-    return [
-        Outcome(study.name, f"{split}", study.promise, rate(null[i, 0]), rate(effect[i, 1]))
-        for i, study in enumerate(STUDIES)
-    ]
+    null = _decisions(np.random.default_rng([seed, 1]), same, same, runs, split)
+    effect = _decisions(np.random.default_rng([seed, 2]), same, better, runs, split)
+    tests = nominal(*(study.name for study in STUDIES))
+    return outcomes(tests, f"{split}", null[:, 0], effect[:, 1])
 
 
-def _answers(
+def _decisions(
     rng: np.random.Generator, control: Pool, treatment: Pool, runs: int, split: Split
-) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
-    """Flags of shape (studies, 2, runs)."""
+) -> Bools:
+    """Whether rejected and whether covered, shape (studies, 2, runs)."""
     true = truth(control, treatment)
     flags = np.zeros((len(STUDIES), 2, runs), dtype=bool)
     pairs = zip(
@@ -183,12 +176,12 @@ def _answers(
     )
     for run, (c, t) in enumerate(pairs):
         for i, study in enumerate(STUDIES):
-            flags[i, :, run] = study.ask(c, t, true)
+            flags[i, :, run] = study.test(c, t, true)
     return flags
 
 
 def margins(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Claims at the very edge of their margin, where passing is an error."""
+    """Claims about an effect that is exactly at the margin, where passing is an error."""
     same, better = pool(1), pool(1, LIFT)
     true = truth(same, better)
     rng = np.random.default_rng([seed, 3])
@@ -202,10 +195,7 @@ def margins(seed: int, runs: int, split: Split) -> list[Outcome]:
     for run, trio in enumerate(drawn):
         control, null, higher = (ratios.estimate(arm.whole) for arm in trio)
         passed[:, run] = _claims(control, null, higher, true)
-    return [
-        Outcome(name, f"{split}, truth at the margin", promise, rate(passed[i]), None)
-        for i, (name, promise) in enumerate(CLAIMS)
-    ]
+    return outcomes(CLAIMS, f"{split}, truth at the margin", passed)
 
 
 CLAIMS: Sequence[tuple[str, Promise]] = (
@@ -218,7 +208,7 @@ CLAIMS: Sequence[tuple[str, Promise]] = (
 
 
 def _claims(control: Estimate, same: Estimate, higher: Estimate, true: Truth) -> list[bool]:
-    # More clicks are the harm in all but the first: the truth sits on the margin.
+    # Except for the first, more clicks count as harm and the true effect is the margin.
     ratio, lift = true.ratio, true.ratio_lift
     return [
         decisions.superiority(control, same, alpha=ALPHA).passed,

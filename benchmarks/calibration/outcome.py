@@ -1,15 +1,16 @@
-"""What a calibration found, and how it reads in a table."""
+"""Outcomes of a calibration, and their table."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from abeval.stats.arrays import Bools
 
 ALPHA = 0.05
 Promise = Literal["nominal", "at_most"]
-Flags = NDArray[np.bool_]
+"""`nominal`: the error rate is alpha; `at_most`: it may be lower, as for exact tests."""
 
 
 class Rate(NamedTuple):
@@ -17,8 +18,8 @@ class Rate(NamedTuple):
 
     Attributes:
         value: The share.
-        se: Its Monte Carlo standard error at the target, `sqrt(.05 * .95 / repetitions)`.
-        repetitions: How many.
+        se: Monte Carlo standard error at the target, `sqrt(.05 * .95 / repetitions)`.
+        repetitions: Number of repetitions.
     """
 
     value: float
@@ -30,12 +31,12 @@ class Outcome(NamedTuple):
     """One test on one kind of data.
 
     Attributes:
-        test: Name of the function calibrated.
-        data: What was simulated.
-        promise: `nominal`: the rate is 5 % on both sides of three standard errors; `at_most`:
-            it may be lower (exact, equivalence, permutation and always-valid tests).
-        false_positives: Share of A/A experiments rejected; None where not asked.
-        coverage: Share of intervals that hold the truth; None where there is no interval.
+        test: Name of the calibrated function.
+        data: Description of the simulated data.
+        promise: `nominal`: the error rate is within three standard errors of 5 %; `at_most`: it
+            may be lower (exact, equivalence, permutation and always-valid tests).
+        false_positives: Share of rejected A/A experiments; None if not measured.
+        coverage: Share of intervals that contain the truth; None without intervals.
     """
 
     test: str
@@ -46,7 +47,7 @@ class Outcome(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """`holds`, `conservative` (allowed or not) or `liberal`, worst first."""
+        """`liberal` before `conservative` (which `at_most` allows) before `holds`."""
         errors = [rate for rate in (self.false_positives,) if rate is not None]
         if self.coverage is not None:
             errors.append(self.coverage._replace(value=1 - self.coverage.value))
@@ -58,7 +59,7 @@ class Outcome(NamedTuple):
         return "holds, conservative" if self.promise == "at_most" else "conservative"
 
 
-def rate(flags: Flags) -> Rate:
+def rate(flags: Bools) -> Rate:
     """Share of true flags.
 
     Example:
@@ -68,29 +69,68 @@ def rate(flags: Flags) -> Rate:
     return Rate(float(np.mean(flags)), math.sqrt(ALPHA * (1 - ALPHA) / flags.size), flags.size)
 
 
-def markdown(outcomes: Iterable[Outcome]) -> str:
-    """The table that goes into the documentation.
+def nominal(*tests: str) -> list[tuple[str, Promise]]:
+    """Tests that promise their nominal error rate.
 
     Example:
-        >>> found = Outcome("means.welch", "A/A", "nominal", Rate(0.0512, 0.002, 10_000), None)
-        >>> print(markdown([found]).splitlines()[-1])
+        >>> nominal("means.welch", "means.z")
+        [('means.welch', 'nominal'), ('means.z', 'nominal')]
+    """
+    return [(test, "nominal") for test in tests]
+
+
+def outcomes(
+    tests: Iterable[tuple[str, Promise]],
+    data: str,
+    rejected: Bools | None,
+    covered: Bools | None = None,
+) -> list[Outcome]:
+    """One outcome per test, in their order.
+
+    Args:
+        tests: Name and promise of each test.
+        data: Description of the simulated data.
+        rejected: Whether a test rejected, shape (tests, runs); None if not measured.
+        covered: Whether its interval contained the truth, shape (tests, runs); None without
+            intervals.
+
+    Example:
+        >>> flags = np.array([[True, False]])
+        >>> outcomes(nominal("means.welch"), "A/A", flags)[0].false_positives.value
+        0.5
+    """
+    return [
+        Outcome(
+            test,
+            data,
+            promise,
+            None if rejected is None else rate(rejected[i]),
+            None if covered is None else rate(covered[i]),
+        )
+        for i, (test, promise) in enumerate(tests)
+    ]
+
+
+def markdown(outcomes: Iterable[Outcome]) -> str:
+    """Table for the documentation.
+
+    Example:
+        >>> outcome = Outcome("means.welch", "A/A", "nominal", Rate(0.0512, 0.002, 10_000), None)
+        >>> print(markdown([outcome]).splitlines()[-1])
         | means.welch | A/A | 5.12 ± 0.20 |  | 10,000 | holds |
     """
     head = "| test | data | false positives, % | coverage, % | repetitions | verdict |"
     rows = [head, "|---|---|--:|--:|--:|---|"]
-    for found in outcomes:
-        asked = [r for r in (found.false_positives, found.coverage) if r is not None]
-        cells: Sequence[str] = (
-            found.test,
-            found.data,
-            _cell(found.false_positives),
-            _cell(found.coverage),
-            f"{max(r.repetitions for r in asked):,}",
-            found.verdict,
+    for outcome in outcomes:
+        rates = (outcome.false_positives, outcome.coverage)
+        repetitions = max(rate.repetitions for rate in rates if rate is not None)
+        cells = (
+            *(outcome.test, outcome.data, *map(_cell, rates)),
+            *(f"{repetitions:,}", outcome.verdict),
         )
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-def _cell(found: Rate | None) -> str:
-    return "" if found is None else f"{100 * found.value:.2f} ± {100 * found.se:.2f}"
+def _cell(rate: Rate | None) -> str:
+    return "" if rate is None else f"{100 * rate.value:.2f} ± {100 * rate.se:.2f}"

@@ -1,9 +1,9 @@
-"""0/1 metrics with few successes, as the analysis judges them.
+"""Calibration of 0/1 metrics with few successes, as an analysis tests them.
 
     python -m benchmarks.calibration.rare
 
-A/A tests, and a doubled rate in the smaller arm, of 20,000 units in all, judged by
-`compare_moments`. Beside it the share that Welch's test rejects.
+A/A tests, and tests with a doubled rate in the smaller arm, of 20,000 units together, by
+`compare_moments`. The rejection rate of Welch's test is printed for comparison.
 """
 
 import argparse
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.inference.comparison import Comparison, Rule, compare_moments
 from abeval.metrics.definition import Metric
 from abeval.stats import means
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -30,18 +30,18 @@ METRIC = Metric("converted", "mean", "Σ converted / units")
 
 
 class Cell(NamedTuple):
-    """One split and expected number of successes in the smaller arm; shares of repetitions.
+    """Results for one split and one expected number of successes, as shares of repetitions.
 
     Attributes:
-        share: Units of the smaller arm, as a share of all.
-        expected: Successes that it expects in an A/A test.
+        share: Units of the smaller arm, as a share of all units.
+        expected: Expected successes in the smaller arm in an A/A test.
         welch: A/A tests that Welch's test rejects.
         rejected: A/A tests that the analysis rejects.
-        exact: A/A tests that the exact test judged.
-        covered: A/A intervals of the difference that hold zero, in `rejected`'s tests.
-        covered_effect: Intervals of the difference that hold it where the smaller arm's rate is
-            doubled.
-        covered_lift: Intervals of the lift that hold it there, of those that have one.
+        exact: A/A tests for which the analysis uses the exact test.
+        covered: A/A tests whose interval of the difference contains zero.
+        covered_effect: Tests with a doubled rate whose interval contains the true difference.
+        covered_lift: Tests with a doubled rate whose interval contains the true lift, of those
+            with an interval.
     """
 
     share: float
@@ -55,7 +55,7 @@ class Cell(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What one pair of counts says."""
+    """Decisions of the tests on one pair of counts."""
 
     welch: bool
     rejected: bool
@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
 
 
 def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
-    """Every split and count, in order."""
+    """Results for all splits and expected counts."""
     for share in SHARES:
         for expected in EXPECTED:
             units = round(share * UNITS)
@@ -74,7 +74,7 @@ def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
 
 
 def cell(share: float, expected: int, runs: int, seed: int = 0, units: int = UNITS) -> Cell:
-    """One cell, the smaller arm being the treatment."""
+    """Results of one cell; the treatment is the smaller arm."""
     rng = np.random.default_rng([seed, round(1000 * share), expected])
     smaller = round(share * units)
     arms, rate = (units - smaller, smaller), expected / smaller
@@ -96,17 +96,17 @@ def cell(share: float, expected: int, runs: int, seed: int = 0, units: int = UNI
     )
 
 
-def judged(counts: NDArray[np.int64], judge: Callable[[int, int], Verdict]) -> NDArray[np.float64]:
-    """The verdict of every pair of counts; each distinct pair is judged once."""
-    distinct, place = np.unique(counts, axis=0, return_inverse=True)
+def judged(counts: Integers, judge: Callable[[int, int], Verdict]) -> Floats:
+    """The verdict on every pair of counts; each distinct pair is tested once."""
+    distinct, index = np.unique(counts, axis=0, return_inverse=True)
     verdicts = np.array([judge(int(c), int(t)) for c, t in distinct], dtype=float)
-    return verdicts[place.ravel()]
+    return verdicts[index.ravel()]
 
 
 def verdict(
     control: tuple[int, int], treatment: tuple[int, int], difference: float, lift: float
 ) -> Verdict:
-    """What Welch's test and the analysis say of successes and units."""
+    """Decisions of Welch's test and of the analysis on (successes, units) of two variants."""
     arms = moments(*control), moments(*treatment)
     result = compare_moments(METRIC, *arms, Rule(ALPHA))
     try:
@@ -128,13 +128,13 @@ def _covered_lift(result: Comparison, lift: float) -> float:
 
 
 def moments(successes: int, units: int) -> Moments:
-    """Moments of (y, x) over units of which so many have y = 1."""
+    """Moments of (y, x) over units, y = 1 for the successes and x = 1."""
     products = [[successes, successes], [successes, units]]
     return Moments.from_sums(units, [successes, units], products, [1.0, 1.0])
 
 
 def markdown(rows: Iterator[Cell]) -> Iterator[str]:
-    """The table that goes into the documentation, line by line."""
+    """Lines of the table for the documentation."""
     yield (
         "| split | expected successes, smaller arm | Welch rejects, % | rejected, % | by the exact "
         "test, % | coverage, A/A | coverage, doubled | of the lift, doubled |"

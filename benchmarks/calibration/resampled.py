@@ -1,28 +1,25 @@
-"""Calibration of what runs on sub-buckets: resampling, A/A replay, the catalogue metrics."""
+"""Calibration of methods on sub-buckets: resampling, A/A replay, catalogue metrics."""
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.stats import catalogue, replay, resampling
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import Functional
 from benchmarks.calibration.logs import CLICKS, SHOWN, Split, pool
-from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
 BUCKETS, ITEMS, GROUPS = 128, 300, 32
 FUNCTIONALS: tuple[Functional, ...] = ("coverage", "gini", "entropy")
 
 
-class Shelves(NamedTuple):
-    """What users are shown: up to a few distinct items each, of one taste.
+class ShownItems(NamedTuple):
+    """Items shown to users: a few distinct items each, of one taste.
 
     Attributes:
         item: Items of each user, -1 beyond the last, shape (users, slots).
-        impressions: How often each was shown, shape (users, slots).
+        impressions: Impressions of each item, shape (users, slots).
     """
 
     item: Integers
@@ -30,30 +27,27 @@ class Shelves(NamedTuple):
 
 
 def buckets(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Click rate by the three resampling tests, users hashed into sub-buckets."""
+    """Click rate of users in sub-buckets, by the three resampling tests."""
     users = pool(1).values[:, [SHOWN, CLICKS]]
     true = float(users[:, 1].sum() / users[:, 0].sum())
     rng = np.random.default_rng([seed, 12])
     rejected, covered = (np.zeros((3, runs), dtype=bool) for _ in range(2))
     for run in range(runs):
         c, t = (_bucketed(rng, users[rng.integers(0, len(users), n)]) for n in split)
-        found = (
+        effects = (
             resampling.jackknife(c, t, _rate),
             resampling.bootstrap(c, t, _rate, draws=400, seed=run),
             resampling.permutation(c, t, _rate, permutations=400, seed=run),
         )
-        rejected[:, run] = [e.p_value <= ALPHA for e in found]
-        covered[:, run] = [e.low <= 0 <= e.high for e in found]
-    names: tuple[tuple[str, Promise], ...] = (
+        rejected[:, run] = [e.p_value <= ALPHA for e in effects]
+        covered[:, run] = [e.low <= 0 <= e.high for e in effects]
+    tests: tuple[tuple[str, Promise], ...] = (
         ("resampling.jackknife", "nominal"),
         ("resampling.bootstrap", "nominal"),
         ("resampling.permutation", "at_most"),
     )
     data = f"{split}, {BUCKETS} sub-buckets, click rate {100 * true:.1f} %"
-    return [
-        Outcome(name, data, promise, rate(rejected[i]), rate(covered[i]))
-        for i, (name, promise) in enumerate(names)
-    ]
+    return outcomes(tests, data, rejected, covered)
 
 
 def _rate(sums: Floats) -> Floats:
@@ -67,7 +61,7 @@ def _bucketed(rng: np.random.Generator, users: Floats) -> Floats:
 
 
 def replays(seed: int, runs: int, share: float) -> list[Outcome]:
-    """A/A replays of several logs of 20,000 users, as the analysis does on the user's own log."""
+    """A/A replays of several logs of 20,000 users, as an analysis runs them on its log."""
     users = pool(1).values[:, [CLICKS, SHOWN]]
     rng = np.random.default_rng([seed, 13])
     count, p_values = 1024, []
@@ -79,18 +73,18 @@ def replays(seed: int, runs: int, share: float) -> list[Outcome]:
         sums = np.stack([np.bincount(bucket, c, minlength=count) for c in products], axis=1)
         units = np.bincount(bucket, minlength=count)
         resplits = max(1, runs // 20)
-        found = replay.aa_replay(units, sums[:, None, :], share, resplits, seed=log)
-        p_values.append(found.p_values.ravel())
-    flags = np.concatenate(p_values) <= ALPHA
+        replayed = replay.aa_replay(units, sums[:, None, :], share, resplits, seed=log)
+        p_values.append(replayed.p_values.ravel())
+    rejected = np.concatenate(p_values) <= ALPHA
     data = f"20,000 users at {100 * share:g} %, {count:,} sub-buckets"
-    return [Outcome("replay.aa_replay", data, "nominal", rate(flags), None)]
+    return outcomes(nominal("replay.aa_replay"), data, rejected[None])
 
 
-def shelves(seed: int, users: int = 20_000) -> Shelves:
-    """Users of ten tastes who return to few items; popularity is heavy-tailed.
+def shown_items(seed: int, users: int = 20_000) -> ShownItems:
+    """Users of ten tastes who return to a few items; popularity is heavy-tailed.
 
     Example:
-        >>> shelves(1, users=10).item.shape
+        >>> shown_items(1, users=10).item.shape
         (10, 8)
     """
     rng = np.random.default_rng([seed, 14])
@@ -106,44 +100,40 @@ def shelves(seed: int, users: int = 20_000) -> Shelves:
     unused = np.arange(slots) >= np.minimum(rng.geometric(0.3, users), slots)[:, None]
     returns = rng.geometric(0.2, users)
     impressions = 1 + rng.poisson(2.0 * returns[:, None], (users, slots))
-    return Shelves(np.where(repeated | unused, -1, item), impressions)
+    return ShownItems(np.where(repeated | unused, -1, item), impressions)
 
 
 def catalogues(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Coverage, Gini and entropy under one policy, users returning to items of their taste."""
-    shelf = shelves(1)
+    """Coverage, Gini and entropy under one policy, with users who return to their items."""
+    users = shown_items(1)
     rng = np.random.default_rng([seed, 15])
     rejected, covered = (np.zeros((len(FUNCTIONALS), runs), dtype=bool) for _ in range(2))
     for run in range(runs):
-        control, treatment = (_incidence(rng, shelf, n) for n in split)
+        control, treatment = (_incidence(rng, users, n) for n in split)
         for i, functional in enumerate(FUNCTIONALS):
             effect = catalogue.compare(
                 control, treatment, functional, permutations=200, seed=run
             ).effect
             rejected[i, run] = effect.p_value <= ALPHA
             covered[i, run] = effect.low <= 0 <= effect.high
-    return [
-        Outcome(
-            f"catalogue.compare, {functional}",
-            f"{split}, {ITEMS} items, {GROUPS} groups",
-            "at_most",
-            rate(rejected[i]),
-            rate(covered[i]),
-        )
-        for i, functional in enumerate(FUNCTIONALS)
-    ]
+    tests: list[tuple[str, Promise]] = [(f"catalogue.compare, {f}", "at_most") for f in FUNCTIONALS]
+    return outcomes(tests, f"{split}, {ITEMS} items, {GROUPS} groups", rejected, covered)
 
 
-def _incidence(rng: np.random.Generator, shelf: Shelves, units: int) -> catalogue.Incidence:
-    user = rng.integers(0, len(shelf.item), units)
+def _incidence(rng: np.random.Generator, users: ShownItems, units: int) -> catalogue.Incidence:
+    user = rng.integers(0, len(users.item), units)
     group = rng.integers(0, GROUPS, units)
-    item, impressions = shelf.item[user], shelf.impressions[user]
+    item, impressions = users.item[user], users.impressions[user]
     shown = item >= 0
     cell = (item * GROUPS + group[:, None])[shown]
-    seen = np.bincount(cell, minlength=ITEMS * GROUPS)
+    distinct = np.bincount(cell, minlength=ITEMS * GROUPS)
     total = np.bincount(cell, impressions[shown], minlength=ITEMS * GROUPS)
-    met = np.flatnonzero(seen)
-    in_group = np.bincount(group, minlength=GROUPS)
+    entries = np.flatnonzero(distinct)
     return catalogue.Incidence(
-        met // GROUPS, met % GROUPS, seen[met], total[met].astype(np.int64), in_group, ITEMS
+        item=entries // GROUPS,
+        group=entries % GROUPS,
+        units=distinct[entries],
+        impressions=total[entries].astype(np.int64),
+        units_in_group=np.bincount(group, minlength=GROUPS),
+        catalogue_size=ITEMS,
     )

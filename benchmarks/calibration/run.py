@@ -1,4 +1,4 @@
-"""Every study, cut into pieces that processes share."""
+"""All studies, cut into pieces that run in parallel processes."""
 
 import multiprocessing
 import os
@@ -15,13 +15,13 @@ from benchmarks.calibration.outcome import Outcome, Rate
 EVEN, UNEVEN = Split(2500, 2500), Split(27_000, 3000)
 THOUSANDS, SMALL = Split(1000, 1000), Split(1800, 200)
 PIECE = 2500
-"""Repetitions of one piece; a piece's seed depends on its place, not on who runs it."""
+"""Repetitions of one piece. Its seed depends on its index, not on the process that runs it."""
 
 
 class Study(NamedTuple):
-    """A function of seed and repetitions, and how many times the asked repetitions it gets."""
+    """A function of seed and repetitions, and a factor for the number of repetitions."""
 
-    ask: Callable[[int, int], list[Outcome]]
+    run: Callable[[int, int], list[Outcome]]
     times: int = 1
 
 
@@ -71,8 +71,8 @@ def calibrate(
     """Run every study.
 
     Args:
-        repetitions: Per study; cheap ones take four times as many.
-        seed: Of everything; the answer does not depend on the number of processes.
+        repetitions: Repetitions per study; fast studies run four times as many.
+        seed: Seed of all studies; results do not depend on the number of processes.
         processes: Worker processes; all cores by default, 0 for none.
 
     Returns:
@@ -84,34 +84,33 @@ def calibrate(
         for piece, size in enumerate(_sizes(repetitions * study.times))
     ]
     if processes == 0:
-        found = [_piece(piece) for piece in pieces]
+        results = [_run_piece(piece) for piece in pieces]
     else:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as workers:
-            found = list(workers.map(_piece, pieces))
-    together = zip([index for index, _, _ in pieces], found, strict=True)
+            results = list(workers.map(_run_piece, pieces))
+    by_piece = zip(pieces, results, strict=True)
     outcomes: list[Outcome] = []
-    for _, group in groupby(together, key=lambda pair: pair[0]):
-        parts = [part for _, part in group]
-        outcomes += [merge(same) for same in zip(*parts, strict=True)]
+    for _, group in groupby(by_piece, key=lambda pair: pair[0][0]):
+        outcomes += [merge(parts) for parts in zip(*(result for _, result in group), strict=True)]
     return outcomes
 
 
 def merge(parts: Sequence[Outcome]) -> Outcome:
-    """One outcome from pieces of the same study."""
+    """Outcome of a study from those of its pieces."""
     return parts[0]._replace(
-        false_positives=_together([part.false_positives for part in parts]),
-        coverage=_together([part.coverage for part in parts]),
+        false_positives=_merge_rates([part.false_positives for part in parts]),
+        coverage=_merge_rates([part.coverage for part in parts]),
     )
 
 
-def _together(rates: Sequence[Rate | None]) -> Rate | None:
-    kept = [rate for rate in rates if rate is not None]
-    if not kept:
+def _merge_rates(rates: Sequence[Rate | None]) -> Rate | None:
+    measured = [rate for rate in rates if rate is not None]
+    if not measured:
         return None
-    total = sum(rate.repetitions for rate in kept)
-    value = sum(rate.value * rate.repetitions for rate in kept) / total
-    return Rate(value, kept[0].se * (kept[0].repetitions / total) ** 0.5, total)
+    total = sum(rate.repetitions for rate in measured)
+    value = sum(rate.value * rate.repetitions for rate in measured) / total
+    return Rate(value, measured[0].se * (measured[0].repetitions / total) ** 0.5, total)
 
 
 def _sizes(repetitions: int) -> list[int]:
@@ -119,6 +118,6 @@ def _sizes(repetitions: int) -> list[int]:
     return [PIECE] * whole + ([rest] if rest else [])
 
 
-def _piece(piece: tuple[int, int, int]) -> list[Outcome]:
+def _run_piece(piece: tuple[int, int, int]) -> list[Outcome]:
     index, seed, size = piece
-    return STUDIES[index].ask(seed, size)
+    return STUDIES[index].run(seed, size)

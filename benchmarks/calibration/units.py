@@ -5,24 +5,21 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from abeval.stats import effects, outliers, proportions, quantiles, ranks, regression
+from abeval.stats.arrays import Bools, Floats
 from abeval.stats.proportions import Count
 from abeval.stats.records import Adjusted, Interval
 from benchmarks.calibration.logs import CLICKS, PRE_CLICKS, SHOWN, Split, pool
-from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, rate
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
 RATES = (0.01, 0.013)
-"""True conversion rates of control and of a better treatment."""
+"""True conversion rates of control and treatment."""
 
 
-class Judged(NamedTuple):
-    """Rejections and coverages of one table of counts, methods in the order of `METHODS`."""
+class Decisions(NamedTuple):
+    """Rejections and coverages for one table of counts, in the order of `METHODS`."""
 
     rejected: tuple[bool, ...]
     covered: tuple[bool, ...]
@@ -39,7 +36,7 @@ METHODS: tuple[tuple[str, Promise], ...] = (
 
 
 def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outcome]:
-    """Two conversion rates; the exact test only where its tables are few enough to be kept."""
+    """Two conversion rates; the exact test only for samples with few distinct tables."""
     rng = np.random.default_rng([seed, 4])
     units, rates = np.array(split), np.array(RATES) * (20 if exact else 1)
     null = rng.binomial(units, rates[0], size=(runs, 2))
@@ -48,76 +45,62 @@ def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outc
     methods = METHODS if exact else METHODS[:5]
 
     @cache
-    def judge(x_c: int, x_t: int) -> Judged:
-        return _judge(Count(x_c, split.control), Count(x_t, split.treatment), shift, exact)
+    def decide(x_c: int, x_t: int) -> Decisions:
+        return _decide(Count(x_c, split.control), Count(x_t, split.treatment), shift, exact)
 
-    rejected = np.array([judge(int(c), int(t)).rejected for c, t in null])
-    covered = np.array([judge(int(c), int(t)).covered for c, t in effect])
+    rejected = np.array([decide(int(c), int(t)).rejected for c, t in null]).T
+    covered = np.array([decide(int(c), int(t)).covered for c, t in effect]).T
     data = f"{split}, conversion {100 * rates[0]:g} %"
-    return [
-        Outcome(
-            name,
-            data,
-            promise,
-            rate(rejected[:, i]),
-            rate(covered[:, i]),
-        )
-        for i, (name, promise) in enumerate(methods)
-    ]
+    return outcomes(methods, data, rejected, covered)
 
 
-def _judge(c: Count, t: Count, shift: float, exact: bool) -> Judged:
+def _decide(c: Count, t: Count, shift: float, exact: bool) -> Decisions:
     if c.successes + t.successes == 0:
-        # Refused as zero variance: no test, no rejection; any interval holds the truth.
+        # Refused for zero variance: no test rejects, and every interval contains the truth.
         size = 6 if exact else 5
-        return Judged((False,) * size, (True,) * size)
-    found = [
+        return Decisions((False,) * size, (True,) * size)
+    effects = [
         proportions.z_pooled(c, t),
         proportions.z_unpooled(c, t),
         proportions.miettinen_nurminen(c, t),
     ]
-    spans = [Interval(e.low, e.high) for e in found]
-    spans += [proportions.newcombe(c, t), proportions.agresti_caffo(c, t)]
-    rejected = [e.p_value <= ALPHA for e in found] + [not s.low <= 0 <= s.high for s in spans[3:]]
+    intervals = [proportions.newcombe(c, t), proportions.agresti_caffo(c, t)]
+    rejected = [e.p_value <= ALPHA for e in effects]
+    rejected += [not i.low <= 0 <= i.high for i in intervals]
+    intervals = [Interval(e.low, e.high) for e in effects] + intervals
     if exact:
         effect = proportions.exact(c, t)
         rejected.append(effect.p_value <= ALPHA)
-        spans.append(Interval(effect.low, effect.high))
-    return Judged(
-        tuple(rejected),
-        tuple(s.low <= shift <= s.high for s in spans),
-    )
+        intervals.append(Interval(effect.low, effect.high))
+    return Decisions(tuple(rejected), tuple(i.low <= shift <= i.high for i in intervals))
 
 
 def values(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Ranks, caps, regression and quantiles on users; coverage is of no effect."""
+    """Ranks, caps, regression and quantiles of values per user, without an effect."""
     users = pool(1).values
     rng = np.random.default_rng([seed, 5])
-    names: tuple[tuple[str, Promise], ...] = (
-        ("ranks.mann_whitney", "nominal"),
-        ("ranks.brunner_munzel", "nominal"),
-        ("outliers.mean", "nominal"),
-        ("outliers.ratio", "nominal"),
-        ("regression.ancova, HC2", "nominal"),
-        ("regression.lin, HC2", "nominal"),
-        ("quantiles.iid, p50 of impressions", "nominal"),
-        ("quantiles.iid, p90 of impressions", "nominal"),
+    tests = nominal(
+        "ranks.mann_whitney",
+        "ranks.brunner_munzel",
+        "outliers.mean",
+        "outliers.ratio",
+        "regression.ancova, HC2",
+        "regression.lin, HC2",
+        "quantiles.iid, p50 of impressions",
+        "quantiles.iid, p90 of impressions",
     )
-    rejected = np.zeros((len(names), runs), dtype=bool)
+    rejected = np.zeros((len(tests), runs), dtype=bool)
     for run in range(runs):
         sample = users[rng.integers(0, len(users), sum(split))]
-        rejected[:, run] = _values_once(sample, split, rng)
-    return [
-        Outcome(name, f"{split}", promise, rate(rejected[i]), None)
-        for i, (name, promise) in enumerate(names)
-    ]
+        rejected[:, run] = _rejections(sample, split, rng)
+    return outcomes(tests, f"{split}", rejected)
 
 
-def _values_once(sample: Floats, split: Split, rng: np.random.Generator) -> list[bool]:
+def _rejections(sample: Floats, split: Split, rng: np.random.Generator) -> list[bool]:
     control, treatment = sample[: split.control], sample[split.control :]
     treated = np.arange(len(sample)) >= split.control
-    # Impressions are counts; a quantile of a continuous value is what the method promises.
-    viewed = sample[:, SHOWN] + rng.random(len(sample))
+    # The quantile method is for continuous values; impressions are counts.
+    continuous = sample[:, SHOWN] + rng.random(len(sample))
     return [
         ranks.mann_whitney(control[:, SHOWN], treatment[:, SHOWN]).p_value <= ALPHA,
         ranks.brunner_munzel(control[:, SHOWN], treatment[:, SHOWN]).p_value <= ALPHA,
@@ -126,30 +109,30 @@ def _values_once(sample: Floats, split: Split, rng: np.random.Generator) -> list
             (control[:, CLICKS], control[:, SHOWN]), (treatment[:, CLICKS], treatment[:, SHOWN])
         ).effect.p_value
         <= ALPHA,
-        _regressed(regression.ancova, sample, treated),
-        _regressed(regression.lin, sample, treated),
-        _quantile(viewed, split, 0.5),
-        _quantile(viewed, split, 0.9),
+        _regression_rejects(regression.ancova, sample, treated),
+        _regression_rejects(regression.lin, sample, treated),
+        _quantile_rejects(continuous, split, 0.5),
+        _quantile_rejects(continuous, split, 0.9),
     ]
 
 
-def _regressed(method: Callable[..., Adjusted], sample: Floats, treated: Flags) -> bool:
-    found = method(sample[:, CLICKS], treated, sample[:, PRE_CLICKS])
-    return bool(found.effect.p_value <= ALPHA)
+def _regression_rejects(method: Callable[..., Adjusted], sample: Floats, treated: Bools) -> bool:
+    adjusted = method(sample[:, CLICKS], treated, sample[:, PRE_CLICKS])
+    return bool(adjusted.effect.p_value <= ALPHA)
 
 
-def _quantile(viewed: Floats, split: Split, nu: float) -> bool:
-    control = quantiles.iid(viewed[: split.control], nu)
-    treatment = quantiles.iid(viewed[split.control :], nu)
+def _quantile_rejects(values: Floats, split: Split, nu: float) -> bool:
+    control = quantiles.iid(values[: split.control], nu)
+    treatment = quantiles.iid(values[split.control :], nu)
     return effects.compare(control, treatment, ALPHA, "quantile_z").p_value <= ALPHA
 
 
 def clustered_quantiles(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Dwell p50 and p90 over clicks of users who differ: clicks of one user are alike."""
+    """Dwell p50 and p90 over clicks, which are correlated within a user."""
     rng = np.random.default_rng([seed, 6])
     levels = (0.5, 0.9)
     rejected, covered = (np.zeros((2, runs), dtype=bool) for _ in range(2))
-    # Log-dwell is a user's habit plus noise; user sizes are independent of it.
+    # Log-dwell is a user's habit plus noise; the number of clicks is independent of it.
     true = {nu: float(np.exp(special.ndtri(nu) * np.hypot(0.6, 0.9) + 3)) for nu in levels}
     for run in range(runs):
         estimates = []
@@ -161,15 +144,7 @@ def clustered_quantiles(seed: int, runs: int, split: Split) -> list[Outcome]:
             effect = effects.compare(estimates[0][i], estimates[1][i], ALPHA, "quantile_z")
             rejected[i, run] = effect.p_value <= ALPHA
             larger = max(estimates[0][i], estimates[1][i], key=lambda e: e.units)
-            alone = effects.interval(larger.value, larger.variance**0.5)
-            covered[i, run] = alone.low <= true[nu] <= alone.high
-    return [
-        Outcome(
-            f"quantiles.clustered, p{100 * nu:g} of dwell",
-            f"{split}, coverage of one variant's value",
-            "nominal",
-            rate(rejected[i]),
-            rate(covered[i]),
-        )
-        for i, nu in enumerate(levels)
-    ]
+            interval = effects.interval(larger.value, larger.variance**0.5)
+            covered[i, run] = interval.low <= true[nu] <= interval.high
+    tests = nominal(*(f"quantiles.clustered, p{100 * nu:g} of dwell" for nu in levels))
+    return outcomes(tests, f"{split}, coverage of one variant's value", rejected, covered)

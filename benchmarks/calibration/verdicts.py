@@ -1,7 +1,7 @@
-"""Print how often verdicts and looks are right: `python -m benchmarks.calibration.verdicts`.
+"""How often verdicts and looks are right: `python -m benchmarks.calibration.verdicts`.
 
-Verdicts are judged on simulated worlds whose truth is known, daily looks on experiments without an
-effect whose users return. Seeded; the answer does not depend on the number of processes.
+Verdicts are simulated in worlds with a known effect, daily looks in experiments without an effect
+whose users return. Results depend on the seeds only, not on the number of processes.
 """
 
 import argparse
@@ -18,10 +18,9 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
-from abeval.time.analysis import looks_at, metric_over_time
-from abeval.time.axes import calendar
+from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
+from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
-from abeval.time.ramps import strata_of
 from benchmarks.calibration.worlds import DAYS, WORLDS, World, sums_of, time_sums, units_of
 
 CTR = Metric(
@@ -39,7 +38,7 @@ _NAMED = {world.name: world for world in WORLDS}
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts in one world."""
+    """Counts of the verdicts in one world."""
 
     world: World
     counts: Counter[str]
@@ -51,15 +50,15 @@ class Verdicts:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """How often daily looks at nothing found something.
+class PeekingRates:
+    """False-positive rates of daily looks.
 
     Attributes:
-        metric: What was looked at.
-        experiments: How many.
-        always_valid: Share in which the always-valid test declared on some day.
-        naive: Share in which a fixed-horizon p-value below alpha was seen on some day.
-        last_day: Share in which the last day's was.
+        metric: Name of the metric.
+        experiments: Number of experiments.
+        always_valid: Share in which the always-valid test rejected on some day.
+        naive: Share in which the fixed-horizon p-value was below alpha on some day.
+        last_day: Share in which it was below alpha on the last day.
     """
 
     metric: str
@@ -70,7 +69,7 @@ class Looked:
 
 
 def experiment_of(alpha: float = 0.05) -> Experiment:
-    """The experiment that the simulated units are in."""
+    """The experiment of the simulated units."""
     return parse_experiment(
         {
             "name": "simulated",
@@ -84,57 +83,53 @@ def experiment_of(alpha: float = 0.05) -> Experiment:
 
 
 def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> str:
-    """The stability verdict on one simulated experiment in the world of that name."""
-    sums = time_sums(units_of(_NAMED[world], seed, units, days))
-    strata = strata_of(sums.activity)
-    found = metric_over_time(experiment_of(), CTR, "treatment", sums, strata)
-    return found.stability.verdict
+    """Stability verdict on one simulated experiment in the world of this name."""
+    timeline = Timeline(experiment_of(), time_sums(units_of(_NAMED[world], seed, units, days)))
+    return metric_over_time(timeline, CTR, "treatment").stability.verdict
 
 
 def verdicts(world: World, seeds: Sequence[int], days: int = DAYS) -> Verdicts:
-    """The verdicts over seeds."""
+    """Verdicts in a world, one experiment per seed."""
     return Verdicts(world, Counter(verdict_of(seed, world.name, days) for seed in seeds))
 
 
 def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
-    """Whether looks at nothing found something: always-valid, naive, on the last day alone.
+    """Whether looks at an A/A experiment reject: always-valid, naive, on the last day only.
 
     One triple for clicks per user, and one for the click rate.
     """
-    made = units_of(WORLDS[0], seed, units)
-    found = []
+    simulated = units_of(WORLDS[0], seed, units)
+    rejected = []
     for metric in (CLICKS, CTR):
-        sums = sums_of(made, per_unit=metric.kind == "mean")
+        sums = sums_of(simulated, per_unit=metric.kind == "mean")
         labels = [str(day) for day in range(DAYS)]
         axis = calendar(sums, "control", (tuple(range(DAYS)),), labels, frozenset())
-        path = follow(looks_at(metric, axis, "treatment", Rule()), 0.05)
-        p_values = [seen.effect.p_value for seen in path.seen]
+        path = follow(daily_snapshots(Course(metric, "treatment", axis), Rule()), 0.05)
+        p_values = [snapshot.effect.p_value for snapshot in path.snapshots]
         always = min(look.p_value for look in path.looks) <= 0.05
-        found.append((always, min(p_values) <= 0.05, p_values[-1] <= 0.05))
-    return found
+        rejected.append((always, min(p_values) <= 0.05, p_values[-1] <= 0.05))
+    return rejected
 
 
-def peeking(seeds: Sequence[int]) -> list[Looked]:
-    """How often daily looks find something where nothing is."""
-    return _looked([looks_of(seed) for seed in seeds])
+def peeking(seeds: Sequence[int]) -> list[PeekingRates]:
+    """False-positive rates of daily looks."""
+    return _rates([looks_of(seed) for seed in seeds])
 
 
-def _looked(found: Sequence[list[tuple[bool, bool, bool]]]) -> list[Looked]:
-    size = len(found)
+def _rates(rejected: Sequence[list[tuple[bool, bool, bool]]]) -> list[PeekingRates]:
+    n = len(rejected)
     return [
-        Looked(
-            metric.name,
-            size,
-            *(sum(flags[place][k] for flags in found) / size for k in range(3)),
+        PeekingRates(
+            metric.name, n, *(sum(flags[i][k] for flags in rejected) / n for k in range(3))
         )
-        for place, metric in enumerate((CLICKS, CTR))
+        for i, metric in enumerate((CLICKS, CTR))
     ]
 
 
 def calibrate(
     seeds: int, experiments: int, days: int, processes: int | None
-) -> tuple[list[Verdicts], list[Looked]]:
-    """Every world, and the looks, on all cores."""
+) -> tuple[list[Verdicts], list[PeekingRates]]:
+    """Verdicts in all worlds, and daily looks, in parallel processes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as workers:
         worlds = [
@@ -148,8 +143,8 @@ def calibrate(
             )
             for world in WORLDS
         ]
-        looked = list(workers.map(looks_of, range(10_000, 10_000 + experiments), chunksize=20))
-    return worlds, _looked(looked) if looked else []
+        rejected = list(workers.map(looks_of, range(10_000, 10_000 + experiments), chunksize=20))
+    return worlds, _rates(rejected) if rejected else []
 
 
 def main() -> None:
@@ -159,25 +154,25 @@ def main() -> None:
     parser.add_argument("--experiments", type=int, default=2000, help="looked at every day")
     parser.add_argument("--days", type=int, default=DAYS)
     parser.add_argument("--processes", type=int, default=None, help="all cores by default")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    worlds, looked = calibrate(asked.seeds, asked.experiments, asked.days, asked.processes)
-    sys.stdout.write(markdown(worlds, looked))
+    results = calibrate(options.seeds, options.experiments, options.days, options.processes)
+    sys.stdout.write(markdown(*results))
 
 
-def markdown(worlds: Sequence[Verdicts], looked: Sequence[Looked]) -> str:
-    """The tables of the documentation."""
+def markdown(worlds: Sequence[Verdicts], peeking: Sequence[PeekingRates]) -> str:
+    """Tables for the documentation."""
     names = ("stable", "settling", "drifting", "too_early")
     rows = ["| truth | right verdict | right, % | " + " | ".join(names) + " |"]
     rows.append("|---|---|--:|" + "--:|" * len(names))
-    for found in worlds:
-        counts = " | ".join(str(found.counts[name]) for name in names)
-        rows.append(f"| {found.world.name} | {found.world.right} | {found.right:.1%} | {counts} |")
+    for result in worlds:
+        world, counts = result.world, " | ".join(str(result.counts[name]) for name in names)
+        rows.append(f"| {world.name} | {world.right} | {result.right:.1%} | {counts} |")
     rows += ["", "| metric | experiments | always-valid | naive, any day | last day only |"]
     rows.append("|---|--:|--:|--:|--:|")
-    for one in looked:
-        shares = f"{one.always_valid:.2%} | {one.naive:.1%} | {one.last_day:.1%}"
-        rows.append(f"| {one.metric} | {one.experiments:,} | {shares} |")
+    for rates in peeking:
+        shares = f"{rates.always_valid:.2%} | {rates.naive:.1%} | {rates.last_day:.1%}"
+        rows.append(f"| {rates.metric} | {rates.experiments:,} | {shares} |")
     return "\n".join(rows) + "\n"
 
 

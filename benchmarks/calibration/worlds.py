@@ -1,34 +1,33 @@
-"""Units' days with known truth: what the verdicts over time are calibrated on."""
+"""Simulated days of units with a known effect over time, to calibrate verdicts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.results.windows import Verdict
-from abeval.time.collect import TimeSums
-from abeval.time.sums import DaySums
+from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.time.day_sums import DaySums
+from abeval.time.time_sums import TimeSums
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 DAYS = 28
 WEEKDAYS = np.array([1.0, 0.95, 0.95, 1.0, 1.1, 1.3, 1.25])
-"""How much is shown on each weekday."""
+"""Relative impressions on each weekday."""
 
-Lift = Callable[[Whole, Whole], Floats]
-"""Of day and days since entry."""
+Lift = Callable[[Integers, Integers], Floats]
+"""Relative effect, from the day and the days since entry."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A truth, and the verdict that is right for it.
+    """A true effect over time, and the right verdict on it.
 
     Attributes:
-        name: Its name.
+        name: Name in the table.
         lift: Relative effect on the click rate.
         right: The right verdict.
-        ramp: First day of an even split; 10 % are treated before. None for an even split always.
+        ramp: First day of an even split, after 10 % in treatment; None if it is always even.
     """
 
     name: str
@@ -37,11 +36,11 @@ class World:
     ramp: int | None = None
 
 
-def _one_day(day: Whole, _: Whole) -> Floats:
+def _one_day(day: Integers, _: Integers) -> Floats:
     return np.where(day == 17, -0.35, 0.10)
 
 
-def _weekend(day: Whole, _: Whole) -> Floats:
+def _weekend(day: Integers, _: Integers) -> Floats:
     return np.where(day % 7 >= 5, 0.22, 0.06)
 
 
@@ -59,26 +58,26 @@ WORLDS: tuple[World, ...] = (
 
 @dataclass(frozen=True)
 class Units:
-    """Simulated units: rows are units, columns days.
+    """Simulated units, one row per unit and one column per day.
 
     Attributes:
-        cohort: Day of entry.
-        treated: Whether in treatment.
-        shown: Impressions.
-        clicks: Clicks.
+        cohort: Day of entry, shape (units,).
+        treated: Whether the unit is in treatment, shape (units,).
+        shown: Impressions, shape (units, days).
+        clicks: Clicks, shape (units, days).
     """
 
-    cohort: Whole
-    treated: NDArray[np.bool_]
-    shown: Whole
-    clicks: Whole
+    cohort: Integers
+    treated: Bools
+    shown: Integers
+    clicks: Integers
 
 
 def units_of(world: World, seed: int, units: int = 8000, days: int = DAYS) -> Units:
-    """Units that enter over the first half, come back at their own rate, and click to their taste.
+    """Units that enter over the first half, with a rate of return and of clicks of their own.
 
-    Half enter on the first day. Early units click more, as the faithful do, so that shares that
-    change bring Simpson's paradox along.
+    Half enter on the first day. Early units click more, as loyal users do, so that a ramp causes
+    Simpson's paradox.
     """
     rng = np.random.default_rng([seed, 31])
     cohort = np.where(rng.random(units) < 0.5, 0, rng.integers(0, max(1, days // 2), units))
@@ -86,35 +85,31 @@ def units_of(world: World, seed: int, units: int = 8000, days: int = DAYS) -> Un
     treated = rng.random(units) < share
     day = np.arange(days)
     age = day - cohort[:, None]
-    comes = rng.random((units, days)) < rng.beta(1.5, 2.5, units)[:, None]
-    active = (age == 0) | ((age > 0) & comes)
-    often = 8 * rng.lognormal(-0.15, 0.5, units)
-    shown = np.where(active, 1 + rng.poisson(often[:, None] * WEEKDAYS[day % 7]), 0)
+    returns = rng.random((units, days)) < rng.beta(1.5, 2.5, units)[:, None]
+    active = (age == 0) | ((age > 0) & returns)
+    activity = 8 * rng.lognormal(-0.15, 0.5, units)
+    shown = np.where(active, 1 + rng.poisson(activity[:, None] * WEEKDAYS[day % 7]), 0)
     taste = rng.beta(4, 26, units) * np.where(cohort < 7, 1.15, 0.85)
     lift = world.lift(np.broadcast_to(day, age.shape), np.maximum(age, 0))
     rate = taste[:, None] * (1 + np.where(treated[:, None], lift, 0.0))
     return Units(cohort, treated, shown, rng.binomial(shown, np.minimum(rate, 1.0)))
 
 
-def sums_of(made: Units, per_unit: bool = False) -> Mapping[str, DaySums]:
-    """The sums of clicks per impression, or of clicks per unit, by variant."""
-    from dataclasses import replace
-
-    found = {}
-    for name, rows in (("control", ~made.treated), ("treatment", made.treated)):
-        active = made.shown[rows] > 0
-        below = active if per_unit else made.shown[rows]
-        sums = DaySums.of(made.cohort[rows], active, made.clicks[rows], below)
-        found[name] = replace(sums, per_unit=per_unit)
-    return found
+def sums_of(units: Units, per_unit: bool = False) -> Mapping[str, DaySums]:
+    """Sums by variant of clicks per impression, or of clicks per unit."""
+    sums = {}
+    for name, rows in (("control", ~units.treated), ("treatment", units.treated)):
+        active = units.shown[rows] > 0
+        denominator = active if per_unit else units.shown[rows]
+        of_variant = DaySums.of(units.cohort[rows], active, units.clicks[rows], denominator)
+        sums[name] = replace(of_variant, per_unit=per_unit)
+    return sums
 
 
-def time_sums(made: Units, name: str = "ctr") -> TimeSums:
-    """As the queries would have found them, from the first of March on."""
-    from datetime import date, timedelta
-
-    sums = sums_of(made)
+def time_sums(units: Units, name: str = "ctr") -> TimeSums:
+    """Sums as the queries return them, for days from 1 March on."""
+    sums = sums_of(units)
     first = date(2027, 3, 1)
-    days = tuple(str(first + timedelta(days=i)) for i in range(made.shown.shape[1]))
-    activity = {variant: found.activity for variant, found in sums.items()}
+    days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
+    activity = {variant: of_variant.activity for variant, of_variant in sums.items()}
     return TimeSums(days, frozenset(), activity, {name: sums}, {})

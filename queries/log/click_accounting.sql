@@ -1,4 +1,4 @@
--- grain: one row per reason; null is the clicks that count, and copies are exact duplicates
+-- grain: one row per reason why clicks do not count, null for those that do; duplicates are exact copies
 -- reads: click_fate
 select set_aside as reason, count(*) as clicks, cast(sum(copies - 1) as bigint) as duplicates
 from click_fate

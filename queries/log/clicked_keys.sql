@@ -1,4 +1,4 @@
--- grain: one row per key that a click names and an impression bears
+-- grain: one row per key that both a click and an impression have
 -- reads: seen (impressions with key_1, key_2, key_3, time_ms, set_aside), click_log
 with named as (
   select distinct key_1, key_2, key_3 from click_log

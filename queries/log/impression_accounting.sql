@@ -1,4 +1,4 @@
--- grain: one row per reason and phase; null is the impressions that may count
+-- grain: one row per phase and reason why impressions are set aside, null for those that are not
 -- reads: logged_cells
 select set_aside as reason, in_period, cast(sum(c_1) as bigint) as impressions
 from logged_cells

@@ -1,4 +1,4 @@
--- grain: one row per key that more than one impression bears
+-- grain: one row per key that more than one impression has
 -- reads: keyed_impressions (only the columns of the key)
 select columns(*)
 from keyed_impressions

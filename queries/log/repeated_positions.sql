@@ -1,4 +1,4 @@
--- grain: one row per request that shows a position twice; only such a request can hold a duplicate
+-- grain: one row per request with a position that occurs twice; no other can have a duplicate
 -- reads: positioned_impressions (request_id, position from 0 to 62, neither null)
 select request_id
 from positioned_impressions

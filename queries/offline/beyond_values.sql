@@ -1,7 +1,7 @@
 -- grain: one row per request and cut-off: novelty, popularity and serendipity of its first items
 -- reads: top_items, cutoffs (k), popularity, history_size (interactions, users, items: of the
 -- catalogue)
--- an item that the history does not know counts as chosen once in novelty, as last in serendipity
+-- an item without history counts as chosen once for novelty, and as the least popular for serendipity
 with valued as (
   select
     t.request_id, t.unit_id, t.place,

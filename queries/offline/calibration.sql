@@ -1,6 +1,6 @@
 -- grain: one row per traffic, kind of bin, bin and group of units: rows, clicks, summed score
 -- reads: traffic_rows (traffic, unit_group, unit_id, request_id, item_id, score, click), bin_count (bins)
--- width: bins of equal width over [0, 1]; mass: of equal counts, equal scores in order of their ids
+-- width: bins of equal width over [0, 1]; mass: bins of equal counts, ties in the order of ids
 with binned as (
   select
     traffic, unit_group, score, click,

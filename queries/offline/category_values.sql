@@ -1,7 +1,7 @@
--- grain: one row per request and cut-off: how unlike the categories of its first items are
+-- grain: one row per request and cut-off: the diversity of categories of its first items
 -- reads: top_items, cutoffs (k)
--- 1 - sum n_c (n_c - 1) / (n (n - 1)) over categories; items without one are left out, and lists of
--- fewer than two others have no value
+-- 1 - sum n_c (n_c - 1) / (n (n - 1)) over categories; items without a category are left out, and
+-- lists with fewer than two other items have no value
 with categories as (
   select t.request_id, min(t.unit_id) as unit_id, c.k, t.category, cast(count(*) as double) as n
   from top_items t

@@ -1,8 +1,8 @@
--- grain: one row per unit: pairs of rows of unlike relevance, and how many the score orders right;
--- doubled, so that a tie is one
+-- grain: one row per unit: pairs of rows of different relevance, and twice the pairs that the score
+-- orders correctly, a tie counted once
 -- reads: scored_rows (unit_id, score, grade), bits (half: 1, 2, 4, … below the number of levels)
--- two levels first differ in one binary digit, above which they agree: at each digit the rows fall
--- into branches, each a matter of two classes and of rank sums; no pair is ever written out
+-- two levels of relevance have a highest binary digit in which they differ: at each digit the rows
+-- form branches of two classes, whose pairs are counted by rank sums, without listing any pair
 with levels as (
   select
     unit_id, score,

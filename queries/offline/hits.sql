@@ -1,8 +1,8 @@
 -- grain: one row per request and relevant item: its terms of every ranking metric, as multiples of
--- 1e-12, so that no order of adding matters
+-- 1e-12, so that the order of adding does not matter
 -- reads: places (request_id, unit_id, place, grade)
--- exponential gains stop at 2^20: where relevance is larger, they are refused
--- an item without a place is never a hit; it counts in the ideal over all relevant items alone
+-- exponential gains stop at 2^20; metrics of larger relevance are refused
+-- an item without a place is never a hit; it only counts in the ideal over all relevant items
 with numbered as (
   select
     request_id, unit_id, place, grade, pow(2.0e0, least(grade, 20)) - 1 as burges,

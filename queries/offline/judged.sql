@@ -1,7 +1,7 @@
 -- grain: one row per request and item that is listed or relevant, of the requests of a ground truth
 -- reads: listed_rows (request_id, item_id, score, place: the row's number in the list), truth_rows
 -- (unit_id, request_id, item_id, grade)
--- an item listed twice keeps its best score and first place, one judged twice its highest grade
+-- an item listed twice keeps its best score and first place; an item judged twice its highest grade
 with listed as (
   select request_id, item_id, max(score) as score, min(place) as place
   from listed_rows

@@ -1,6 +1,6 @@
 -- grain: one row per request with a relevant item, and cut-off: the value of every ranking metric
 -- reads: hits, requests (request_id, listed), cutoffs (k, full_ideal: the ideal of k relevant items)
--- the mean of recall at 1 … k stops where the list does, as its published numbers do
+-- the mean of recall at 1 … k ends with the list, as in published examples
 with cut as (
   select
     h.request_id, min(h.unit_id) as unit_id, c.k, min(c.full_ideal) as full_ideal,

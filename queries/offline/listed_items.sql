@@ -1,6 +1,6 @@
--- grain: one row per traffic, cut-off, item and group of units: in how many lists it stands, and of
--- how many units; the weights are those of lists normed to length one, for the cosine between two
--- lists, in whole multiples of 1e-10, so that no order of adding matters
+-- grain: one row per traffic, cut-off, item and group of units: lists that hold it, and units with
+-- such a list; weights are of lists normed to length one, for the cosine of two lists, in multiples
+-- of 1e-10, so that the order of adding does not matter
 -- reads: top_items, traffic (unit_id, traffic, unit_group), cutoffs (k)
 with cut as (
   select u.traffic, u.unit_group, c.k, t.unit_id, t.request_id, t.item_id

@@ -1,5 +1,5 @@
--- grain: one row per unit: pairs of a relevant row and another of the unit, and how many the score
--- orders right, by rank sums; doubled, so that a tie is one
+-- grain: one row per unit: pairs of a relevant and another row of the unit, and twice the pairs that
+-- the score orders correctly, a tie counted once; by rank sums
 -- reads: scored_rows (unit_id, score, click)
 with levels as (
   select unit_id, score, count(*) as n, sum(click) as p

@@ -1,7 +1,7 @@
--- grain: one row per unit: pairs of a relevant row and another of the unit, and how many the score
--- orders right; doubled, so that a tie is one
+-- grain: one row per unit: pairs of a relevant and another row of the unit, and twice the pairs that
+-- the score orders correctly, a tie counted once
 -- reads: scored_rows (unit_id, score, click)
--- the same as pairs, pair by pair: faster where units have few relevant rows
+-- the same as pairs, pair by pair: faster for units with few relevant rows
 with sized as (
   select unit_id, count(*) as n, cast(sum(click) as bigint) as p from scored_rows group by unit_id
 ),

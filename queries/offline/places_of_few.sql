@@ -1,7 +1,7 @@
 -- grain: one row per request and relevant item: its place by score, null where it has no score
 -- reads: model_items (request_id, unit_id, item_id, score, tie, grade)
--- the same as places, by counting what stands above each relevant item: faster where few items are
--- relevant, for the others need no order; (request_id, item_id) must be unique
+-- the same as places, by counting the items above each relevant item: faster if few items are
+-- relevant, because the others need no order; (request_id, item_id) must be unique
 with relevant as (
   select request_id, unit_id, item_id, score, tie, grade from model_items where grade > 0
 ),

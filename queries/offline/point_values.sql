@@ -1,4 +1,4 @@
--- grain: one row per unit: sums of how its scores compare with what happened, multiples of 1e-9
+-- grain: one row per unit: sums of log loss and errors of its scores, multiples of 1e-9
 -- reads: scored_rows (unit_id, score, click, grade), threshold (threshold: null without one)
 -- p is clipped at 2.2e-16 from 0 and 1, as sklearn does; log loss and Brier score are of p
 with clipped as (

@@ -1,4 +1,4 @@
--- grain: one row per request: its unit, and how many items it has, a model scored, and are relevant
+-- grain: one row per request: its unit, its items, those with a score, and those that are relevant
 -- reads: model_items (request_id, unit_id, item_id, score, grade)
 select
   request_id, min(unit_id) as unit_id, count(*) as items, count(score) as listed,

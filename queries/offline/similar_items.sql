@@ -1,7 +1,7 @@
--- grain: one row per unit and item that it was shown, of items with a vector
+-- grain: one row per unit and item shown to it, of items with a vector
 -- reads: shown_items (unit_id, item_id, click: 1 if the unit clicked the item), item_dimensions
 -- (item_id, dimension, value: of vectors of length one)
--- similarity: the largest cosine with an item that the unit clicked, 0 where none is above
+-- similarity: the largest cosine with an item that the unit clicked, 0 if none is positive
 with clicked as (
   select unit_id, item_id from shown_items where click = 1
 ),

@@ -1,4 +1,4 @@
--- grain: one row per request and item among the first places by score, down to the deepest cut-off
+-- grain: one row per request and item among the first by score, down to the largest cut-off
 -- reads: model_items (request_id, unit_id, item_id, score, tie, grade, category), deepest (k)
 with ranked as (
   select

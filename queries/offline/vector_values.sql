@@ -1,7 +1,7 @@
--- grain: one row per request and cut-off: how unlike the vectors of its first items are
+-- grain: one row per request and cut-off: the diversity of vectors of its first items
 -- reads: top_items, cutoffs (k), item_dimensions (item_id, dimension, value: of vectors of length one)
--- one minus the mean cosine of two items: sums over dimensions of the squared sum of a dimension hold
--- every pair; items without a vector are left out, and lists of fewer than two others have no value
+-- one minus the mean cosine of two items: the squared sums of each dimension contain every pair; items
+-- without a vector are left out, and lists with fewer than two other items have no value
 with dimensions as (
   select
     t.request_id, min(t.unit_id) as unit_id, c.k, d.dimension, cast(count(*) as double) as n,

@@ -1,4 +1,4 @@
--- grain: one row per position and item that the target variant shows there: how often
+-- grain: one row per position and item that the target variant shows there: its share
 -- reads: served, comparison (target)
 with shown as (
   select s.position, s.item_id, count(*) as times

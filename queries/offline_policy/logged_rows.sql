@@ -1,7 +1,7 @@
--- grain: one row per impression of the source variant: what it showed, how likely it was to, how
--- likely the policy would have been to, and what came of it
+-- grain: one row per impression of the source variant: the item shown, its probability in the log
+-- and under the policy, and the reward
 -- reads: served, comparison (source, by_column), policy_units, policy_items, policy
--- an item that the policy never shows has probability 0; a column without a value has none
+-- an item that the policy never shows has probability 0; a missing value of a column stays missing
 select
   u.unit_no, s.fold, s.position, n.item_no, s.reward, s.propensity,
   case

@@ -1,4 +1,4 @@
--- grain: one row per item that the log shows or the policy would: its number from 0
+-- grain: one row per item of the log or of the policy: its number from 0
 -- reads: served, policy
 with items as (
   select item_id from served where item_id is not null

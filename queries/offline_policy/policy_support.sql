@@ -1,5 +1,5 @@
--- grain: one row per position and item that the policy may show there: how likely, and how often
--- the log of the source variant took it there
+-- grain: one row per position and item that the policy may show there: its probability, and how often
+-- the source variant showed it there
 -- reads: policy, policy_items, served, comparison (source)
 with taken as (
   select s.position, s.item_id, count(*) as times

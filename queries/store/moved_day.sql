@@ -1,5 +1,5 @@
 -- grain: one row per moved unit and closed day of the period on which it has an impression
--- reads: moved_cells, moved_units (unit_id, logged_id, placed: its variant before, variant: its variant as it is)
+-- reads: moved_cells, moved_units
 select
   m.unit_id, c.day, m.placed, m.variant, 1 as c_days, cast(sum(columns('^c_[0-9]+$')) as bigint)
 from moved_cells c

@@ -1,4 +1,4 @@
--- grain: one row per closed day on which a moved unit has an impression: what its moving adds
+-- grain: one row per closed day on which a moved unit has an impression: how its counts change
 -- reads: moved_day, seen_units
 with signed as (
   select

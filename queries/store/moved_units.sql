@@ -1,5 +1,6 @@
 -- grain: one row per unit whose closed days were counted for another variant than it is analysed in
 -- reads: closed_cells, unit_names, units
+-- placed is the variant that they were counted for, variant that of now; null if there is none
 select c.unit_id as logged_id, n.unit_id, c.placed, u.variant
 from closed_cells c
 join unit_names n on c.unit_id = n.logged_id

@@ -1,6 +1,6 @@
 -- grain: one row per sub-bucket, all variants pooled: units, and sums over them of y, x and their products
 -- reads: bucket_value (sub_bucket, y, x: whole numbers, one row per unit)
--- summed exactly, rounded once
+-- summed exactly, then rounded to doubles
 with wide as (
   select sub_bucket, cast(y as decimal(38, 0)) as y, cast(x as decimal(38, 0)) as x
   from bucket_value

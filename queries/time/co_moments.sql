@@ -1,8 +1,8 @@
 -- grain: one row per variant, entry day and pair of days (a day with itself included): sums, over
 -- the units active on both, of products of a value of the one day with a value of the other
 -- reads: day_pair (variant, entry_day, day, later_day, p_ columns: whole numbers)
--- from these every window's sums over units follow, whatever its days, and every two windows'
--- covariance; exact integers leave as text
+-- the sums over units of every window, and the covariance of any two windows, follow from these;
+-- exact integers are returned as text
 select
   variant, cast(entry_day as varchar) as cohort, cast(day as varchar) as day,
   cast(later_day as varchar) as later_day, cast(sum(columns('^p_')) as varchar)

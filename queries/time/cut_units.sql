@@ -1,5 +1,5 @@
 -- grain: one row per analysed unit of a window: active in it, or entered by its end
--- reads: all_units, entry, unit_day, cut (first_day, last_day, by_entry: 1 or 0)
+-- reads: units, entry, unit_day, cut (first_day, last_day, by_entry: 1 or 0)
 with active as (
   select distinct d.unit_id as active_unit_id
   from unit_day d
@@ -18,5 +18,5 @@ chosen as (
   select active_unit_id as chosen_unit_id from active
 )
 select columns('^(unit_id|first_ms|variant|crossover|sub_bucket|is_new|s_.*)$')
-from all_units
+from units
 join chosen on unit_id = chosen_unit_id

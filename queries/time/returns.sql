@@ -1,8 +1,8 @@
 -- grain: one row per variant, entry day, active day and the unit's active day before it (empty on
 -- its first): units
 -- reads: unit_day, entry (unit_id, variant, entry_day)
--- a unit is active in a window on the one day whose active day before lies before the window, so
--- that these counts give the units of every window
+-- a unit counts in a window on its first active day there, the one day whose active day before lies
+-- before the window: so these counts give the units of every window
 with active as (
   select
     e.variant, e.entry_day, a.day,

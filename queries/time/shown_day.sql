@@ -1,7 +1,8 @@
 -- grain: one row per item, group of sub-buckets, variant, day and the day before it on which the
 -- unit had been shown the item (empty on the first): units, and impressions
 -- reads: logged_impressions, units, experiment (item_groups)
--- a unit was shown an item in a window on the one day whose day before lies before the window
+-- a unit counts for an item in a window on the first day there, the one whose day before lies before
+-- the window
 with shown as (
   select item_id, unit_id, day, count(*) as impressions
   from logged_impressions

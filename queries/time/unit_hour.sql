@@ -1,7 +1,7 @@
 -- grain: one row per analysed unit and local hour of the day in which it has an impression of the
 -- period, over all its days
 -- reads: logged_impressions, entry (unit_id, variant, entry_day)
--- a returning unit is in many hours: its sums by hour keep their pairs
+-- a returning unit is in several hours, so effects by hour need the products of its hours
 with placed as (
   select unit_id as placed_unit_id, hour(ts) as day, columns('^c_[0-9]')
   from logged_impressions

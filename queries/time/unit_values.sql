@@ -1,6 +1,6 @@
 -- grain: one row per unit, all variants pooled: y and x
 -- reads: bucket_value (y, x: whole numbers, one row per unit)
--- in the order of the values, so that what is drawn by place does not depend on how they lie
+-- ordered by value, so that a draw by position does not depend on the order of the log
 select cast(y as double) as y, cast(x as double) as x
 from bucket_value
 order by y, x

@@ -1,7 +1,7 @@
 -- grain: one row per local day of the period with an impression that counts
 -- reads: unit_day, units, seen_units
--- units and impressions are those that are analysed, maybe none; new_units are seen first on the
--- day; first_ms and last_ms are of every impression that counts, as the log covers the day
+-- units and impressions are those that are analysed, which may be none; new_units are units whose
+-- first day it is; first_ms and last_ms are of all impressions that count, analysed or not
 with joined as (
   select
     d.day, d.first_ms, d.last_ms,

@@ -1,15 +1,18 @@
 -- grain: one row per analysed unit and day of the period on which it has an impression
--- reads: unit_day, source_day (unit_id, in_period, day, c_ columns), units
--- a unit that the source does not know on the day has zeros
+-- reads: unit_day, source_day (unit_id, in_period, day, c_ columns), units (windows read entry
+-- in its place, and get its entry_day)
+-- a unit without a row of the source on the day has zeros
 with active as (
-  select unit_id, day from unit_day where in_period and day is not null
+  select unit_id as active_unit_id, day
+  from unit_day
+  where in_period and day is not null
 ),
 known as (
   select unit_id as known_unit_id, day as known_day, columns('^c_')
   from source_day
   where in_period
 )
-select u.variant, a.day, coalesce(columns('^c_'), 0)
-from active a
-join units u on a.unit_id = u.unit_id
-left join known on a.unit_id = known_unit_id and a.day = known_day
+select columns('^(unit_id|variant|entry_day)$'), day, coalesce(columns('^c_'), 0)
+from active
+join units on active_unit_id = unit_id
+left join known on active_unit_id = known_unit_id and day = known_day

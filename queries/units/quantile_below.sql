@@ -1,6 +1,7 @@
--- grain: one row per unit with a value: its impressions at or below its variant's quantile, and all
+-- grain: one row per unit with a value: how many of its impressions are at or below its variant's
+-- quantile, and how many there are
 -- reads: quantile_event (variant, unit_id, value), quantile_threshold (variant, threshold)
--- the share below, clustered by unit, is what the error of a quantile over impressions comes from
+-- the standard error of a quantile over impressions follows from the share below, clustered by unit
 -- (Deng, Knoblich and Lu 2018)
 select
   e.unit_id, true as in_period,

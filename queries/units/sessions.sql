@@ -1,6 +1,7 @@
 -- grain: one row per unit, phase and day: sessions that began on it, and the time spent in those
 -- reads: impressions, experiment (session_gap_ms)
--- two impressions in one slot as long as the gap are never a gap apart, so slots stand for rows
+-- time is cut into slots as long as the gap; impressions of one slot are of one session, so that one
+-- row per slot is enough
 with slots as (
   select
     i.unit_id, i.in_period, floor(i.time_ms / e.session_gap_ms) as slot,

@@ -1,7 +1,7 @@
 -- grain: one row per unit, phase (in_period or before it) and local day
 -- reads: unit_cells
 -- c_1 counts impressions, c_days days; the other c_ columns are the sums that the chosen metrics need
--- days that are closed are one row, without a day, of all they add up to
+-- the closed days of a unit are one row with their sums, without a day
 select
   unit_id, in_period, day,
   min(first_ms) as first_ms,

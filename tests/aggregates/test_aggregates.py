@@ -22,8 +22,8 @@ from abeval.aggregates.aggregates import (
 from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import chosen_metrics
+from abeval.experiment.metrics import chosen_metrics
+from abeval.logs.run import Run
 from tests.logs.small import analyze, small_log
 
 ROOT = 2**53
@@ -40,9 +40,9 @@ def aggregate(log: pd.DataFrame, **entries: object) -> Aggregates:
     }
     experiment = parse_experiment({**base, **entries})
     engine = DuckDBEngine(experiment.engine)
-    metrics = chosen_metrics(experiment, builtin_metrics(experiment))
+    metrics = chosen_metrics(experiment)
     try:
-        return collect(experiment, metrics, engine, {"impressions": log}, lambda _: None)
+        return collect(Run(experiment, engine, {"impressions": log}), metrics)
     finally:
         engine.close()
 

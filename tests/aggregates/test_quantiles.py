@@ -137,7 +137,7 @@ def test_a_quantile_has_windows_of_its_own_and_no_replays():
     )
     frames = {"impressions": log}
     assert "quantile" in loaded.aa(runs=10, logs=frames).refused["dwell_p50"]
-    windows = loaded.over_time(logs=frames).windows
+    windows = loaded.windows(logs=frames).windows
     assert {row.kind for row in windows if row.metric == "dwell_p50"} == {
         "daily",
         "cumulative",

@@ -8,11 +8,10 @@ import pytest
 from abeval.experiment.model import Event
 from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
-from abeval.time.analysis import metric_over_time
-from abeval.time.axes import calendar
+from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
+from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
 from abeval.time.ramps import shares_of, strata_of
-from abeval.time.windows import effect_of
 from benchmarks.calibration import verdicts as calibration
 from benchmarks.calibration.verdicts import CTR, experiment_of, looks_of, verdicts
 from benchmarks.calibration.worlds import DAYS, WORLDS, sums_of, time_sums, units_of
@@ -21,9 +20,8 @@ NAMED = {world.name: world for world in WORLDS}
 
 
 def analysed(made, experiment=None):
-    sums = time_sums(made)
-    given = experiment or experiment_of()
-    return metric_over_time(given, CTR, "treatment", sums, strata_of(sums.activity), (7,))
+    timeline = Timeline(experiment or experiment_of(), time_sums(made), widths=(7,))
+    return metric_over_time(timeline, CTR, "treatment")
 
 
 @pytest.mark.parametrize("name", list(NAMED))
@@ -87,7 +85,7 @@ def test_a_ramp_is_found_and_its_paradox_undone():
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
         axis = calendar(sums.metrics["ctr"], "control", groups, sums.days, frozenset())
-        lifts[name] = effect_of(CTR, axis, "treatment", (0, DAYS - 1), Rule(), True).lift
+        lifts[name] = Course(CTR, "treatment", axis).effect((0, DAYS - 1), Rule(), True).lift
     assert lifts["naive"].high < 0.10
     assert lifts["by share"].low < 0.10 < lifts["by share"].high
 
@@ -154,9 +152,7 @@ def test_daily_looks_short():
 def test_a_real_effect_is_declared_by_looks():
     made = units_of(NAMED["constant"], 11, 16_000)
     axis = calendar(sums_of(made), "control", (tuple(range(DAYS)),), [""] * DAYS, frozenset())
-    from abeval.time.analysis import looks_at
-
-    path = follow(looks_at(CTR, axis, "treatment", Rule()), 0.05)
+    path = follow(daily_snapshots(Course(CTR, "treatment", axis), Rule()), 0.05)
     assert path.looks[-1].p_value < 0.01
     assert path.information[-1] == 1.0
     assert list(path.information) == sorted(path.information)
@@ -173,7 +169,7 @@ def test_verdicts_over_400_seeds(name):
 
 @pytest.mark.slow
 def test_looks_at_2000_experiments():
-    found = calibration._looked([looks_of(seed) for seed in range(10_000, 12_000)])
+    found = calibration._rates([looks_of(seed) for seed in range(10_000, 12_000)])
     for one in found:
         assert one.always_valid <= 0.05 + 3 * (0.0475 / 2000) ** 0.5
         assert one.naive > 3 * 0.05

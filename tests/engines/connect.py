@@ -13,6 +13,7 @@ import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
 from abeval.experiment.model import EngineOptions
+from abeval.logs.run import Run
 from abeval.pipeline import analyze_on
 from tests.engines import nasty
 from tests.engines.parity import Both, difference
@@ -32,7 +33,7 @@ def frames(address: str) -> int:
     engine = SparkEngine(EngineOptions(name="spark", address=address))
     both = Both(DuckDBEngine(), engine)
     loaded = nasty.numbers_experiment(metrics=[{"name": "ctr"}, {"name": "gauc"}])
-    analyze_on(loaded.experiment, both, nasty.numbers(), lambda _: None)
+    analyze_on(Run(loaded.experiment, both, nasty.numbers()))
     both.close()
     return both.statements
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.api import LoadedExperiment, define
-from abeval.metrics.builtin import builtin_metrics
+from abeval.experiment.metrics import known_metrics
 
 NAMES = [
     "Ünïcødé",
@@ -216,5 +216,5 @@ def numbers_experiment(**entries: Any) -> LoadedExperiment:
 
 
 def _with_metrics(entries: dict[str, Any], own: list[dict[str, Any]]) -> LoadedExperiment:
-    names = list(builtin_metrics(define(**{**entries, "metrics": []}).experiment))
+    names = list(known_metrics(define(**{**entries, "metrics": []}).experiment))
     return define(**{"metrics": [*({"name": name} for name in names), *own], **entries})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from abeval.engines import builders
+from abeval.engines.builders import CallBuilders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query, query_names
@@ -21,7 +21,7 @@ ANY_OF_TIES = frozenset({"hits"})
 """Relations that number equal rows in any order, which nothing that reads them depends on."""
 
 
-class Both:
+class Both(CallBuilders):
     """An engine that runs everything on two, compares, and answers what DuckDB does."""
 
     def __init__(self, duck: DuckDBEngine, spark: Engine) -> None:
@@ -30,8 +30,6 @@ class Both:
         self.statements = 0
         # Types of a frame are compared once a text: windows ask the same of other rows.
         self._framed: set[str] = set()
-        for macro in builders.duckdb_macros():
-            duck.rows(macro)
 
     def add_log(self, name: str, source: Any) -> None:
         self.duck.add_log(name, source)
@@ -81,15 +79,6 @@ class Both:
             kinds = {mine[column].dtype.kind, theirs[column].dtype.kind} - {"i"}
             assert len(kinds) < 2 or not len(mine), (sql, column, kinds)
         return mine
-
-    def epoch_ms(self, timestamp: str) -> str:
-        return builders.epoch_ms(timestamp)
-
-    def local_time(self, milliseconds: str, timezone: str) -> str:
-        return builders.local_time(milliseconds, timezone)
-
-    def hash60(self, salt: str, unit: str) -> str:
-        return builders.hash60(salt, unit)
 
     def close(self) -> None:
         self.duck.close()

@@ -44,7 +44,7 @@ def caller() -> Iterator[duckdb.DuckDBPyConnection]:
             "create schema logs",
             f"create table logs.units as {LOG}",
             f"create temp table seen as {LOG}",
-            "create temp macro abeval_h60(a, b) as 7",
+            "create temp macro abeval_hash60(a, b) as 7",
             "set timezone = 'Europe/Berlin'",
         ):
             con.execute(statement).fetchall()

@@ -19,8 +19,8 @@ from abeval.engines.queries import query, query_names
 from abeval.engines.sql import quoted
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import chosen_metrics
+from abeval.experiment.metrics import chosen_metrics, known_metrics
+from abeval.logs.run import Run
 from tests.logs.small import PERIOD, small_log
 
 Types = Mapping[str, str]
@@ -59,7 +59,7 @@ def relations() -> dict[str, Types]:
         "items": pd.DataFrame({"item_id": range(12), "category": "x"}),
         "exposures": pd.DataFrame({"user_id": range(24), "ts": log.ts.min(), "variant": "a"}),
     }
-    metrics = [{"name": m} for m in builtin_metrics(_experiment({}))]
+    metrics = [{"name": m} for m in known_metrics(_experiment({}))]
     metrics.append({"name": "capped", "value": "position", "cap": 0.99})
     found: dict[str, Types] = {}
     for cleaning in ({}, {"duplicate_key": ["request_id", "position"]}):
@@ -71,9 +71,9 @@ def relations() -> dict[str, Types]:
             "period": PERIOD,
         }
         experiment = _experiment(entries)
-        chosen = chosen_metrics(experiment, builtin_metrics(experiment))
+        chosen = chosen_metrics(experiment)
         engine = Recorder(found)
-        collect(experiment, chosen, engine, frames, lambda _: None)
+        collect(Run(experiment, engine, frames), chosen)
         engine.close()
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abeval.api import define
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
+from abeval.logs.run import Run
 from abeval.pipeline import analyze_on
 from tests.engines.parity import Both
 from tests.engines.sessions import spark_session
@@ -24,7 +25,7 @@ def test_a_small_analysis_is_the_same_on_spark_statement_by_statement() -> None:
     ).experiment
     with spark_session() as session:
         both = Both(DuckDBEngine(), SparkEngine(session=session))
-        analyze_on(experiment, both, {"impressions": small_log()}, lambda _: None)
+        analyze_on(Run(experiment, both, {"impressions": small_log()}))
         both.close()
         assert {"units/unit_day", "units/gauc", "units/sessions", "metric/moments"} <= both.ran
         assert session.catalog.listTables() == []

@@ -18,16 +18,17 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query_names
 from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment, LogSource
-from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Metric, chosen_metrics
+from abeval.logs.run import Run
+from abeval.metrics.definition import Metric
 from abeval.off_policy.estimates import OffPolicyOptions
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.aa import aa
-from abeval.time.analysis import over_time
+from abeval.time.analysis import windows
 from tests.engines import nasty
 from tests.engines.expressions import NASTY, listed
 from tests.engines.parity import Both, difference, first_difference
@@ -42,12 +43,8 @@ BUSY = nasty.busy_experiment().experiment
 
 
 def metrics(experiment: Experiment, names: Sequence[str] = ()) -> list[Metric]:
-    chosen = chosen_metrics(experiment, builtin_metrics(experiment))
+    chosen = chosen_metrics(experiment)
     return [metric for metric in chosen if not names or metric.name in names]
-
-
-def silent(_: str) -> None:
-    pass
 
 
 OFFLINE = [
@@ -67,41 +64,41 @@ def _by_bucket(engine: Any) -> None:
     """As for millions of units, on few."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
-        aa(BUSY, metrics(BUSY), engine, nasty.busy(), silent, 50, 0)
+        aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
 
 
 RUNS: dict[str, Callable[[Any], object]] = {
-    "analysis of words": lambda e: analyze_on(WORDS, e, nasty.words(), silent),
-    "analysis of numbers": lambda e: analyze_on(NUMBERS, e, nasty.numbers(), silent),
-    "time of words": lambda e: over_time(
-        *(WORDS, metrics(WORDS, TIMED), e, nasty.words(), silent, (3,), ())
+    "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
+    "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
+    "time of words": lambda e: windows(
+        Run(WORDS, e, nasty.words()), metrics(WORDS, TIMED), (3,), ()
     ),
-    "A/A of numbers": lambda e: aa(*(NUMBERS, metrics(NUMBERS), e, nasty.numbers(), silent, 50, 0)),
+    "A/A of numbers": lambda e: aa(Run(NUMBERS, e, nasty.numbers()), metrics(NUMBERS), 50, 0),
     "A/A of sub-buckets": lambda e: _by_bucket(e),
-    "hours of a busy log": lambda e: over_time(
-        *(BUSY, metrics(BUSY), e, nasty.busy(), silent, (3,), (), ("hour", "weekday"))
+    "hours of a busy log": lambda e: windows(
+        Run(BUSY, e, nasty.busy()), metrics(BUSY), (3,), (), ("hour", "weekday")
     ),
     "replay of a busy log": lambda e: replay(
-        *(BUSY, e, nasty.busy(), silent),
+        Run(BUSY, e, nasty.busy()),
         ReplayOptions(k=(3,), metrics=["rprec", "ndcg@3[lin,ties]", "gauc[pairs]", "map@3[R]"]),
     ),
     "replay of words": lambda e: replay(
-        WORDS, e, nasty.words(), silent, ReplayOptions(k=(3,), metrics=OFFLINE)
+        Run(WORDS, e, nasty.words()), ReplayOptions(k=(3,), metrics=OFFLINE)
     ),
     "replay of numbers": lambda e: replay(
-        *(NUMBERS, e, nasty.numbers(), silent),
+        Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=[*OFFLINE, "ild@3[vectors]"], relevance="dwell_ms / 7000"),
     ),
     "vectors of numbers": lambda e: replay(
-        *(NUMBERS, e, nasty.numbers(), silent),
+        Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
     ),
     "truth of numbers": lambda e: replay(
-        *(NUMBERS, e, nasty.numbers(), silent),
+        Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["recall@3", "gauc[units]"], relevance="truth"),
     ),
     "policy of words": lambda e: off_policy(
-        *(WORDS, e, nasty.words(), silent, "Ä", PolicyChoice(to="it's \\b")),
+        *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),
     ),
 }

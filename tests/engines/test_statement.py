@@ -14,7 +14,7 @@ import abeval
 from abeval.cli.main import main
 from abeval.cli.sql import run_of
 from abeval.engines.queries import query, query_names
-from abeval.engines.statement import made_of, plain_statement, written
+from abeval.engines.statement import plain_statement, recorded, statement_text
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import QueryError
 from abeval.simulate import simulate
@@ -92,9 +92,9 @@ def test_what_depends_on_the_experiment_is_written_for_every_dialect(
 ) -> None:
     loaded = abeval.load(folder / "experiment.toml")
     keyed = loaded.replace(cleaning={"duplicate_key": ["request_id", "item_id"]}).experiment
-    made = made_of(keyed, name, run_of(keyed, name))
+    made = recorded(keyed, name, run_of(keyed, name))
     for dialect in DIALECTS:
-        check_statement(written(keyed, name, dialect, made), dialect)
+        check_statement(statement_text(keyed, name, dialect, made), dialect)
 
 
 def test_a_query_whose_columns_depend_on_the_experiment_asks_for_it(
@@ -118,7 +118,7 @@ def test_unknown_names_are_refused(
 
 @pytest.mark.parametrize(
     "name",
-    ["units/unit_day", "units/gauc", "units/sessions", "time/placed_unit_day", "offline/hits"],
+    ["units/unit_day", "units/gauc", "units/sessions", "units/placed_day", "offline/hits"],
 )
 def test_a_whole_statement_runs_on_nothing_but_the_logs(
     name: str,
@@ -146,8 +146,8 @@ def test_the_pass_reads_scores_only_for_a_metric_that_needs_them(folder: Path) -
     sums = {}
     for metric in ("ctr", "gauc"):
         chosen = loaded.replace(metrics=[{"name": metric}]).experiment
-        made = made_of(chosen, "units/logged_sums", run_of(chosen, "units/logged_sums"))
-        text = written(chosen, "units/logged_sums", "duckdb", made)
+        made = recorded(chosen, "units/logged_sums", run_of(chosen, "units/logged_sums"))
+        text = statement_text(chosen, "units/logged_sums", "duckdb", made)
         sums[metric] = len(list(sqlglot.parse_one(text, dialect="duckdb").find_all(exp.Sum)))
     assert sums["ctr"] == 3  # rows, clicks, and the copies of one click
     assert sums["gauc"] > sums["ctr"]

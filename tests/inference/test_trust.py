@@ -12,6 +12,7 @@ from scipy import stats
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.inference.compare import Analysis
 from abeval.inference.trust import trust_checks
 from abeval.results import Check
 from tests.aggregates.test_aggregates import aggregate
@@ -36,7 +37,7 @@ def experiment(**entries: object) -> Experiment:
 
 
 def check(name: str, aggregates: Aggregates, **entries: object) -> Check:
-    found = trust_checks(experiment(**entries), (), aggregates)
+    found = trust_checks(Analysis(experiment(**entries), (), aggregates))
     return next(c for c in found if c.name == name)
 
 

@@ -164,4 +164,4 @@ def test_functions_have_no_windows_and_say_so():
     )
     frames = {"impressions": log}
     assert "function" in loaded.aa(runs=10, logs=frames).refused["yield"]
-    assert "function" in dict(loaded.over_time(logs=frames).refused)["yield"]
+    assert "function" in dict(loaded.windows(logs=frames).refused)["yield"]

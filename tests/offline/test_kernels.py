@@ -10,14 +10,14 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import ArrayEngine
 from abeval.offline.candidates.grouping import Groups
 from abeval.offline.candidates.rows import read_rows
+from abeval.offline.candidates.shown import Candidates
 from abeval.offline.candidates.traffic import one_traffic, read_units
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 from abeval.offline.metrics.ids import default_metrics, metrics_of
-from abeval.offline.metrics.presets import PRESETS, Policy
+from abeval.offline.metrics.presets import PRESETS, Policy, Scoring
 from abeval.offline.metrics.units import cut_column
 from abeval.offline.sums.run import run_models
-from abeval.offline.sums.scores import ScoreOptions
-from abeval.offline.sums.sums import Replayed, Sums
+from abeval.offline.sums.sums import Sums
 
 METRICS = tuple(
     dict.fromkeys(
@@ -87,11 +87,9 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
     assert isinstance(asked, ArrayEngine) == fast
     return run_models(
         asked,
-        Replayed(candidates, True, rows=rows),
+        Candidates(candidates, True, rows=rows),
         read_units(asked),
-        METRICS,
-        Policy(),
-        ScoreOptions(),
+        Scoring(METRICS, Policy()),
         lambda _: None,
     )
 

@@ -90,6 +90,12 @@ def test_k_by_device_takes_each_request_at_its_own_cut_off(log):
     assert {p.model for p in found.by_value.pairs} == {"new"}
 
 
+def test_k_by_device_leaves_out_metrics_without_a_cut_off(log):
+    k_by = ("device", {"phone": 2, "desktop": 5})
+    result = replayed(log, metrics=["mrr", "recall@1"], k_by=k_by)
+    assert result.by_value == replayed(log, metrics=["recall@1"], k_by=k_by).by_value
+
+
 def test_a_curve_has_every_cut_off_and_its_elbow(log):
     found = replayed(log, metrics=["recall@1"], curve=8)
     curve = next(c for c in found.curves if c.model == "old" and c.traffic == "pooled")

@@ -33,7 +33,6 @@ def rendered(name: str, folder: Path) -> tuple[str, str]:
         ],
         check=True,
         capture_output=True,
-        timeout=120,
     )
     said = [line for line in run.stderr.decode().splitlines() if "CONSOLE" in line]
     return run.stdout.decode(), "\n".join(said)

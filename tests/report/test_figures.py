@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from abeval.report.figures import daily_effect, label
+from abeval.report.daily_figures import daily_effect
+from abeval.report.figures import label
 from abeval.results import SliceRow
 from tests import builders
 

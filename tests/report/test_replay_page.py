@@ -182,7 +182,6 @@ def test_a_browser_draws_it_under_its_policy(page, tmp_path: Path):
         ],
         check=True,
         capture_output=True,
-        timeout=120,
     )
     assert 'data-figures="ready"' in run.stdout.decode()
     assert "CONSOLE" not in run.stderr.decode()

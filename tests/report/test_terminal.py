@@ -7,9 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from abeval.inference.verdict import effect
 from abeval.report.terminal import as_text, print_result
 from abeval.results.analysis import Result
+from abeval.results.format import effect
 from tests import builders
 
 RESULTS = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from abeval.assignment import SUB_BUCKETS
 from abeval.errors import LogError
-from abeval.store import totals
+from abeval.store import scheme
 from tests.logs.small import small_log
 from tests.store import test_refresh
 from tests.store.test_closing import ASSIGNED, CROSSOVER, refreshed
@@ -22,7 +22,7 @@ from tests.store.test_refresh import counts, experiment, write
 
 @pytest.fixture(autouse=True)
 def few_units_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals, "FEWEST_UNITS", 0)
+    monkeypatch.setattr(scheme, "FEWEST_UNITS", 0)
 
 
 def seldom_log(day: int, rows: int = 60, units: int = 150, seed: int = 0) -> pd.DataFrame:

@@ -11,8 +11,9 @@ import abeval
 from abeval.aggregates.buckets import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import AAResult, _row, replay
+from abeval.inference.aa import _row, aa_p_values
 from abeval.results import AAMetric
+from abeval.results.aa import AAResult
 from tests.real_logs import kuairand
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
@@ -86,14 +87,14 @@ def clustered(buckets=512, units=60_000):
 def test_buckets_keep_the_level_as_units_do(share):
     buckets, units = clustered()
     for sums in (buckets, units):
-        found, _ = replay({"m": sums}, share, 2000, 3)
+        found, _ = aa_p_values({"m": sums}, share, 2000, 3)
         assert np.mean(found["m"] < 0.05) == pytest.approx(0.05, abs=3 * (0.0475 / 2000) ** 0.5)
 
 
 def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():
     buckets, _ = clustered()
     rows = BucketSums(6 * buckets.units, buckets.sums / [1, 1, 6, 6, 6])
-    found, _ = replay({"rows": rows}, 0.5, 1000, 0)
+    found, _ = aa_p_values({"rows": rows}, 0.5, 1000, 0)
     row = _row("rows", found["rows"], 0.05)
     assert row.rejection_rate > 0.15
     assert AAResult(0.05, 0.5, "sub_buckets", 1, (row,), {}, {}).off() == ("rows",)
@@ -102,7 +103,7 @@ def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():
 def test_a_metric_that_is_always_the_same_is_refused_and_the_others_are_not():
     good, _ = clustered()
     flat = BucketSums(good.units, np.stack([good.units * k for k in (1, 1, 1, 1, 1)], axis=1))
-    found, refused = replay({"good": good, "flat": flat}, 0.5, 200, 0)
+    found, refused = aa_p_values({"good": good, "flat": flat}, 0.5, 200, 0)
     assert list(found) == ["good"]
     assert "same for every unit" in refused["flat"]
 

@@ -46,7 +46,7 @@ def loaded():
 
 @pytest.fixture(scope="module")
 def windows(log, loaded):
-    return loaded.over_time(logs={"impressions": log}, by=["hour", "weekday"]).windows_frame()
+    return loaded.windows(logs={"impressions": log}, by=["hour", "weekday"]).windows_frame()
 
 
 def clustered(rows):
@@ -84,7 +84,7 @@ def test_a_part_of_time_is_the_log_cut_to_it_clustered_by_unit(log, windows, axi
 
 def test_days_are_counted_and_weekdays_with_a_partial_day_are_marked(log, loaded):
     cut = log[(log.ts >= "2027-03-01 15:00")]
-    found = loaded.over_time(logs={"impressions": cut}, by=["weekday"], metrics=["ctr"])
+    found = loaded.windows(logs={"impressions": cut}, by=["weekday"], metrics=["ctr"])
     rows = {row.start: row for row in found.windows if row.axis == "weekday"}
     assert [row.days for row in rows.values()] == [2, 2, 2, 1, 1, 1, 1]
     assert [day for day, row in rows.items() if row.partial] == ["Monday"]
@@ -92,11 +92,11 @@ def test_days_are_counted_and_weekdays_with_a_partial_day_are_marked(log, loaded
 
 
 def test_one_effect_at_all_hours_is_not_told_apart_and_a_night_effect_is(loaded):
-    found = loaded.over_time(logs={"impressions": log_of(seed=8)}, by=["hour", "weekday"])
+    found = loaded.windows(logs={"impressions": log_of(seed=8)}, by=["hour", "weekday"])
     assert {row.by for row in found.rhythms} == {"hour", "weekday"}
     assert all(row.p_value > 0.001 for row in found.rhythms)
     night = log_of(seed=9, lift=lambda hour, day: 0.25 * (hour < 6))
-    by_hour = loaded.over_time(logs={"impressions": night}, by=["hour"], metrics=["ctr"])
+    by_hour = loaded.windows(logs={"impressions": night}, by=["hour"], metrics=["ctr"])
     (row,) = by_hour.rhythms
     assert (row.parts, row.scale) == (24, "relative")
     assert row.p_value < 1e-4
@@ -107,14 +107,14 @@ def test_the_test_of_one_effect_keeps_its_level_although_units_return():
     p_values = []
     for seed in range(15):
         logs = {"impressions": log_of(seed=100 + seed, users=600, days=7)}
-        p_values.append(loaded.over_time(logs=logs, by=["weekday"]).rhythms[0].p_value)
+        p_values.append(loaded.windows(logs=logs, by=["weekday"]).rhythms[0].p_value)
     assert sum(p < 0.05 for p in p_values) <= 3
     assert stats.kstest(p_values, "uniform").pvalue > 0.001
 
 
 def test_what_is_no_sum_over_impressions_is_named(loaded):
     metrics = [{"name": "ctr"}, {"name": "active_days_per_user"}, {"name": "sessions_per_user"}]
-    found = loaded.replace(metrics=metrics).over_time(
+    found = loaded.replace(metrics=metrics).windows(
         logs={"impressions": frame(["2027-03-01", "2027-03-02"])}, by=["hour", "weekday"]
     )
     assert {row.metric for row in found.windows if row.axis == "hour"} == {"ctr"}
@@ -126,18 +126,18 @@ def test_what_is_no_sum_over_impressions_is_named(loaded):
 
 def test_hours_are_those_of_the_experiments_time_zone():
     log = frame(["2027-03-01"])
-    found = small(timezone="Asia/Tokyo").over_time(logs={"impressions": log}, by=["hour"])
+    found = small(timezone="Asia/Tokyo").windows(logs={"impressions": log}, by=["hour"])
     used = {row.start for row in found.windows if row.axis == "hour" and row.units}
     assert used == {"21:00"}
 
 
 def test_unknown_parts_of_time_are_a_mistake(loaded):
     with pytest.raises(ExperimentError, match="windows by 'minute'"):
-        loaded.over_time(by=["minute"])
+        loaded.windows(by=["minute"])
 
 
 def test_groups_before_the_period_are_compared_beside_the_windows():
-    found = abeval.load(FILE).over_time(metrics=["ctr", "clicks_per_user", "gauc"])
+    found = abeval.load(FILE).windows(metrics=["ctr", "clicks_per_user", "gauc"])
     card = {check.name: check for check in abeval.load(FILE).analyze().trust}
     rows = {row.metric: row for row in found.before}
     assert set(rows) == {"ctr", "clicks_per_user"}

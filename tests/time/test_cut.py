@@ -22,7 +22,7 @@ def loaded():
 
 @pytest.fixture(scope="module")
 def result(loaded):
-    return loaded.over_time(widths=[7])
+    return loaded.windows(widths=[7])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_quantiles_have_looks_and_no_verdict_for_want_of_a_covariance(result):
 
 
 def test_adjusted_windows_are_narrower(result):
-    plain = abeval.load(FILE).over_time(metrics=["ctr"]).windows_frame()
+    plain = abeval.load(FILE).windows(metrics=["ctr"]).windows_frame()
     wide, narrow = (one(w, "ctr", "cumulative") for w in (plain, result.windows_frame()))
     assert narrow.difference_high - narrow.difference_low < 0.999 * (
         wide.difference_high - wide.difference_low
@@ -58,7 +58,7 @@ def test_adjusted_windows_are_narrower(result):
 
 
 def test_coverage_is_compared_at_equal_units_in_every_window():
-    found = abeval.load(FILE).over_time(metrics=["coverage", "gini"])
+    found = abeval.load(FILE).windows(metrics=["coverage", "gini"])
     windows = found.windows_frame()
     assert found.refused == {}
     assert set(windows.kind) == {"daily", "cumulative"}
@@ -85,7 +85,7 @@ def test_shares_that_changed_leave_only_what_adds_up():
     late["user_id"] += 2000
     log = pd.concat([early, late]).assign(dwell=5.0 + early.user_id.iloc[0])
     metrics = [{"name": "ctr"}, {"name": "dwell_p50"}]
-    found = small().replace(metrics=metrics).over_time(logs={"impressions": log})
+    found = small().replace(metrics=metrics).windows(logs={"impressions": log})
     assert len(found.ramps) > 1
     assert "traffic shares changed" in found.refused["dwell_p50"]
     assert {row.metric for row in found.windows} == {"ctr"}

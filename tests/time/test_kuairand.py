@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from abeval.assignment import Assignment
-from abeval.time.analysis import metric_over_time
-from abeval.time.collect import TimeSums
-from abeval.time.ramps import strata_of
-from abeval.time.sums import DaySums
+from abeval.time.analysis import Timeline, metric_over_time
+from abeval.time.day_sums import DaySums
+from abeval.time.time_sums import TimeSums
 from benchmarks.calibration.verdicts import CTR, experiment_of
 from tests.real_logs import kuairand, need
 
@@ -46,15 +45,13 @@ def analysed(log, salt, more=0.0):
     }
     activity = {name: sums.activity for name, sums in arms.items()}
     sums = TimeSums(DAYS, PARTIAL, activity, {"ctr": arms}, {})
-    return metric_over_time(experiment_of(), CTR, "treatment", sums, strata_of(activity))
+    return metric_over_time(Timeline(experiment_of(), sums), CTR, "treatment")
 
 
 def test_the_quick_way_is_the_whole_way(log):
     quick = analysed(log, "aa-3")
     loaded = kuairand("aa-3", metrics=[{"name": "ctr", "role": "goal"}])
-    renamed = loaded.replace(
-        control="control", variants={"control": {}, "treatment": {}}
-    ).over_time()
+    renamed = loaded.replace(control="control", variants={"control": {}, "treatment": {}}).windows()
     assert renamed.partial == tuple(sorted(PARTIAL))
     assert quick.looks[-1].fixed_p_value == pytest.approx(renamed.looks[-1].fixed_p_value, rel=1e-9)
     row = renamed["ctr"]

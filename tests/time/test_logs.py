@@ -22,7 +22,7 @@ def loaded():
 
 @pytest.fixture(scope="module")
 def result(loaded):
-    return loaded.over_time(looks=[7, 14])
+    return loaded.windows(looks=[7, 14])
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_events_have_an_inside_and_an_outside(loaded):
         {"name": "fair", "start": "2026-09-19", "end": "2026-09-21"},
         {"name": "later", "start": "2027-01-01", "end": "2027-01-02"},
     ]
-    found = loaded.replace(events=events).over_time(metrics=["ctr"]).events
+    found = loaded.replace(events=events).windows(metrics=["ctr"]).events
     assert [(row.event, row.days) for row in found] == [("fair", 2), ("later", 0)]
     fair = found[0]
     assert fair.difference == pytest.approx(fair.inside - fair.outside)
@@ -159,7 +159,7 @@ def small(**entries):
 
 
 def test_one_day_is_too_early():
-    found = small().over_time(logs={"impressions": frame(["2027-03-01"])})
+    found = small().windows(logs={"impressions": frame(["2027-03-01"])})
     assert found["ctr"].verdict == "too_early"
     assert "whole days" in found["ctr"].reason
     assert [row.kind for row in found.windows if row.axis == "calendar"] == ["daily", "cumulative"]
@@ -167,7 +167,7 @@ def test_one_day_is_too_early():
 
 def test_a_gap_is_a_day_without_an_effect_and_windows_over_it_are_marked():
     days = ["2027-03-01", "2027-03-02", "2027-03-05", "2027-03-06"]
-    found = small().over_time(logs={"impressions": frame(days)})
+    found = small().windows(logs={"impressions": frame(days)})
     assert set(found.partial) >= {"2027-03-03", "2027-03-04"}
     gap = [row for row in found.windows if row.kind == "daily" and row.end == "2027-03-03"]
     assert [(row.reason, row.partial) for row in gap] == [("no_units", True)]
@@ -179,16 +179,16 @@ def test_a_gap_is_a_day_without_an_effect_and_windows_over_it_are_marked():
 def test_a_log_without_time_is_refused():
     log = frame(["2027-03-01"]).drop(columns="ts")
     with pytest.raises(LogError, match="windows need a time"):
-        small().over_time(logs={"impressions": log})
+        small().windows(logs={"impressions": log})
 
 
 def test_widths_count_days():
     with pytest.raises(ExperimentError, match="count days"):
-        small().over_time(widths=[0])
+        small().windows(widths=[0])
 
 
 def test_kuairand_marks_its_partial_days():
-    found = kuairand(metrics=[{"name": "ctr", "role": "goal"}]).over_time()
+    found = kuairand(metrics=[{"name": "ctr", "role": "goal"}]).windows()
     assert found.partial == ("2022-04-24", "2022-04-30")
     assert (found["ctr"].days, found["ctr"].verdict) == (5, "too_early")
     daily = [row for row in found.windows if row.axis == "calendar" and row.kind == "daily"]
@@ -210,7 +210,7 @@ def test_exposed_units_that_never_come_count_from_their_exposure():
         logs={"impressions": {"path": "x.parquet"}, "exposures": {"path": "y.parquet"}},
         metrics=[{"name": "clicks_per_user"}, {"name": "ctr"}],
     )
-    card, found = loaded.analyze(logs=logs), loaded.over_time(logs=logs)
+    card, found = loaded.analyze(logs=logs), loaded.windows(logs=logs)
     for metric in ("clicks_per_user", "ctr"):
         last = one(found.windows_frame(), metric, "cumulative")
         assert (last.units_control, last.units) == (200, 200)
@@ -227,7 +227,7 @@ def test_exposures_without_a_time_count_from_the_first_day():
     loaded = small().replace(
         logs={"impressions": {"path": "x.parquet"}, "exposures": {"path": "y.parquet"}}
     )
-    found = loaded.over_time(logs={"impressions": log, "exposures": exposures})
+    found = loaded.windows(logs={"impressions": log, "exposures": exposures})
     last = one(found.windows_frame(), "ctr", "cumulative")
     assert (last.units_control, last.units) == (200, 200)
 
@@ -238,7 +238,7 @@ def test_the_numbers_of_bad_input_are_still_json():
         (["2027-03-01", "2027-03-02", "2027-03-09"], {"click": 0}),
         ([f"2027-03-{d:02d}" for d in range(1, 20)], {"click": 1}),
     ):
-        found = small().over_time(logs={"impressions": frame(days, **changes)}, looks=[1, 2])
+        found = small().windows(logs={"impressions": frame(days, **changes)}, looks=[1, 2])
         raw = json.loads(found.to_json())
         assert raw["stability"][0]["verdict"] == "too_early"
         assert raw["stability"][0]["reason"]
@@ -257,13 +257,13 @@ def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windo
 
 def test_looks_that_the_file_plans_have_their_bounds(loaded):
     plan = {"looks": "group_sequential", "planned_looks": ["2026-09-18", "2026-09-25"]}
-    found = loaded.replace(inference=plan).over_time(metrics=["ctr"])
+    found = loaded.replace(inference=plan).windows(metrics=["ctr"])
     planned = found.looks_frame().dropna(subset=["bound"])
     # The data before each date, and the end.
     assert list(planned.day) == ["2026-09-17", "2026-09-24", "2026-09-27"]
     assert list(planned.bound) == sorted(planned.bound, reverse=True)
     shares = loaded.replace(inference={**plan, "planned_looks": [0.5, 0.75]})
-    found = shares.over_time(metrics=["ctr"]).looks_frame().dropna(subset=["bound"])
+    found = shares.windows(metrics=["ctr"]).looks_frame().dropna(subset=["bound"])
     assert list(found.day) == ["2026-09-20", "2026-09-24", "2026-09-27"]
-    pocock = loaded.replace(inference={**plan, "spending": "pocock"}).over_time(metrics=["ctr"])
+    pocock = loaded.replace(inference={**plan, "spending": "pocock"}).windows(metrics=["ctr"])
     assert pocock.looks_frame().dropna(subset=["bound"]).bound.iloc[0] < planned.bound.iloc[0]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.stats.moments import Moments
-from abeval.time.sums import Activity, DaySums
+from abeval.time.day_sums import Activity, DaySums
 
 
 def units(seed, n=60, days=6):

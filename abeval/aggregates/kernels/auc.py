@@ -1,8 +1,8 @@
 """GAUC and AUC by one sort of the scores: `units/gauc.sql` and `units/auc.sql`.
 
-Impressions come in blocks of whole units, so that memory does not grow with the log. What a score
-is worth depends only on where it stands among the clicked scores of its variant: that one place
-orders it against the clicks of its own unit (GAUC) and against all of them (AUC).
+Impressions come in blocks of whole units, so that memory does not grow with the log. Only the place
+of a score among the clicked scores of its variant counts: it orders the impression against the
+clicks of its own unit (GAUC) and against all clicks (AUC).
 """
 
 from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels import auc as scores
+from abeval.aggregates.kernels import auc
 from abeval.aggregates.kernels.auc import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
 from abeval.aggregates.kernels.blocks import Blocks
 from abeval.engines.protocol import ArrayEngine
@@ -21,7 +21,7 @@ BLOCK = 1_000_000
 
 
 _TYPES = ("i8", "f8")
-"""What is kept of an impression: twice its unit, and one more where it was clicked; its score."""
+"""Columns of a block: 2 × unit + click, and the score."""
 
 
 class ScoreTables(NamedTuple):
@@ -55,7 +55,7 @@ class _UnitBlocks(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """What is kept of a block."""
+    """What the second step needs of a block."""
 
     pairs: UnitPairs
     lost: Whole
@@ -83,10 +83,10 @@ def score_tables(
     with closing(Blocks(units.per_variant * len(variants), _TYPES, folder)) as blocks:
         clicked = _read(engine, variants, units, blocks)
         numbers = np.arange(len(blocks)).reshape(len(variants), -1).tolist()
-        tables = [_tables(blocks, mine, of) for mine, of in zip(numbers, clicked, strict=True)]
+        tables = [_tables(blocks, own, of) for own, of in zip(numbers, clicked, strict=True)]
     return ScoreTables(
-        _frame([part for table in tables for part in table.gauc], scores.GAUC_COLUMNS),
-        _frame([table.auc for table in tables], scores.AUC_COLUMNS),
+        _frame([part for table in tables for part in table.gauc], auc.GAUC_COLUMNS),
+        _frame([table.auc for table in tables], auc.AUC_COLUMNS),
     )
 
 
@@ -96,9 +96,9 @@ def _read(
     """Put every impression into its block; the scores of each variant's clicks."""
     columns = f"{numbered('variant', variants)} as variant_number, unit_id, score, click"
     clicked: list[list[Floats]] = [[np.zeros(0)] for _ in variants]
-    for found in engine.chunks(f"select {columns} from scored"):
-        number, unit = _wholes(found["variant_number"]), _wholes(found["unit_id"])
-        rows = Scored(unit, _doubles(found["score"]), _wholes(found["click"]))
+    for chunk in engine.chunks(f"select {columns} from scored"):
+        number, unit = _wholes(chunk["variant_number"]), _wholes(chunk["unit_id"])
+        rows = Scored(unit, _doubles(chunk["score"]), _wholes(chunk["click"]))
         block = number * units.per_variant + (unit - units.first) // units.size
         blocks.add(block, 2 * unit + rows.click, rows.score)
         hits = np.flatnonzero(rows.click)
@@ -112,21 +112,21 @@ def _tables(blocks: Blocks, numbers: Sequence[int], clicked: Clicked) -> _Tables
     misses, adding = np.zeros(clicked.places, dtype=np.int64), Lock()
 
     def work(number: int) -> _Block:
-        rows = scores.placed(_scored(*blocks.read(number)), clicked)
-        mine = scores.misses_at(rows, clicked)
+        rows = auc.placed(_scored(*blocks.read(number)), clicked)
+        own = auc.misses_at(rows, clicked)
         with adding:
-            np.add(misses, mine, out=misses)
-        pairs = scores.unit_pairs(rows)
-        lost = scores.halves_lost(rows, clicked, pairs.unit)
-        return _Block(pairs, lost, scores.clicks_of(rows))
+            np.add(misses, own, out=misses)
+        pairs = auc.unit_pairs(rows)
+        lost = auc.halves_lost(rows, clicked, pairs.unit)
+        return _Block(pairs, lost, auc.clicks_of(rows))
 
-    found = in_threads(work, numbers)
-    beaten = scores.beaten_by(misses)
-    halves = [b.lost + scores.halves_won(b.clicks, beaten, b.pairs.unit) for b in found]
-    every = scores.joined(block.pairs for block in found)
+    done = in_threads(work, numbers)
+    beaten = auc.beaten_by(misses)
+    halves = [b.lost + auc.halves_won(b.clicks, beaten, b.pairs.unit) for b in done]
+    every = auc.joined(block.pairs for block in done)
     return _Tables(
-        [scores.gauc_columns(block.pairs) for block in found],
-        scores.auc_columns(every, np.concatenate(halves), clicked, beaten),
+        [auc.gauc_columns(block.pairs) for block in done],
+        auc.auc_columns(every, np.concatenate(halves), clicked, beaten),
     )
 
 

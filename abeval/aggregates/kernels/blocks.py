@@ -1,4 +1,4 @@
-"""Rows set apart by block in a file, as they are read once in whatever order they come."""
+"""Sorts rows into blocks, kept in one temporary file, while they are read once in any order."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,13 +65,13 @@ class Blocks:
 
     def read(self, number: int) -> list[NDArray[np.generic]]:
         """The columns of a block, its rows in the order in which they came."""
-        found = [bytearray() for _ in self._types]
+        columns = [bytearray() for _ in self._types]
         with self._reading:
             for offset, edges in self._chunks:
-                for place, column in enumerate(found):
+                for place, column in enumerate(columns):
                     self._file.seek(offset + (place * edges[-1] + edges[number]) * _BYTES)
                     column += self._file.read((edges[number + 1] - edges[number]) * _BYTES)
-        return [np.frombuffer(c, dtype=k) for c, k in zip(found, self._types, strict=True)]
+        return [np.frombuffer(c, dtype=k) for c, k in zip(columns, self._types, strict=True)]
 
     def close(self) -> None:
         """Remove the file."""

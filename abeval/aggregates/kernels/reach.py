@@ -1,4 +1,4 @@
-"""Who was shown what, by one sort of numbers: `catalogue/reach.sql`."""
+"""Units and impressions of each item, by one sort of whole numbers: `catalogue/reach.sql`."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ Whole = NDArray[np.int64]
 
 
 class Keys(NamedTuple):
-    """How an arm's group, an item and a unit make one number, in this order.
+    """Packs a group, an item and a unit into one whole number, in this order.
 
     Attributes:
         item_bits: Enough for the number of every item.
@@ -56,28 +56,28 @@ class Reach(NamedTuple):
     impressions: Whole
 
 
-def reach_of(keys: Whole, made: Keys) -> Reach:
+def reach_of(keys: Whole, packing: Keys) -> Reach:
     """Count the units and impressions of every item in every group.
 
     Args:
         keys: One for each impression, in any order.
-        made: How they were made.
+        packing: How they were packed.
 
     Example:
-        >>> made = Keys(item_bits=4, unit_bits=8)
-        >>> found = reach_of(np.array([0x2305, 0x2305, 0x2306, 0x0107]), made)
-        >>> found.group.tolist(), found.item.tolist()
+        >>> packing = Keys(item_bits=4, unit_bits=8)
+        >>> reach = reach_of(np.array([0x2305, 0x2305, 0x2306, 0x0107]), packing)
+        >>> reach.group.tolist(), reach.item.tolist()
         ([0, 2], [1, 3])
-        >>> found.units.tolist(), found.impressions.tolist()
+        >>> reach.units.tolist(), reach.impressions.tolist()
         ([1, 2], [1, 3])
     """
     ordered = np.sort(keys)
     met = np.flatnonzero(np.diff(ordered, prepend=-1))
-    cell = ordered[met] >> made.unit_bits
+    cell = ordered[met] >> packing.unit_bits
     first = np.flatnonzero(np.diff(cell, prepend=-1))
     units = np.diff(first, append=met.size)
     impressions = np.diff(met[first], append=ordered.size)
     cell = cell[first]
-    item, group = cell & ((1 << made.item_bits) - 1), cell >> made.item_bits
+    item, group = cell & ((1 << packing.item_bits) - 1), cell >> packing.item_bits
     small = [column.astype(np.int32) for column in (group, item, units)]
     return Reach(small[0], small[1], small[2], impressions)

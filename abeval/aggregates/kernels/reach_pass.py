@@ -1,4 +1,4 @@
-"""Runs the kernel of `catalogue/reach` over an experiment's impressions, some groups at a time."""
+"""Runs the reach kernel over the impressions of an experiment, block by block."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -39,28 +39,28 @@ def reach_table(
     rows = whole_number(engine, "select count(*) from impressions")
     units = whole_number(engine, "select coalesce(max(unit_id), 0) + 1 from units")
     items = engine.frame("select item_id from item_numbers order by item_number")["item_id"]
-    made, arms = Keys.of(len(items), units), groups * len(variants)
-    if not made.fits(arms):
+    packing, arms = Keys.of(len(items), units), groups * len(variants)
+    if not packing.fits(arms):
         return None
     count = min(-(-max(rows, 1) // BLOCK), arms)
     with closing(Blocks(count, ["i8"], folder)) as blocks:
-        for found in engine.chunks(_keys(variants, groups, made)):
-            key = np.asarray(found["key"], dtype=np.int64)
-            blocks.add(made.group(key) * count // arms, key)
+        for chunk in engine.chunks(_keys(variants, groups, packing)):
+            key = np.asarray(chunk["key"], dtype=np.int64)
+            blocks.add(packing.group(key) * count // arms, key)
 
         def work(number: int) -> Reach:
             (key,) = blocks.read(number)
-            return reach_of(key.astype(np.int64, copy=False), made)
+            return reach_of(key.astype(np.int64, copy=False), packing)
 
         parts = in_threads(work, range(count))
     return _frame(parts, items, variants, arms)
 
 
-def _keys(variants: Sequence[str], groups: int, made: Keys) -> str:
+def _keys(variants: Sequence[str], groups: int, packing: Keys) -> str:
     variant = numbered("u.variant", variants)
     group = f"cast({variant} as bigint) * {groups} + u.sub_bucket % {groups}"
     return f"""
-    select (({group}) * {1 << made.item_bits} + n.item_number) * {1 << made.unit_bits}
+    select (({group}) * {1 << packing.item_bits} + n.item_number) * {1 << packing.unit_bits}
       + i.unit_id as key
     from impressions i
     join units u on i.unit_id = u.unit_id

@@ -1,1 +1,1 @@
-"""Apache Spark: the same queries, translated, and refused where they would mean something else."""
+"""Apache Spark: runs the same queries, or refuses those that it would answer differently."""

@@ -1,9 +1,9 @@
-"""Casts as DuckDB does them, for Spark.
+"""Casts rewritten for Spark so that they give DuckDB's results.
 
-Where the meaning hangs on the type of what is cast, `typeof` asks Spark, which settles it before
-the query runs: a double becomes a whole number by rounding, not by cutting off, and a number
+Where the result depends on the type of the value, the SQL tests `typeof`, which Spark evaluates
+before the query runs. A double becomes an integer by rounding, where Spark would truncate. A number
 becomes text with the digits that DuckDB writes. A text that engines read in different ways (such as
-`1_000`, `inf` or `2024/1/5`) is an error that says so.
+`1_000`, `inf` or `2024/1/5`) raises an error that says so.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ _CLOSED = (exp.Column, exp.Literal, exp.Paren, exp.Func, exp.Null)
 
 
 def refused(node: exp.Expr, why: str) -> QueryError:
-    """The error of a query that Spark might answer otherwise."""
-    said = node.sql(dialect="duckdb")
-    shown = said if len(said) < 200 else f"{said[:200]}…"
+    """The error of a query that Spark might answer differently."""
+    text = node.sql(dialect="duckdb")
+    shown = text if len(text) < 200 else f"{text[:200]}…"
     return QueryError(f"`{shown}` {why}", "write it differently, or run it on DuckDB")
 
 
@@ -33,7 +33,7 @@ def string(text: str) -> exp.Literal:
 
 
 def filled(template: str, **parts: exp.Expr) -> exp.Expr:
-    """A piece of Spark SQL with its columns `x`, `y`, … replaced by expressions."""
+    """A template of Spark SQL with its columns `x`, `y`, … replaced by expressions."""
     held = exp.Paren(this=sqlglot.parse_one(template, dialect="spark"))
     for column in list(held.find_all(exp.Column)):
         if column.name in parts:
@@ -57,12 +57,12 @@ def _is_double(node: exp.Expr) -> bool:
 
 
 def is_cast_to_integer(node: exp.Expr | None) -> bool:
-    """Whether this is a cast to a whole number."""
+    """Whether this is a cast to an integer."""
     return isinstance(node, exp.Cast) and node.to.this.name in _INTEGERS
 
 
 def is_plain_cast(node: exp.Expr) -> bool:
-    """Whether this is a cast to a type that needs no words of its own on Spark."""
+    """Whether this is a cast that may stay as it is in a trusted query."""
     if type(node) is not exp.Cast:
         return False
     name = node.to.this.name
@@ -70,7 +70,7 @@ def is_plain_cast(node: exp.Expr) -> bool:
 
 
 class _Reading(NamedTuple):
-    """Texts that every engine reads alike, and those that DuckDB reads in a way of its own."""
+    """Patterns of texts that all engines read alike, and of those that DuckDB reads differently."""
 
     good: str
     odd: str
@@ -120,7 +120,7 @@ def cast(node: exp.Cast) -> exp.Expr:
     reading = _READINGS.get(name)
     if reading is None:
         raise refused(node, "is a cast that Spark does not know, or does otherwise")
-    if _says_its_type(name, value.unnest()):
+    if _needs_no_rule(name, value.unnest()):
         return node
     tried = isinstance(node, exp.TryCast)
     text = exp.cast(exp.Paren(this=value.copy()), _TEXT)
@@ -139,13 +139,13 @@ def cast(node: exp.Cast) -> exp.Expr:
     )
 
 
-def _says_its_type(name: str, value: exp.Expr) -> bool:
-    """Whether it is plain from the form of a value that Spark casts it alike."""
+def _needs_no_rule(name: str, value: exp.Expr) -> bool:
+    """Whether the form of a value shows that Spark casts it as DuckDB does."""
     if isinstance(value, (exp.Null, exp.Boolean)):
         return True
     if isinstance(value, exp.Literal):
         return name not in _INTEGERS or (not value.is_string and value.this.isdigit())
-    # What queries sum and round is a number, and they cast none but whole sums.
+    # Sums and rounded values are numbers, and queries cast only whole sums.
     return isinstance(value, (exp.Count, exp.RowNumber, exp.Sum, exp.Min, exp.Max, exp.Round))
 
 
@@ -157,7 +157,7 @@ def _to(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
 
 
 def _to_integer(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
-    """Rounded: half to even where it is a double, half away from zero where it is a decimal."""
+    """A double is rounded half to even, a decimal half away from zero."""
     return filled(
         _TO_INTEGER,
         x=value,
@@ -168,28 +168,28 @@ def _to_integer(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
 
 
 def as_text(value: exp.Expr) -> exp.Expr:
-    """A value as the text that DuckDB writes of it."""
+    """A value as text, with the digits that DuckDB writes."""
     if _is_text(value):
         return value
     inner = value.unnest()
-    made = exp.cast(
+    text = exp.cast(
         exp.Paren(this=value.copy()) if isinstance(value, exp.Binary) else value.copy(), _TEXT
     )
     if isinstance(inner, (exp.Sum, exp.Count, exp.Null)):
-        return made
-    # By way of text, so that a date, which is never cast to double, is no error here.
-    return made_text(filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(made.copy(), _DOUBLE), t=made))
+        return text
+    # To double by way of text, because Spark refuses a direct cast of a date to double.
+    return mark_text(filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(text.copy(), _DOUBLE), t=text))
 
 
-def made_text(node: exp.Expr) -> exp.Expr:
-    """The same node, known to be text, so that nothing around it makes it text again."""
-    node.meta[_MADE_TEXT] = True
+def mark_text(node: exp.Expr) -> exp.Expr:
+    """Mark a node as text already, so that no rule around it casts it again."""
+    node.meta[_IS_TEXT] = True
     return node
 
 
 def _is_text(value: exp.Expr) -> bool:
-    """Whether it is plain from its form: a value wrapped at every level is repeated without end."""
-    if value.meta.get(_MADE_TEXT):
+    """Whether a value is known to be text; casts at every level would make the query very long."""
+    if value.meta.get(_IS_TEXT):
         return True
     inner = value.unnest()
     if isinstance(inner, exp.Literal):
@@ -199,7 +199,7 @@ def _is_text(value: exp.Expr) -> bool:
     )
 
 
-_MADE_TEXT = "made text"
+_IS_TEXT = "is text"
 
 
 _NUMBER_AS_TEXT = """

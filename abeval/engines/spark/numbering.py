@@ -1,7 +1,7 @@
-"""Rows numbered in the order of a column, by many tasks.
+"""Row numbers in the order of a column, computed by many tasks.
 
-Spark computes a window without partitions in one task. Sorted into parts, each row has its place
-in its part, and the few sizes of the parts say where each begins: the same numbers.
+Spark computes a window without partitions in one task. Here rows are sorted into parts instead; the
+number of a row is its place in its part, plus the sizes of the parts before it.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PART = 33
-"""Bits of `monotonically_increasing_id` below the number of the part."""
+"""Bits of `monotonically_increasing_id` that hold the place in the part."""
 
 
 class Numbering(NamedTuple):
-    """A select that does no more to its rows than number them.
+    """A select that numbers its rows.
 
     Attributes:
         rows: The select without the number.
-        order: The column of its answer that the numbers follow.
-        number: What the number is called.
-        columns: Of the answer.
+        order: The column of the result that orders the rows.
+        number: The name of the number's column.
+        columns: Columns of the result.
     """
 
     rows: exp.Select
@@ -32,12 +32,12 @@ class Numbering(NamedTuple):
 
 
 def numbering_of(tree: exp.Query) -> Numbering | None:
-    """How a query numbers all of its rows in the order of one of its columns, if it does.
+    """How a query numbers all its rows in the order of one of its columns; None if it does not.
 
     Example:
         >>> from abeval.engines.transpile import parsed
-        >>> found = numbering_of(parsed("select row_number() over (order by a) as n, a from t"))
-        >>> found.rows.sql(), found.order, found.number, found.columns
+        >>> n = numbering_of(parsed("select row_number() over (order by a) as n, a from t"))
+        >>> n.rows.sql(), n.order, n.number, n.columns
         ('SELECT a FROM t', 'a', 'n', ['n', 'a'])
         >>> numbering_of(parsed("select sum(a) over (order by b) as n, b from t")) is None
         True
@@ -69,13 +69,13 @@ def _only_order(window: exp.Window) -> str | None:
     return str(terms[0].this.name)
 
 
-def numbered(rows: "DataFrame", told: Numbering) -> "DataFrame":
+def numbered(rows: "DataFrame", numbering: Numbering) -> "DataFrame":
     """The rows with their numbers from 1, nulls last."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    placed = rows.orderBy(f.col(told.order).asc_nulls_last())
-    # Kept: the parts of a sort may be others when it is done again.
+    placed = rows.orderBy(f.col(numbering.order).asc_nulls_last())
+    # Checkpointed, because a second sort may cut the rows into other parts.
     kept = placed.withColumn("_place", f.monotonically_increasing_id()).localCheckpoint(eager=True)
     kept = kept.withColumn("_part", f.shiftright("_place", _PART))
     before = Window.orderBy("_part").rowsBetween(Window.unboundedPreceding, -1)
@@ -85,6 +85,6 @@ def numbered(rows: "DataFrame", told: Numbering) -> "DataFrame":
         .select("_part", f.coalesce(f.sum("_rows").over(before), f.lit(0)).alias("_start"))
     )
     place = f.col("_place").bitwiseAND((1 << _PART) - 1)
-    number = (f.col("_start") + place + 1).alias(told.number)
-    found = kept.join(f.broadcast(starts), "_part")
-    return found.select(*(number if name == told.number else f.col(name) for name in told.columns))
+    number = (f.col("_start") + place + 1).alias(numbering.number)
+    columns = (number if name == numbering.number else f.col(name) for name in numbering.columns)
+    return kept.join(f.broadcast(starts), "_part").select(*columns)

@@ -1,8 +1,8 @@
-"""What DuckDB means, said so that Spark means the same; what cannot be said is refused.
+"""Rules that rewrite DuckDB SQL so that Spark gives the same result, or refuse it.
 
 Spark runs in its ANSI mode, where an overflow or a text that is no number is an error. The rules
-are about what is silently another thing there: division of decimals, `floor` through a 64-bit
-number, the logarithm of zero, the null in a concatenation. Casts are in `spark_casts`.
+are for what would silently differ: division of decimals, `floor` through a 64-bit number, the
+logarithm of zero, a null in a concatenation. The rules for casts are in `casts`.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from abeval.engines.spark.casts import (
     filled,
     is_cast_to_integer,
     is_plain_cast,
-    made_text,
+    mark_text,
     refused,
     string,
 )
@@ -27,23 +27,23 @@ Rule = Callable[[Any], exp.Expr]
 
 
 def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
-    """The query as Spark must be told it.
+    """The query rewritten so that its result on Spark is that of DuckDB.
 
     Args:
-        tree: As DuckDB has it.
-        trusted: It is one of `queries/`, which cast to whole numbers only what is whole, and to
-            numbers only numbers: tests see to that. Casts of anything else look at the type first.
+        tree: The query for DuckDB.
+        trusted: Whether it is one of `queries/`. Tests check that those cast only whole numbers to
+            integers, and only numbers to numbers. Other casts check the type of the value first.
 
     Raises:
-        QueryError: It holds something whose meaning on Spark is another, or unknown.
+        QueryError: A part of it means something else on Spark, or may do so.
     """
-    made = tree.copy()
-    # From the inside out, and never into what a rule has made.
-    for node in reversed(list(made.dfs())):
+    query = tree.copy()
+    # From the inside out, so that no rule is applied to the output of another.
+    for node in reversed(list(query.dfs())):
         rule = _rule(node)
         if rule is not None and not (trusted and is_plain_cast(node)):
             node.replace(rule(node))
-    return made
+    return query
 
 
 def _rule(node: exp.Expr) -> Rule | None:
@@ -52,10 +52,13 @@ def _rule(node: exp.Expr) -> Rule | None:
         return rule
     if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED:
         return None
-    raise refused(node, "is not known to mean the same on Spark")
+    raise refused(node, _UNKNOWN)
 
+
+_UNKNOWN = "is not known to mean the same on Spark"
 
 _NAMED = (EPOCH_MS, LOCAL_TIME, HASH60, "bit_count")
+"""Functions that SQLGlot knows only by name, and that mean the same."""
 
 
 def _filling(template: str) -> Rule:
@@ -63,7 +66,7 @@ def _filling(template: str) -> Rule:
 
 
 def _div(node: exp.Div) -> exp.Expr:
-    """Of doubles, whatever is divided; by zero it is infinite or NaN, as IEEE 754 has it."""
+    """Division of doubles; by zero it is infinite or NaN, as in IEEE 754."""
     above, below = as_double(node.this), as_double(node.expression)
     divisor = node.expression.unnest()
     nonzero = isinstance(divisor, exp.Literal) and float(divisor.this) != 0
@@ -78,7 +81,7 @@ def _div(node: exp.Div) -> exp.Expr:
 
 
 def _int_div(node: exp.IntDiv) -> exp.Expr:
-    """Of whole numbers alone: of others DuckDB does not round."""
+    """Division of whole numbers; decimals are refused when the query runs."""
     return filled(
         "case when typeof(x) like 'decimal%' or typeof(y) like 'decimal%' "
         "then raise_error('// of decimals: divide with / and take the floor') else x div y end",
@@ -88,7 +91,7 @@ def _int_div(node: exp.IntDiv) -> exp.Expr:
 
 
 def _round(node: exp.Round) -> exp.Expr:
-    """To whole numbers, half away from zero; -0.0 keeps its sign."""
+    """Rounding to whole numbers, half away from zero; -0.0 keeps its sign."""
     if node.args.get("decimals") is not None:
         raise refused(node, "may round the last digit otherwise on Spark")
     if is_cast_to_integer(node.parent):
@@ -99,9 +102,9 @@ def _round(node: exp.Round) -> exp.Expr:
 
 
 def _floor(node: exp.Floor) -> exp.Expr:
-    """Spark's own goes through a 64-bit number, where NaN is 0."""
+    """Spark's own `floor` converts to a 64-bit integer, which turns NaN into 0."""
     if node.args.get("decimals") is not None:
-        raise refused(node, "is not known to mean the same on Spark")
+        raise refused(node, _UNKNOWN)
     return filled(_FLOOR, x=as_double(node.this))
 
 
@@ -110,7 +113,7 @@ _FLOOR = "case when rint(x) > x then rint(x) - 1 else rint(x) end"
 
 def _ceil(node: exp.Ceil) -> exp.Expr:
     if node.args.get("decimals") is not None:
-        raise refused(node, "is not known to mean the same on Spark")
+        raise refused(node, _UNKNOWN)
     return exp.Neg(this=filled(_FLOOR, x=exp.Neg(this=exp.Paren(this=as_double(node.this)))))
 
 
@@ -120,13 +123,13 @@ def _trunc(node: exp.Trunc) -> exp.Expr:
 
 
 def _log(node: exp.Log) -> exp.Expr:
-    """Base 10 where none is named; powers of two have a whole logarithm of base 2."""
+    """The base is 10 by default; logarithms of base 2 are exact for powers of two."""
     if node.expression is None:
         return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.this))
     if node.this.sql() == "10":
         return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.expression))
     if node.this.sql() != "2":
-        raise refused(node, "is not known to mean the same on Spark: write ln(x) / ln(base)")
+        raise refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
     return filled(_OF_POSITIVE.format(_LOG2), x=as_double(node.expression))
 
 
@@ -147,7 +150,7 @@ def _pipes(node: exp.DPipe) -> exp.Expr:
 
 
 def _trim(node: exp.Trim) -> exp.Expr:
-    """DuckDB takes every space of Unicode away, Spark the plain one."""
+    """DuckDB removes all Unicode spaces, Spark only the plain one."""
     if node.expression is not None:
         return node
     return exp.Trim(
@@ -159,19 +162,19 @@ _SPACES = " \u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x2
 
 
 def _cased(node: exp.Lower | exp.Upper) -> exp.Expr:
-    """A letter that becomes two, or none, in one of them is an error instead."""
+    """Refuses letters whose case the engines change in different ways."""
     name, odd = ("lower", _ODD_LOWER) if isinstance(node, exp.Lower) else ("upper", _ODD_UPPER)
-    said = filled(
+    changed = filled(
         f"case when x rlike odd then raise_error(concat('{name} of ', x, ': letters whose case "
         f"engines change in different ways')) else {name}(x) end",
         x=node.this,
         odd=string(odd),
     )
-    return made_text(said)
+    return mark_text(changed)
 
 
-# Measured over all letters: two of lower case, a hundred of upper, and those that are so new that
-# only one engine may know them.
+# Measured over all letters: 2 in `lower`, about 100 in `upper`, and letters so new that one engine
+# may not know them.
 _NEW = r"\ua7cb-\ua7dc\x{10d50}-\x{10d8f}"
 _ODD_LOWER = rf"[\u0130\u03a3{_NEW}]"
 _ODD_UPPER = (
@@ -181,7 +184,7 @@ _ODD_UPPER = (
 
 
 def _counted_from_one(node: exp.Left | exp.Right | exp.Substring | exp.SplitPart) -> exp.Expr:
-    """Where a count or a place is below one, engines differ."""
+    """Engines differ where a count or a position is below one."""
     numbers = [node.args[name] for name in ("start", "length", "part_index") if node.args.get(name)]
     if isinstance(node, (exp.Left, exp.Right)):
         numbers = [node.expression]
@@ -206,12 +209,12 @@ def _like(node: exp.Like | exp.ILike) -> exp.Expr:
 
 
 def _matches(node: exp.RegexpLike) -> exp.Expr:
-    """Regular expressions of words, classes and repetitions; the end is that of the text."""
+    """Regular expressions of letters, classes and repetitions; `$` is the end of the text."""
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or not _is_plain_pattern(pattern.name):
         raise refused(node, "is a regular expression that engines may read in different ways")
-    made = pattern.name.replace(".", "[^\\n]").replace("$", "\\z")
-    return exp.RegexpLike(this=node.this, expression=string(made))
+    portable = pattern.name.replace(".", "[^\\n]").replace("$", "\\z")
+    return exp.RegexpLike(this=node.this, expression=string(portable))
 
 
 def _is_plain_pattern(pattern: str) -> bool:
@@ -223,28 +226,23 @@ def _is_plain_pattern(pattern: str) -> bool:
     return pattern.isascii()
 
 
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
+
+
 def _extract(node: exp.Extract) -> exp.Expr:
     part = node.name.upper()
     if part in ("DOW", "DAYOFWEEK"):
         return filled("dayofweek(x) - 1", x=node.expression)
     if part == "ISODOW":
         return filled("weekday(x) + 1", x=node.expression)
-    if part not in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"):
-        raise refused(node, "is not known to mean the same on Spark")
+    if part not in (*_UNITS, "DOY"):
+        raise refused(node, _UNKNOWN)
     return node
 
 
 def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
-    if node.text("unit").upper() not in (
-        "YEAR",
-        "QUARTER",
-        "MONTH",
-        "WEEK",
-        "DAY",
-        "HOUR",
-        "MINUTE",
-    ):
-        raise refused(node, "is not known to mean the same on Spark")
+    if node.text("unit").upper() not in _UNITS:
+        raise refused(node, _UNKNOWN)
     return exp.cast(node, exp.DataType.Type.TIMESTAMPNTZ)
 
 
@@ -287,4 +285,4 @@ _SAME = frozenset(
         *(exp.Hour, exp.Day, exp.Month, exp.Year),
     }
 )
-"""Functions that mean the same as they stand; every other is refused."""
+"""Functions that mean the same on both; all others are refused."""

@@ -1,4 +1,4 @@
-"""A Spark session: found, started or given, with the settings that equal answers need."""
+"""The Spark session, and the settings without which its answers would differ from DuckDB's."""
 
 import logging
 import os
@@ -28,11 +28,10 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
-"""What a session is set to while abeval works on it; without these, answers differ in silence."""
-
+"""Settings of a session while abeval uses it; without them, answers may silently differ."""
 
 _CONNECT = "sc://"
-"""How addresses of Spark Connect begin."""
+"""The beginning of addresses of Spark Connect."""
 
 
 def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
@@ -43,7 +42,7 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
     Raises:
         QueryError: pyspark or Java is missing, or Spark does not start.
     """
-    # It prints every refused query with Java's whole trace; the error says it in a line.
+    # This logger prints Java's whole trace for every failed query; our error says it in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         from pyspark.errors import PySparkException
@@ -52,14 +51,12 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         what = f"the Spark engine needs pyspark and pyarrow: {error}"
         raise QueryError(what, 'pip install "abeval[spark]", and Java 17 or newer') from error
     running = SparkSession.getActiveSession()
-    if running is not None and options.address is None:
-        return running, False
     if running is not None:
-        _check_same(running, str(options.address))
+        _check_same(running, options.address)
         return running, False
     try:
         with warnings.catch_warnings():
-            # That pandas is newer than pyspark knows; nothing here goes through its pandas.
+            # pyspark warns of a newer pandas, but nothing here uses its pandas functions.
             warnings.simplefilter("ignore", FutureWarning)
             return _started(options), True
     except (PySparkException, RuntimeError, OSError) as error:
@@ -73,9 +70,9 @@ def _missing(address: str) -> str:
     return "is Java 17 or newer installed, and [engine] address right?"
 
 
-def _check_same(running: "SparkSession", address: str) -> None:
+def _check_same(running: "SparkSession", address: str | None) -> None:
     there = running.conf.get("spark.master", "")
-    if address not in (there, running.conf.get("spark.remote", "")):
+    if address not in (None, there, running.conf.get("spark.remote", "")):
         raise QueryError(
             f"[engine] address is {address!r}, but a Spark session of {there!r} is running here",
             "stop it first, or leave the address out",
@@ -85,7 +82,8 @@ def _check_same(running: "SparkSession", address: str) -> None:
 def _started(options: EngineOptions) -> "SparkSession":
     from pyspark.sql import SparkSession
 
-    address = options.address or f"local[{options.threads or os.cpu_count() or 1}]"
+    threads = options.threads or os.cpu_count() or 1
+    address = options.address or f"local[{threads}]"
     builder = SparkSession.builder.appName("abeval")
     if address.startswith(_CONNECT):
         _check_answers(address)
@@ -94,9 +92,8 @@ def _started(options: EngineOptions) -> "SparkSession":
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.log.level", "ERROR")
     if address.startswith("local"):
-        # A reducer a core: the default of 200 is for a cluster.
-        reducers = 2 * (options.threads or os.cpu_count() or 1)
-        builder = builder.config("spark.sql.shuffle.partitions", reducers)
+        # Two per core: the default of 200 is meant for a cluster.
+        builder = builder.config("spark.sql.shuffle.partitions", 2 * threads)
     if options.memory_limit is not None:
         builder = builder.config("spark.driver.memory", java_size(options.memory_limit))
     if options.temp_directory is not None:
@@ -105,7 +102,7 @@ def _started(options: EngineOptions) -> "SparkSession":
 
 
 def _check_answers(address: str) -> None:
-    """A client of Spark Connect would try an address where nobody is again, for many minutes."""
+    """Fail at once if no server answers; a client of Spark Connect would retry for minutes."""
     parts = urlsplit(address)
     try:
         with socket.create_connection((parts.hostname or "", parts.port or 15002), timeout=20):
@@ -116,7 +113,7 @@ def _check_answers(address: str) -> None:
 
 
 def java_size(size: str) -> str:
-    """A size such as `4GB` as Spark writes it.
+    """A size such as `4GB` in Spark's notation.
 
     Example:
         >>> java_size("1.5 GB"), java_size("500MiB")

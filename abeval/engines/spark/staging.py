@@ -1,11 +1,12 @@
-"""What Spark would read in a way of its own, read by DuckDB and handed on as Parquet.
+"""Logs that Spark would read differently: DuckDB reads them and writes Parquet for Spark.
 
-A CSV or JSON file has no types, and a frame has some that Spark does not know: with one reader a
-column is the same thing on both engines.
+CSV and JSON files have no types, and frames have types that Spark does not know. With one reader, a
+column has the same type and values on both engines.
 """
 
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
@@ -18,44 +19,40 @@ _AS: Mapping[str, str] = {
     r"TIMESTAMP_(S|MS|NS)": "timestamp",
     r'"NULL"': "bigint",
 }
-"""Types that Parquet does not hold as they are, or that Spark cannot read from it."""
+"""Types that Parquet does not have or Spark cannot read, and what they are written as."""
 
 
 def staged(
     name: str, source: object, folder: Path, file: Path, options: EngineOptions
 ) -> Mapping[str, str]:
-    """Write a log or a frame to a Parquet file, and say its columns and types as DuckDB has them.
+    """Write a log or a frame to a Parquet file.
+
+    Returns:
+        DuckDB's type of each column.
 
     Raises:
         LogError: It cannot be read.
     """
-    engine = DuckDBEngine(options, folder)
-    try:
-        _add(engine, name, source)
-        types = engine.columns(name)
+    with closing(DuckDBEngine(options, folder)) as engine:
+        types = _types(engine, name, source)
         columns = ", ".join(_column(column, kind) for column, kind in types.items())
         copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
         engine.rows(f"{copied} (format parquet)")
-    finally:
-        engine.close()
     return types
 
 
 def types_of(name: str, source: object, folder: Path) -> Mapping[str, str]:
-    """The columns and types of a log as DuckDB has them."""
-    engine = DuckDBEngine(None, folder)
-    try:
-        _add(engine, name, source)
-        return engine.columns(name)
-    finally:
-        engine.close()
+    """DuckDB's type of each column of a log."""
+    with closing(DuckDBEngine(None, folder)) as engine:
+        return _types(engine, name, source)
 
 
-def _add(engine: DuckDBEngine, name: str, source: object) -> None:
+def _types(engine: DuckDBEngine, name: str, source: object) -> Mapping[str, str]:
     if isinstance(source, LogSource):
         engine.add_log(name, source)
     else:
         engine.add_frame(name, source)
+    return engine.columns(name)
 
 
 def _column(column: str, kind: str) -> str:

@@ -1,1 +1,1 @@
-"""What is ranked: the rows of a log, with the score of each model and what was relevant."""
+"""Candidates: the rows of a log, with each model's score and the relevance of each item."""

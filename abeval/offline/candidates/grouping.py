@@ -1,4 +1,4 @@
-"""Rows in runs of one key, and the runs of equal length as the rows of matrices."""
+"""Rows grouped by a key, and groups of equal length as the rows of a matrix."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,23 +7,24 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+from abeval.stats.arrays import Bools, Integers
+
 Kind = TypeVar("Kind", bound=np.generic)
 
 COMPARISONS_A_ROW = 16
-"""Above this many comparisons a row of a matrix, sorting it is faster than comparing."""
+"""With more comparisons than this per row of a matrix, sorting the row is faster."""
 
 _CELLS = 1 << 17
-"""Cells of a matrix: few enough to stay in a processor's cache."""
+"""Cells of a matrix that fit in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Where each group's rows lie.
+    """Rows grouped by a key.
 
     Attributes:
         start: First row of each group, then the number of rows, shape (groups + 1,).
-        order: Rows by group, where they do not lie by group already.
+        order: The order that brings groups together; None where rows are in order already.
 
     Example:
         >>> groups = Groups.of(np.array([7, 7, 3]))
@@ -31,12 +32,12 @@ class Groups:
         ([0, 2, 3], None, [2, 1])
     """
 
-    start: Whole
-    order: Whole | None = None
+    start: Integers
+    order: Integers | None = None
 
     @classmethod
     def of(cls, key: NDArray[np.generic]) -> "Groups":
-        """Groups of equal keys; logs mostly have them together, which saves a sort."""
+        """Groups of equal keys. In most logs they are adjacent already, which saves a sort."""
         start = _starts(key)
         heads = np.sort(key[start[:-1]])
         if (heads[1:] != heads[:-1]).all():
@@ -48,7 +49,7 @@ class Groups:
         return self.start.size - 1
 
     @property
-    def size(self) -> Whole:
+    def size(self) -> Integers:
         """Rows of each group."""
         return np.diff(self.start)
 
@@ -56,17 +57,17 @@ class Groups:
         """A column with the rows of each group together."""
         return column if self.order is None else column[self.order]
 
-    def sums(self, column: NDArray[np.bool_]) -> Whole:
-        """How often a column that lies by group is true in each group."""
+    def sums(self, column: Bools) -> Integers:
+        """True values per group, of a column in group order."""
         counts = np.zeros(len(self), dtype=np.int64)
         for block in self.blocks():
             counts[block.groups] = np.count_nonzero(block.matrix(column), axis=1)
         return counts
 
     def blocks(self) -> Iterator["Block"]:
-        """Every group once, groups of equal length together."""
+        """All groups, in blocks of equal length."""
         size = self.size
-        # Stable, so that groups of one length keep their order and often lie side by side.
+        # Stable, so that groups of one length keep their order and are often adjacent.
         by_size = np.argsort(size, kind="stable")
         edges = np.flatnonzero(np.diff(size[by_size])) + 1
         for groups in np.split(by_size, edges) if by_size.size else []:
@@ -86,12 +87,12 @@ class Block:
         length: Rows of each.
     """
 
-    groups: Whole
-    start: Whole
+    groups: Integers
+    start: Integers
     length: int
 
     def matrix(self, column: NDArray[Kind]) -> NDArray[Kind]:
-        """Their values of a column that lies by group, shape (groups, length)."""
+        """Values of a column in group order, shape (groups, length)."""
         first = self.start[self.groups]
         if first[-1] - first[0] == (first.size - 1) * self.length:
             return column[first[0] : first[-1] + self.length].reshape(-1, self.length)
@@ -99,7 +100,7 @@ class Block:
         return np.asarray(column[rows])
 
 
-def _starts(key: NDArray[np.generic]) -> Whole:
+def _starts(key: NDArray[np.generic]) -> Integers:
     if not key.size:
         return np.zeros(1, dtype=np.int64)
     edges = np.flatnonzero(key[1:] != key[:-1]) + 1

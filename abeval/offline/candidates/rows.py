@@ -1,60 +1,64 @@
-"""The rows of a replay as arrays, where an engine can hand them over and they need no mending."""
+"""Candidates as arrays, used when ids are integers and no item is repeated in a request."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
-from abeval.offline.candidates.grouping import Groups, Whole
-from abeval.offline.metrics.units import Floats
+from abeval.offline.candidates.grouping import Groups
+from abeval.stats.arrays import Bools, Floats, Integers
 
 _PART = 1 << 17
-"""Rows of a part."""
+"""Rows of a part, which fit in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What was listed, by request; every column lies by group of `requests`.
+    """Listed items; the columns are in the order of `requests`.
 
     Attributes:
         requests: The rows of each request.
-        unit: The place of each request's unit among the units.
-        tie: What stands first of equal scores: the larger.
+        unit: Index of the unit of each request.
+        tie: Of equal scores, the larger `tie` ranks higher.
         grade: Relevance.
         scores: Model → its scores, NaN where it has none.
-        units: How many units there are.
+        ids: The ids of the units, ascending.
     """
 
     requests: Groups
-    unit: Whole
-    tie: Whole
+    unit: Integers
+    tie: Integers
     grade: Floats
     scores: Mapping[str, Floats]
-    units: int
+    ids: NDArray[np.generic]
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return self.ids.size
 
     @cached_property
-    def relevant(self) -> Whole:
+    def relevant(self) -> Integers:
         """Relevant items of each request."""
         return self.requests.sums(self.grade > 0)
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether all relevant items are equally relevant."""
+        """Whether all relevant items have the same grade."""
         relevant = self.grade[self.grade > 0]
         return not relevant.size or bool(relevant.min() == relevant.max())
 
     @cached_property
     def longest(self) -> int:
-        """Items of the longest request with a relevant one."""
+        """Items of the longest request with a relevant item."""
         return int(self.requests.size[self.relevant > 0].max(initial=0))
 
     def parts(self) -> Iterator["Rows"]:
-        """The same rows, some requests at a time: few enough to stay in a processor's cache."""
+        """The rows in parts of whole requests."""
         start = self.requests.start
         if start[-1] <= _PART:
             yield self
@@ -67,75 +71,61 @@ class Rows:
     def _slice(self, first: int, end: int) -> "Rows":
         start = self.requests.start[first : end + 1]
         row = slice(int(start[0]), int(start[-1]))
-        scores = {model: score[row] for model, score in self.scores.items()}
-        groups, unit = Groups(start - start[0]), self.unit[first:end]
-        return Rows(groups, unit, self.tie[row], self.grade[row], scores, self.units)
+        return self._part(Groups(start - start[0]), self.unit[first:end], row)
 
-    def uncompared(self) -> NDArray[np.bool_]:
+    def uncompared(self) -> Bools:
         """Requests that some models score and others do not (`uncompared.sql`)."""
         listed = [listed_of(self.requests, score) > 0 for score in self.scores.values()]
-        # A model without any score has no say.
-        having = [mask for mask in listed if mask.any()]
-        if len(having) < 2:
+        # A model without any score does not count.
+        scored = [mask for mask in listed if mask.any()]
+        if len(scored) < 2:
             return np.zeros(len(self.requests), dtype=np.bool_)
-        some: NDArray[np.bool_] = np.any(having, axis=0)
-        every: NDArray[np.bool_] = np.all(having, axis=0)
+        some: Bools = np.any(scored, axis=0)
+        every: Bools = np.all(scored, axis=0)
         return some & ~every
 
-    def only(self, kept: NDArray[np.bool_]) -> "Rows":
-        """The rows of some requests."""
-        row = np.repeat(kept, self.requests.size)
-        start = np.concatenate([[0], np.cumsum(self.requests.size[kept])])
+    def only(self, kept: Bools) -> "Rows":
+        """The rows of the requests where `kept` is true."""
+        start = np.concatenate([[0], np.cumsum(self.requests.size[kept])]).astype(np.int64)
+        return self._part(Groups(start), self.unit[kept], np.repeat(kept, self.requests.size))
+
+    def _part(self, requests: Groups, unit: Integers, row: slice | Bools) -> "Rows":
         scores = {model: score[row] for model, score in self.scores.items()}
-        groups = Groups(start.astype(np.int64))
-        return Rows(groups, self.unit[kept], self.tie[row], self.grade[row], scores, self.units)
+        return Rows(requests, unit, self.tie[row], self.grade[row], scores, self.ids)
+
+    def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
+        """The rows of the units with some ids, ascending; None where ids are no integers."""
+        if not np.issubdtype(ids.dtype, np.integer):
+            return None
+        place = np.searchsorted(ids, self.ids)
+        known = np.zeros(self.ids.size, dtype=np.bool_)
+        inside = place < ids.size
+        known[inside] = ids[place[inside]] == self.ids[inside]
+        rows = replace(self, unit=place[self.unit].astype(np.int64), ids=ids)
+        return rows if known.all() else rows.only(known[self.unit])
 
 
-def listed_of(requests: Groups, score: Floats) -> Whole:
+def listed_of(requests: Groups, score: Floats) -> Integers:
     """Scored items of each request."""
     missing = np.isnan(score)
     return requests.sums(~missing) if missing.any() else requests.size
 
 
-class Fetched(NamedTuple):
-    """Rows, and the id of the unit of each request.
-
-    Attributes:
-        rows: Their `unit` is a number within `ids`.
-        ids: The ids of all their units, ascending.
-    """
-
-    rows: Rows
-    ids: Whole
-
-    def of_units(self, units: NDArray[np.generic]) -> Rows | None:
-        """The rows of some units, given by their ids, ascending; None where ids are no numbers."""
-        if not np.issubdtype(units.dtype, np.integer):
-            return None
-        place = np.searchsorted(units, self.ids)
-        known = np.zeros(self.ids.size, dtype=np.bool_)
-        inside = place < units.size
-        known[inside] = units[place[inside]] == self.ids[inside]
-        unit = place[self.rows.unit].astype(np.int64)
-        found = replace(self.rows, unit=unit, units=units.size)
-        return found if known.all() else found.only(known[self.rows.unit])
-
-
 def read_rows(
     engine: Engine, source: str, tie: str, request: str, scores: Mapping[str, str]
-) -> Fetched | None:
+) -> Rows | None:
     """Fetch the rows of all models.
 
     Args:
         engine: Where the rows are.
         source: A relation of `unit_id, request_id, item_id, grade`.
-        tie: Its column that says what stands first of equal scores: the larger.
-        request: Its column that says what was listed together; `unit_id` saves fetching another.
+        tie: Its column that orders equal scores, the larger first.
+        request: Its column of requests; `unit_id` where there are none, which is fetched anyway.
         scores: Model → the SQL of its score over it.
 
     Returns:
-        The rows; None where only the queries will do: the engine has no arrays, ids are no whole
-        numbers, one is missing, an item stands twice in a request, or a request has two units.
+        The rows; None where only queries will do: the engine has no arrays, ids are no integers,
+        an id is missing, an item is repeated in a request, or a request has two units.
     """
     if not isinstance(engine, ArrayEngine) or not scores:
         return None
@@ -144,13 +134,13 @@ def read_rows(
         return None
     keys = list(dict.fromkeys([*_KEYS, request, tie]))
     models = [f"{sql} as m_{i}" for i, sql in enumerate(scores.values())]
-    found = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
-    if any(np.ma.is_masked(found[name]) for name in (*keys, "grade")):
+    columns = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
+    if any(np.ma.is_masked(columns[name]) for name in (*keys, "grade")):
         return None
-    ids = {name: _whole(found[name]) for name in keys}
-    columns = [_floats(found[f"m_{i}"]) for i in range(len(scores))]
+    ids = {name: _whole(columns[name]) for name in keys}
     ids |= {"tie": ids[tie], "request_id": ids[request]}
-    return _grouped(ids, _floats(found["grade"]), dict(zip(scores, columns, strict=True)))
+    of_models = {model: _floats(columns[f"m_{i}"]) for i, model in enumerate(scores)}
+    return _grouped(ids, _floats(columns["grade"]), of_models)
 
 
 _KEYS = ("unit_id", "item_id")
@@ -159,7 +149,7 @@ WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "U
 """Types of ids that arrays can hold."""
 
 
-def _whole(column: NDArray[np.generic]) -> Whole:
+def _whole(column: NDArray[np.generic]) -> Integers:
     return np.ma.getdata(column).astype(np.int64, copy=False)
 
 
@@ -171,8 +161,8 @@ def _floats(column: NDArray[np.generic]) -> Floats:
 
 
 def _grouped(
-    ids: Mapping[str, Whole], grade: Floats, scores: Mapping[str, Floats]
-) -> Fetched | None:
+    ids: Mapping[str, Integers], grade: Floats, scores: Mapping[str, Floats]
+) -> Rows | None:
     requests = Groups.of(ids["request_id"])
     unit, item = requests.sorted(ids["unit_id"]), requests.sorted(ids["item_id"])
     heads = requests.start[:-1]
@@ -181,19 +171,18 @@ def _grouped(
     if ((unit[1:] != unit[:-1]) & ~first[1:]).any() or _repeats(requests, item):
         return None
     known, number = np.unique(unit[heads], return_inverse=True)
-    rows = Rows(
+    return Rows(
         requests=Groups(requests.start),
         unit=number.astype(np.int64),
         tie=requests.sorted(ids["tie"]),
         grade=requests.sorted(grade),
         scores={model: requests.sorted(score) for model, score in scores.items()},
-        units=known.size,
+        ids=known,
     )
-    return Fetched(rows, known)
 
 
-def _repeats(requests: Groups, item: Whole) -> bool:
-    """Whether an item stands twice in a request."""
+def _repeats(requests: Groups, item: Integers) -> bool:
+    """Whether an item is repeated in a request."""
     for block in requests.blocks():
         items = np.sort(block.matrix(item), axis=1)
         if (items[:, 1:] == items[:, :-1]).any():

@@ -1,11 +1,10 @@
-"""What was shown, as rows to be replayed: each item once a request, what is set aside counted."""
+"""Rows to rank, each item once per request, and what was left out or merged, counted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.offline.candidates.rows import Fetched, Rows, read_rows
-from abeval.offline.kernels.choice import covers
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.candidates.rows import Rows
 from abeval.offline.metrics.presets import Ties
 
 TIE: Mapping[Ties, str] = {
@@ -13,48 +12,54 @@ TIE: Mapping[Ties, str] = {
     "text": "cast(item_id as varchar)",
     "position": "-position",
 }
+"""SQL that orders equal scores, the larger first."""
 
 
-def read_shown(
-    engine: Engine, scores: Mapping[str, str], ties: Ties, has_requests: bool
-) -> Fetched | None:
-    """The rows of `candidate_rows` as arrays, where they need no mending.
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of every model, as SQL over relations of the engine.
 
-    Args:
-        engine: Has `candidate_rows`.
-        scores: Model → the SQL of its score.
-        ties: What stands first of equal scores.
-        has_requests: Whether requests are other than units.
+    Attributes:
+        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`.
+        same_lists: Whether all models order the same items of a request.
+        history: SQL of `unit_id, item_id`, one row per earlier choice; None where unknown.
+        catalogue: SQL of `item_id`, items that could be listed besides those that were.
+        rows: The same candidates as arrays, for kernels; None where only queries will do.
     """
-    request = "request_id" if has_requests else "unit_id"
-    return read_rows(engine, "candidate_rows", TIE[ties], request, scores)
+
+    sql: Mapping[str, str]
+    same_lists: bool
+    history: str | None = None
+    catalogue: str | None = None
+    rows: Rows | None = None
 
 
-def write_rows(
-    engine: Engine, rows: Rows | None, metrics: Sequence[OfflineMetric]
-) -> list[tuple[str, int]]:
-    """Make `replay_rows` of `analysed_rows`: each item once a request.
+def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
+    """Make the views `candidate_rows` and `analysed_rows` (those of units that are analysed).
 
-    Args:
-        engine: Has `analysed_rows`.
-        rows: The same as arrays, where it needs no mending.
-        metrics: What will be computed.
+    Columns are `unit_id, request_id, item_id, position, category, grade` and the scores `m_N`.
+    """
+    engine.view("candidate_rows", candidates)
+    engine.view("analysed_rows", analysed)
+
+
+def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
+    """Make `replay_rows` of `analysed_rows`: each item once per request, as `unique` rows are.
+
+    Rows that are `queried` several times are kept as a table.
 
     Returns:
-        What was set aside or merged, counted.
+        Rows and requests that were left out or merged, counted.
     """
-    if rows is None:
-        engine.table("replay_log", "select * from analysed_rows")
+    rows, accounts = "select * from analysed_rows", dict.fromkeys(_ACCOUNTS, 0)
+    if queried or not unique:
+        engine.table("kept_rows", rows)
+        rows = "select * from kept_rows"
+    if not unique:
         accounts = _accounts(engine)
-        engine.view("replay_rows", _usable(engine, accounts))
-        return list(accounts.items())
-    source = "analysed_rows"
-    if not all(covers(m, rows) for m in metrics):
-        # What queries will read time and again is kept; kernels have their own copy.
-        source = "kept_rows"
-        engine.table(source, "select * from analysed_rows")
-    engine.view("replay_rows", f"select * from {source}")
-    return [(what, 0) for what in _ACCOUNTS]
+        rows = _usable(engine, accounts)
+    engine.view("replay_rows", rows)
+    return list(accounts.items())
 
 
 _ACCOUNTS = (
@@ -65,18 +70,17 @@ _ACCOUNTS = (
 
 
 def _accounts(engine: Engine) -> dict[str, int]:
-    """Rows without an id, requests shared by units, and items that stand twice in a request."""
     unkeyed = whole_number(
-        engine, "select count(*) from replay_log where request_id is null or item_id is null"
+        engine, "select count(*) from kept_rows where request_id is null or item_id is null"
     )
     shared = whole_number(
         engine,
-        "select count(*) from (select request_id from replay_log where request_id is not null "
+        "select count(*) from (select request_id from kept_rows where request_id is not null "
         "group by request_id having min(unit_id) <> max(unit_id)) as r",
     )
     repeated = whole_number(
         engine,
-        "select coalesce(sum(n - 1), 0) from (select count(*) as n from replay_log where "
+        "select coalesce(sum(n - 1), 0) from (select count(*) as n from kept_rows where "
         "request_id is not null and item_id is not null "
         "group by unit_id, request_id, item_id having count(*) > 1) as d",
     )
@@ -84,9 +88,9 @@ def _accounts(engine: Engine) -> dict[str, int]:
 
 
 def _usable(engine: Engine, accounts: Mapping[str, int]) -> str:
-    """The rows of `replay_log` that count; more work only where the log needs it."""
-    rows = "select * from replay_log"
-    scores = [name for name in engine.columns("replay_log") if name.startswith("m_")]
+    """SQL of the rows of `kept_rows` that count, corrected only as far as the log needs it."""
+    rows = "select * from kept_rows"
+    scores = [name for name in engine.columns("kept_rows") if name.startswith("m_")]
     if accounts["rows_without_request_or_item"]:
         rows += " where request_id is not null and item_id is not null"
     if accounts["requests_shared_by_units"]:
@@ -105,8 +109,8 @@ def _usable(engine: Engine, accounts: Mapping[str, int]) -> str:
     return "select * from replay_once"
 
 
-def candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
-    """Model → the SQL of its candidates, from the SQL of its score over `replay_rows`."""
+def shown_candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
+    """Model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, {TIE[ties]} as tie, grade, "
         "category from replay_rows"
@@ -115,6 +119,6 @@ def candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
 
 
 def finite(value: str, otherwise: int | None = None) -> str:
-    """SQL: a finite double, or another value, null unless told."""
+    """SQL: a value as a double; `otherwise`, or null, where it is not finite."""
     end = "end" if otherwise is None else f"else {otherwise} end"
     return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"

@@ -1,4 +1,4 @@
-"""The units of a replay, and by whose traffic they are told apart."""
+"""The units of a replay, and the variant whose traffic each of them is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
-from abeval.offline.estimates.jackknife import UNIT_GROUPS
 from abeval.results.replay import POOLED
+from abeval.stats.arrays import Bools, Integers
 
-Mask = NDArray[np.bool_]
+UNIT_GROUPS = 64
+"""Groups of units; a jackknife leaves out one at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,30 +22,35 @@ class Units:
 
     Attributes:
         ids: Ascending.
-        traffic: The variant of each, or what else its traffic is called.
-        group: The group of each, for jackknives.
+        traffic: The variant of each, or `all`.
+        group: The jackknife group of each, from 0.
     """
 
     ids: NDArray[np.generic]
     traffic: NDArray[np.str_]
-    group: NDArray[np.int64]
+    group: Integers
 
     @classmethod
     def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
-        """Units that are not told apart; groups by their order."""
+        """Units without variants; groups by their order."""
         return cls(ids, np.full(ids.size, "all"), np.arange(1, ids.size + 1) % UNIT_GROUPS)
+
+
+def write_traffic(engine: Engine, sql: str) -> None:
+    """Make the view `traffic` of `unit_id, traffic, unit_group`."""
+    engine.view("traffic", sql)
 
 
 def read_units(engine: Engine) -> Units:
     """The units of the relation `traffic`."""
     sql = "select unit_id, traffic, unit_group from traffic order by unit_id"
-    found = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
-    ids, traffic, group = (np.asarray(found[c]) for c in ("unit_id", "traffic", "unit_group"))
+    columns = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
+    ids, traffic, group = (np.asarray(columns[c]) for c in ("unit_id", "traffic", "unit_group"))
     return Units(ids, traffic.astype(np.str_), group.astype(np.int64))
 
 
 def one_traffic(rows: str) -> str:
-    """SQL of `traffic` where the units of a relation are not told apart."""
+    """SQL of `traffic` for the units of a relation without variants."""
     number = "row_number() over (order by unit_id)"
     return (
         f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
@@ -52,8 +58,8 @@ def one_traffic(rows: str) -> str:
     )
 
 
-def masks(traffic: NDArray[np.str_]) -> Mapping[str, Mask]:
-    """The units of each traffic, and of all where there are several.
+def masks(traffic: NDArray[np.str_]) -> Mapping[str, Bools]:
+    """The units of each traffic, and of all of them where there are several.
 
     Example:
         >>> {name: mask.tolist() for name, mask in masks(np.array(["b", "a"])).items()}

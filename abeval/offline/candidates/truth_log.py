@@ -1,4 +1,4 @@
-"""A ground truth given apart: what is relevant, whether or not it was shown or clicked."""
+"""The truth log: what is relevant, whether or not it was shown or clicked."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,14 +11,14 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.offline.candidates.shown import finite
 
 TRUTH = "truth"
-"""Relevance as the truth log says."""
+"""The name of relevance that the truth log defines."""
 
 
 def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, object]) -> str:
     """Make `truth_log` (`whose`, `item_id`, `grade`) of the truth log; without a grade it is 1.
 
     Returns:
-        What a truth is about: `request_id`, or `unit_id` where it holds for all requests of a unit.
+        The key of the log: `request_id`, or `unit_id` where it holds for all requests of a unit.
 
     Raises:
         LogError: There is no truth log, or it lacks a column.
@@ -37,11 +37,11 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
     by_name = experiment.unit != ROW_UNIT and experiment.unit in types
     unit = experiment.unit if by_name and "unit_id" not in source.columns else None
     log = map_columns("truth", source, types, unit)
-    about = _about(log)
-    item, whose = (quoted(log.mapped[name]) for name in ("item_id", about))
+    key = _key(log)
+    item, whose = (quoted(log.mapped[name]) for name in ("item_id", key))
     grade = finite(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
     rows = f"select {whose} as whose, {item} as item_id, {grade} as grade from raw_truth"
-    if about == "unit_id":
+    if key == "unit_id":
         rows = (
             f"select n.unit_id as whose, r.item_id, r.grade from ({rows}) as r "
             "left join unit_names n on r.whose = n.logged_id"
@@ -52,40 +52,38 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
         "select whose, item_id, greatest(grade, 0.0e0) as grade from truth_rows_read "
         "where whose is not null and item_id is not null and grade is not null",
     )
-    return about
+    return key
 
 
-def _about(log: LogColumns) -> str:
+def _key(log: LogColumns) -> str:
     has = ", ".join(log.types)
     if "item_id" not in log:
         raise LogError("logs.truth: no column item_id", f"map it; the log has: {has}")
-    about = next((name for name in ("request_id", "unit_id") if name in log), None)
-    if about is None:
+    key = next((name for name in ("request_id", "unit_id") if name in log), None)
+    if key is None:
         what = "logs.truth: no column request_id, and none of the unit"
         raise LogError(what, f'map one: columns = {{ request_id = "..." }}; the log has: {has}')
-    return about
+    return key
 
 
-def write_judged(engine: Engine, about: str, scores: Sequence[str]) -> None:
-    """Make `candidate_rows` of `shown_rows`, and of what is relevant though it was not shown.
+def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
+    """Make `true_items`; SQL of `shown_rows` with their grade, and of relevant items never shown.
 
-    Args:
-        engine: Has `shown_rows` (`unit_id, request_id, item_id, position, category`, scores).
-        about: What a truth is about.
-        scores: The columns of scores, null for what was not shown.
+    The columns of `scores` are null for items that were never shown.
     """
-    engine.view("asked", f"select distinct unit_id, request_id, {about} as whose from shown_rows")
+    engine.view(
+        "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
+    )
     engine.table("true_items", query("offline/true_items"))
     keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
     columns = ", ".join(["position", "category", *scores])
     nothing = ["cast(null as bigint) as position", "cast(null as varchar) as category"]
     nothing += [f"cast(null as double) as {name}" for name in scores]
-    engine.view(
-        "candidate_rows",
+    return (
         f"select s.unit_id, s.request_id, s.item_id, {columns}, "
         f"coalesce(t.grade, 0.0e0) as grade from shown_rows s left join true_items t on {keys} "
         f"union all select t.unit_id, t.request_id, t.item_id, {', '.join(nothing)}, t.grade "
-        f"from true_items t anti join shown_rows s on {keys} where t.grade > 0",
+        f"from true_items t anti join shown_rows s on {keys} where t.grade > 0"
     )
 
 
@@ -101,19 +99,19 @@ def longest_shown(engine: Engine) -> int:
 
 
 def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
-    """What became of the rows of the truth log."""
-    ((read, unusable, repeated, elsewhere, unseen),) = engine.rows(
+    """Rows of the truth log that were left out, merged, or about items never shown, counted."""
+    ((read, unusable, usable, repeated, elsewhere, unseen),) = engine.rows(
         "select (select count(*) from truth_rows_read), "
         "(select count(*) from truth_rows_read where item_id is null or grade is null), "
+        "(select count(*) from truth_log), "
         "(select count(*) from truth_log) - (select count(*) from "
         "(select distinct whose, item_id from truth_log) as d), "
-        "(select count(*) from truth_log t anti join asked a on t.whose = a.whose), "
+        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose), "
         "(select count(*) from true_items t anti join shown_rows s on "
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
         "where t.grade > 0)"
     )
-    known = whole_number(engine, "select count(*) from truth_log")
-    strangers = int(read or 0) - int(unusable or 0) - known
+    strangers = int(read or 0) - int(unusable or 0) - int(usable or 0)
     counts = {
         "truth_rows_without_usable_item_or_grade": int(unusable or 0),
         "truth_rows_repeated": int(repeated or 0),

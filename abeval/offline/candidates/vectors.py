@@ -1,4 +1,4 @@
-"""Vectors of items: how unlike lists are by them, and relevance by likeness to what was clicked."""
+"""Vectors of items, for the diversity of lists and for relevance by similarity to clicked items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats
+from abeval.stats.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,65 +21,60 @@ if TYPE_CHECKING:
     from abeval.logs.mapping import LogColumns
 
 SIMILARITY = "similarity"
-"""Relevance by the largest cosine with an item that the unit clicked."""
+"""The name of relevance by the largest cosine with an item that the unit clicked."""
 
 
-def vectors_asked(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
-    """What needs the vectors of items; None where nothing does."""
+def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
+    """The metric or the relevance that needs the vectors of items; None where none does."""
     if relevance == SIMILARITY:
         return f"relevance = {SIMILARITY!r}"
-    asks = any(m.definition.numerator == "ild_vectors" for m in metrics)
-    return "ild[vectors]" if asks else None
+    needed = any(m.definition.numerator == "ild_vectors" for m in metrics)
+    return "ild[vectors]" if needed else None
 
 
-def write_vectors(engine: Engine, items: LogColumns | None, asked_by: str) -> None:
-    """Make `item_dimensions` of the item log: each vector brought to length one, by dimension.
+def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
+    """Make `item_dimensions` of the item log: each vector scaled to length one, a row a dimension.
 
-    An item whose vector is null, of length zero or not finite has none.
-
-    Args:
-        engine: Has `raw_items`, where there is an item log.
-        items: Its columns.
-        asked_by: What needs the vectors.
+    An item whose vector is null, of length zero or not finite has none. Messages name `reader`, the
+    metric or the relevance that needs the vectors.
 
     Raises:
-        LogError: There are no vectors, or they are of unlike lengths.
+        LogError: There are no vectors, or their lengths differ.
     """
-    frame = _read_vectors(engine, _with_vectors(items, asked_by), asked_by)
+    frame = _read_vectors(engine, _with_vectors(items, reader), reader)
     matrix = np.array([_numbers(vector) for vector in frame["vector"]], ndmin=2)
     length = np.linalg.norm(matrix, axis=1)
     usable = np.isfinite(length) & (length > 0)
     if not usable.any():
-        raise LogError(f"{asked_by}: no item has a usable vector", "each needs a finite length")
+        raise LogError(f"{reader}: no item has a usable vector", "each needs a finite length")
     matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
-    engine.add_frame("item_dimensions", _long(ids, matrix))
+    engine.add_frame("item_dimensions", _by_dimension(ids, matrix))
 
 
-def _with_vectors(items: LogColumns | None, asked_by: str) -> LogColumns:
+def _with_vectors(items: LogColumns | None, reader: str) -> LogColumns:
     if items is None or "embedding" not in items or "item_id" not in items:
         lacks = "there is no item log" if items is None else "the item log has no such column"
-        what = f"{asked_by} needs the vectors of items, a column `embedding`, and {lacks}"
+        what = f"{reader} needs the vectors of items, a column `embedding`, and {lacks}"
         raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
     return items
 
 
-def _read_vectors(engine: Engine, items: LogColumns, asked_by: str) -> pd.DataFrame:
-    """`item_id, vector` of every item that has a vector, all of one length."""
+def _read_vectors(engine: Engine, items: LogColumns, reader: str) -> pd.DataFrame:
+    """`item_id, vector` of every item that has a vector."""
     item, vector = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
     frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
     frame = frame.dropna().drop_duplicates("item_id")
     if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
-        what = f"{asked_by}: the vectors of items are no lists of numbers"
+        what = f"{reader}: the vectors of items are no lists of numbers"
         raise LogError(what, "write them as lists")
     lengths = frame["vector"].map(len)
     if lengths.nunique() > 1:
-        what = f"{asked_by}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
+        what = f"{reader}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
         raise LogError(what, "give all the same dimensions")
     return frame
 
 
-def _long(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
-    """A row per item and dimension."""
+def _by_dimension(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
     import pandas as pd
 
     columns = {
@@ -91,18 +86,13 @@ def _long(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
 
 
 def _numbers(vector: object) -> Floats:
-    """A vector with NaN where the log has a null, which engines hand over as masked."""
+    """A vector with NaN where the log has a null, which engines return as masked."""
     masked = np.ma.asarray(vector, dtype=np.float64)
     return np.asarray(np.ma.filled(masked, np.nan))
 
 
 def write_similar_items(engine: Engine, where: str) -> None:
-    """Make `similar_items`: how alike what a unit was shown is to what it clicked.
-
-    Args:
-        engine: Has `impressions` and `item_dimensions`.
-        where: SQL: the impressions that count, on both sides.
-    """
+    """Make `similar_items`: similarity of the items shown to a unit to those that it clicked."""
     engine.view(
         "shown_items",
         "select unit_id, item_id, max(click) as click from impressions "
@@ -121,11 +111,11 @@ def rows_without_vector(engine: Engine) -> int:
 
 
 def refuse_vectors(metrics: Sequence[OfflineMetric]) -> None:
-    """Where there is no item log there are no vectors.
+    """Refuse metrics that need an item log, where there is none.
 
     Raises:
-        ExperimentError: A metric needs them.
+        ExperimentError: A metric needs the vectors of items.
     """
-    if vectors_asked(metrics, "") is not None:
+    if needs_vectors(metrics, "") is not None:
         what = "ild[vectors] needs the item log of an experiment"
         raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")

@@ -1,4 +1,4 @@
-"""A metric at every cut-off from 1 on, and where more places stop to pay."""
+"""Metrics at every cut-off from 1 on, and the cut-off where the gain levels off."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -8,31 +8,27 @@ from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.ids import parse_metric
 from abeval.results.replay import Curve, CurvePoint
 
-_USUAL = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
+_DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 
 
 def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMetric, ...]:
-    """The metrics of requests among some ids, or the usual ones, at every cut-off.
+    """The metrics of requests among some ids, or the default ones, at every cut-off.
 
     Example:
         >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
         ['recall@1', 'recall@2', 'recall@3']
     """
-    definitions = [parse_metric(name).definition for name in names or _USUAL]
+    definitions = [parse_metric(name).definition for name in names or _DEFAULT]
     cut = [d for d in dict.fromkeys(definitions) if d.family == "list"]
     return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))
 
 
 def curves(estimates: Estimates) -> Iterator[Curve]:
-    """The curve of each model, traffic and definition of estimates of `curve_metrics`."""
-    rows = zip(estimates.cells(), estimates.rows(), strict=True)
-    for (model, traffic, definition), group in groupby(
-        rows, key=lambda item: (item[0][0], item[0][1], item[0][2].definition)
-    ):
-        points = tuple(
-            CurvePoint(metric.cutoff, row.value, row.low, row.high, row.reason)
-            for (_, _, metric), row in group
-        )
+    """The curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
+    by_curve = groupby(estimates.cells(), key=lambda cell: (*cell[:2], cell[2].definition))
+    for (model, traffic, definition), cells in by_curve:
+        values = [(m.cutoff, estimates.value(model, m, traffic)) for _, _, m in cells]
+        points = tuple(CurvePoint(k, v.value, v.low, v.high, v.reason) for k, v in values)
         name = OfflineMetric(definition).id
         known = [(p.k, p.value) for p in points if p.value is not None]
         yield Curve(model, traffic, name, points, elbow(known))

@@ -1,34 +1,27 @@
-"""What a metric cannot be computed of, and what its definition leaves out."""
+"""Why a metric has no value for a model, and what its definition leaves out."""
 
-from abeval.offline.candidates.traffic import Mask
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Policy
 from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums.beyond import needs_history
 from abeval.offline.sums.sums import Sums
+from abeval.stats.arrays import Bools
 
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
 )
-"""Metrics that mean nothing of scores outside [0, 1]."""
+"""Metrics without meaning for scores outside [0, 1]."""
 
 _LARGEST_EXPONENT = 20
-"""Relevance above this has no exponential gain: one such item would be all there is."""
+"""Relevance above this has no exponential gain: one such item would dominate every sum."""
 
 _LEFT_OUT_PAIRS = ("single_class_units", "single_class_impressions", "single_class_clicks")
 
 
-def refusal(metric: OfflineMetric, model: str, sums: Sums, same_lists: bool) -> str | None:
-    """Why a metric says nothing of a model with scores; None where it does.
-
-    Args:
-        metric: The metric.
-        model: The model.
-        sums: What the replay adds up to.
-        same_lists: Whether all models order the same items of a request.
-    """
+def refusal(metric: OfflineMetric, model: str, sums: Sums) -> str | None:
+    """The reason why a metric has no value for a model with scores; None if it has one."""
     definition, of_model = metric.definition, sums.models[model]
-    if definition.same_for_all and same_lists and metric.cutoff >= sums.longest > 0:
+    if definition.same_for_all and sums.same_lists and metric.cutoff >= sums.longest > 0:
         return "k_covers_list"
     if definition.name in _OF_PROBABILITIES and not of_model.probabilities:
         return "not_probabilities"
@@ -42,9 +35,9 @@ def refusal(metric: OfflineMetric, model: str, sums: Sums, same_lists: bool) -> 
 
 
 def left_out(
-    metric: OfflineMetric, values: UnitValues, mask: Mask, policy: Policy
+    metric: OfflineMetric, values: UnitValues, mask: Bools, policy: Policy
 ) -> tuple[tuple[str, int], ...]:
-    """What the definition does not count, counted over some units."""
+    """Requests, units or rows that the definition leaves out, counted over some units."""
     match metric.definition.family:
         case "list" | "r_precision" | "tied":
             counts = _left_out_requests(metric, values, mask, policy)
@@ -56,24 +49,24 @@ def left_out(
 
 
 def _left_out_requests(
-    metric: OfflineMetric, values: UnitValues, mask: Mask, policy: Policy
+    metric: OfflineMetric, values: UnitValues, mask: Bools, policy: Policy
 ) -> list[tuple[str, int]]:
     listed = _total(values, "listed", mask)
     missing = _total(values, "requests", mask) - listed
-    none = listed - _total(values, "listed_relevant", mask)
+    irrelevant = listed - _total(values, "listed_relevant", mask)
     dropped = policy.missing_for(metric.definition.name) == "drop"
     return [
-        ("requests_without_relevant", none if policy.no_relevant == "drop" else 0),
+        ("requests_without_relevant", irrelevant if policy.no_relevant == "drop" else 0),
         ("requests_without_scores", missing if dropped else 0),
     ]
 
 
-def _left_out_pairs(values: UnitValues, mask: Mask) -> list[tuple[str, int]]:
+def _left_out_pairs(values: UnitValues, mask: Bools) -> list[tuple[str, int]]:
     units = _total(values, "single_class_units", mask)
     rows = _total(values, "all_impressions", mask) - _total(values, "impressions", mask)
     clicks = _total(values, "all_clicks", mask) - _total(values, "gauc_clicks", mask)
     return list(zip(_LEFT_OUT_PAIRS, (units, rows, clicks), strict=True))
 
 
-def _total(values: UnitValues, name: str, mask: Mask) -> int:
+def _total(values: UnitValues, name: str, mask: Bools) -> int:
     return int(values[name][mask].sum())

@@ -1,4 +1,4 @@
-"""Metrics that are no sum over units, of a traffic and of it without each group of units."""
+"""Leave-one-group-out values for metrics that are not sums over units."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates.traffic import Mask
+from abeval.offline.candidates.traffic import UNIT_GROUPS
 from abeval.offline.estimates import jackknife
-from abeval.offline.estimates.inference import Found
+from abeval.offline.estimates.inference import Value
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats
 from abeval.offline.sums.beyond import Listed
 from abeval.offline.sums.scores import Bins
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import POOLED
+from abeval.stats.arrays import Bools, Floats
 
 _LARGEST_BIAS = 0.25
-"""Share of its standard error by which a calibration error may be too large."""
+"""Largest bias of a calibration error with an interval, as a share of its standard error."""
 
 
 class GroupValues(NamedTuple):
-    """A value, and what it is without each group of units.
+    """A value with all units, and without each group of units.
 
     Attributes:
-        value: Of the whole traffic.
+        value: Of all units.
         without: Without each group that has units, shape (groups,).
-        bias: By how much noise alone makes it too large.
-        counted: What it is over, counted: rows or lists.
+        bias: Expected excess of the value from noise alone.
+        counted: Number of rows or lists that the value is about.
     """
 
     value: float
@@ -36,22 +36,22 @@ class GroupValues(NamedTuple):
     bias: float
     counted: float
 
-    def estimate(self, units: int, alpha: float) -> Found:
-        """The value with its interval, unless noise is too much of it."""
+    def estimate(self, units: int, alpha: float) -> Value:
+        """The value with its interval, unless too much of it is noise."""
         if self.bias > _LARGEST_BIAS * jackknife.standard_error(self.without):
-            return Found(self.value, reason="biased_by_noise")
+            return Value(self.value, reason="biased_by_noise")
         return jackknife.estimate(self.value, self.without, units, alpha)
 
 
 class ByGroup:
-    """Values by group of units, each worked out once.
+    """Leave-one-group-out values, each computed once.
 
     Args:
-        sums: What the queries brought back.
+        sums: The sums per unit.
         masks: Traffic → its units.
     """
 
-    def __init__(self, sums: Sums, masks: Mapping[str, Mask]) -> None:
+    def __init__(self, sums: Sums, masks: Mapping[str, Bools]) -> None:
         self._sums = sums
         self._masks = masks
         self._values: dict[tuple[str, str, str], GroupValues | str] = {}
@@ -72,7 +72,7 @@ class ByGroup:
         rows = curve[(curve["kind"] == kind) & (curve["traffic"] == traffic)]
         if rows.empty:
             return "no_scores"
-        bins = Bins.of(rows, jackknife.UNIT_GROUPS)
+        bins = Bins.of(rows, UNIT_GROUPS)
         groups = jackknife.used(self._sums.group[self._masks[traffic]])
         groups = groups[bins.rows.sum() > bins.rows[groups]]
         bias = bins.bias(groups) if groups.size > 1 else 0.0
@@ -87,8 +87,9 @@ class ByGroup:
         if listed is None or whole is None:
             return "no_lists"
         groups = jackknife.used(self._sums.group[self._masks[traffic]])
-        left = listed.without(groups).values(name)
-        without = np.zeros(0) if left is None else left
+        without = listed.without(groups).values(name)
+        if without is None:
+            without = np.zeros(0)
         return GroupValues(float(whole[0]), without, 0.0, float(listed.total.sum()))
 
     def _lists(self, model: str, k: int, traffic: str) -> Listed | None:
@@ -98,8 +99,9 @@ class ByGroup:
         where = (sums.listed["traffic"] == traffic) & (sums.listed["k"] == k)
         every = sums.values["listed"]
         group, lists = self._sums.group[mask], every[mask]
-        size = jackknife.UNIT_GROUPS
-        total = np.bincount(group, weights=lists, minlength=size).astype(np.float64)
-        units = np.bincount(group, weights=lists > 0, minlength=size).astype(np.float64)
+        total, units = (
+            np.bincount(group, weights=weights, minlength=UNIT_GROUPS).astype(np.float64)
+            for weights in (lists, lists > 0)
+        )
         fewest = min(int((every[other] > 0).sum()) for other in self._masks.values())
         return Listed.of(sums.listed[where], total, units, fewest, self._sums.catalogue)

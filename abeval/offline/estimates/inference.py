@@ -5,17 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.offline.metrics.definitions import Form, OfflineMetric
 from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import Floats, UnitValues, cut_column
+from abeval.offline.metrics.units import UnitValues, cut_column
+from abeval.results.replay import ReplayRow
 from abeval.stats import effects, paired
+from abeval.stats.arrays import Bools, Floats
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
 
 MIN_UNITS = 30
-"""Fewer units than this are too little data for a large-sample interval."""
+"""Fewer units than this are too few for a large-sample interval."""
 
 _REASONS = {
     "zero_denominator": "empty_denominator",
@@ -28,10 +29,10 @@ class Columns:
     """A metric's variables per unit.
 
     Attributes:
-        above: What is summed.
-        below: What it is divided by.
-        clicks: Clicks, where the metric needs their entropy.
-        form: What is made of them.
+        above: The numerator.
+        below: The denominator.
+        clicks: Clicks; None unless the metric needs their entropy.
+        form: What is computed from the means.
     """
 
     above: Floats
@@ -39,7 +40,7 @@ class Columns:
     clicks: Floats | None
     form: Form
 
-    def stacked(self, of: NDArray[np.bool_]) -> list[Floats]:
+    def stacked(self, of: Bools) -> list[Floats]:
         """The variables of some units."""
         columns = [self.above, self.below]
         if self.clicks is not None:
@@ -48,23 +49,28 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A value with its interval, or why there is none."""
+class Value:
+    """A value with its interval, or the reason why there is none."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     reason: str | None = None
 
+    def row(
+        self,
+        head: tuple[str, str, str],
+        units: int,
+        counted: float,
+        left_out: tuple[tuple[str, int], ...] = (),
+    ) -> ReplayRow:
+        """The row of the result; `head` is model, traffic and id of the metric."""
+        value = (self.value, self.low, self.high)
+        return ReplayRow(*head, *value, units, counted, left_out, self.reason)
+
 
 def columns_of(metric: OfflineMetric, values: UnitValues, policy: Policy, by: str) -> Columns:
-    """The variables of a metric.
-
-    Args:
-        metric: The metric.
-        values: The model's values per unit.
-        policy: Which requests count, for metrics of requests.
-        by: `traffic` or `pooled`: which AUC, for the one metric whose values depend on it.
+    """The variables of a metric; `by` is `traffic` or `pooled`, which AUC depends on.
 
     Raises:
         KeyError: The run has no such values.
@@ -101,24 +107,24 @@ def _of_requests(metric: OfflineMetric, values: UnitValues, policy: Policy) -> C
     return Columns(above, every, None, "ratio")
 
 
-def estimate(columns: Columns, of: NDArray[np.bool_], alpha: float) -> Found:
-    """A metric over some units, with its interval where they are enough."""
+def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
+    """A metric over some units, with its interval if they are enough."""
     try:
         moments = Moments.of(*columns.stacked(of))
         if moments.n == 0:
-            return Found(None, reason="no_units")
+            return Value(None, reason="no_units")
         value, _ = smooth(columns.form, 0, 1, 2, moments.n)(moments.mean)
     except Refusal as refusal:
-        return Found(None, reason=_REASONS.get(refusal.reason, refusal.reason))
+        return Value(None, reason=_REASONS.get(refusal.reason, refusal.reason))
     if moments.n < MIN_UNITS:
-        return Found(value, reason="too_few_units")
-    found = paired.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
-    interval = effects.interval(value, math.sqrt(found.variance), found.df, alpha)
-    return Found(value, interval.low, interval.high)
+        return Value(value, reason="too_few_units")
+    spread = paired.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
+    interval = effects.interval(value, math.sqrt(spread.variance), spread.df, alpha)
+    return Value(value, interval.low, interval.high)
 
 
-def compare(control: Columns, model: Columns, of: NDArray[np.bool_], alpha: float) -> Effect | str:
-    """Two models' metric over the same units; a reason where it cannot be compared."""
+def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:
+    """Effect of a model against another over the same units; a reason where there is none."""
     before, after = control.stacked(of), model.stacked(of)
     if len(before[0]) < MIN_UNITS:
         return "too_few_units" if len(before[0]) else "no_units"
@@ -133,14 +139,9 @@ def compare(control: Columns, model: Columns, of: NDArray[np.bool_], alpha: floa
 
 
 def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paired.Smooth:
-    """The function of the means that a form is.
+    """A form as a function of the means over `units`, with its derivative.
 
-    Args:
-        form: The form.
-        above: Index of the numerator.
-        below: Index of the denominator.
-        clicks: Index of the clicks, where the form has them.
-        units: How many units the means are over, for a total.
+    `above`, `below` and `clicks` are the indices of the numerator, the denominator and the clicks.
 
     Example:
         >>> value, _ = smooth("root", 0, 1, 2, 5)(np.array([8.0, 2.0]))
@@ -148,14 +149,14 @@ def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paire
         2.0
     """
     plain = paired.ratio(above, below)
-    makers: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
+    forms: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
         "ratio": plain,
         "root": lambda mean: _root(*plain(mean)),
         "total": lambda mean: _total(mean, above, units),
         "entropy": lambda mean: _entropy(mean, above, below, clicks),
         "information": lambda mean: _one_minus(*_entropy(mean, above, below, clicks)),
     }
-    return makers[form]
+    return forms[form]
 
 
 def _root(value: float, slope: Floats) -> tuple[float, Floats]:
@@ -174,7 +175,7 @@ def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
 
 
 def _entropy(mean: Floats, above: int, below: int, clicks: int) -> tuple[float, Floats]:
-    """Log loss over the entropy of the rate of clicks (He et al. 2014), and its derivative."""
+    """Log loss over the entropy of the click rate (He et al. 2014), and its derivative."""
     loss, loss_slope = paired.ratio(above, below)(mean)
     rate, rate_slope = paired.ratio(clicks, below)(mean)
     if not 0 < rate < 1:

@@ -1,20 +1,18 @@
-"""Intervals of what is no sum over units: leave out one group of units at a time."""
+"""Intervals for values that are not sums over units: leave out one group of units at a time."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from abeval.offline.estimates.inference import MIN_UNITS, Found
-from abeval.offline.metrics.units import Floats
+from abeval.offline.candidates.traffic import UNIT_GROUPS
+from abeval.offline.estimates.inference import MIN_UNITS, Value
 from abeval.stats import effects
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.records import Effect, Refusal
 
-UNIT_GROUPS = 64
-"""Groups of units; each is left out in turn."""
-
 _FEWEST = 8
+"""Fewer groups than this have no interval."""
 
 
 def standard_error(without: Floats) -> float:
@@ -28,20 +26,16 @@ def standard_error(without: Floats) -> float:
     return math.sqrt((groups - 1) / groups * float(((without - without.mean()) ** 2).sum()))
 
 
-def estimate(value: float, without: Floats, units: int, alpha: float) -> Found:
+def estimate(value: float, without: Floats, units: int, alpha: float) -> Value:
     """A value with its interval, t with groups − 1 degrees of freedom.
 
-    Args:
-        value: Of all units.
-        without: Of all but each group in turn; groups without a unit are left out.
-        units: How many there are.
-        alpha: Level of the interval.
+    `without` is the value without each group that has units, shape (groups,).
     """
     if units < MIN_UNITS or without.size < _FEWEST:
-        return Found(value, reason="too_few_units")
+        return Value(value, reason="too_few_units")
     se = standard_error(without)
     low, high = effects.interval(value, se, without.size - 1, alpha)
-    return Found(value, low, high)
+    return Value(value, low, high)
 
 
 def compare(
@@ -61,6 +55,6 @@ def compare(
         return refusal.reason
 
 
-def used(group: NDArray[np.int64]) -> NDArray[np.int64]:
+def used(group: Integers) -> Integers:
     """The groups that have units."""
     return np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))

@@ -1,4 +1,4 @@
-"""Two models, or two parts of a log, against each other, in pairs by unit."""
+"""Two models, or two parts of a log, compared in pairs by unit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from abeval.offline.estimates import jackknife
 from abeval.offline.estimates.estimates import BY_GROUP, Estimates
 from abeval.offline.estimates.group_values import GroupValues
-from abeval.offline.estimates.inference import Found, compare
+from abeval.offline.estimates.inference import Value, compare
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.results.replay import PairRow
 from abeval.stats.records import Effect
@@ -20,13 +20,13 @@ class Side(NamedTuple):
     estimates: Estimates
     model: str
 
-    def found(self, metric: OfflineMetric, traffic: str) -> Found:
-        """Its value with its interval, or why there is none."""
-        return self.estimates.found(self.model, metric, traffic)
+    def value(self, metric: OfflineMetric, traffic: str) -> Value:
+        """Its value with its interval, or the reason why there is none."""
+        return self.estimates.value(self.model, metric, traffic)
 
 
-class Compared(NamedTuple):
-    """A difference with its interval and test, or why there is none."""
+class Difference(NamedTuple):
+    """A difference with its interval and test, or the reason why there is none."""
 
     difference: float | None
     low: float | None
@@ -35,32 +35,31 @@ class Compared(NamedTuple):
     reason: str | None
 
     @classmethod
-    def of(cls, effect: Effect | str, difference: float | None) -> Compared:
-        """From an effect; of a reason, with what is known of the difference."""
+    def of(cls, effect: Effect | str, difference: float | None) -> Difference:
+        """From an effect, or from a reason and the difference without an interval."""
         if isinstance(effect, str):
             return cls(difference, None, None, None, effect)
         return cls(effect.difference, effect.low, effect.high, effect.p_value, None)
 
+    def row(
+        self, head: tuple[str, str, str, str, float | None, float | None], units: int
+    ) -> PairRow:
+        """The row of the result; `head` is control, model, traffic, metric and both values."""
+        return PairRow(*head, *self[:4], units, self.reason)
 
-def compared(
+
+def compare_sides(
     before: Side, after: Side, metric: OfflineMetric, traffic: str, reason: str | None
-) -> Compared:
-    """Two sides over the same units.
-
-    Args:
-        before: The side that is taken off.
-        after: The side that the difference is from.
-        metric: The metric.
-        traffic: Whose units.
-        reason: Why a side has no interval, so that there is nothing to compare; None where both do.
-    """
+) -> Difference:
+    """`after` minus `before` over the same units; none if a side has no interval, for `reason`."""
     effect = reason or _effect(before, after, metric, traffic)
-    values = before.found(metric, traffic).value, after.found(metric, traffic).value
-    return Compared.of(effect, _difference(*values))
+    first, second = before.value(metric, traffic).value, after.value(metric, traffic).value
+    known = None if first is None or second is None else second - first
+    return Difference.of(effect, known)
 
 
 def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
-    """The control model, at the same stage if there are any, against each other.
+    """Each model against the control model, at its own stage if there are stages.
 
     A model without scores is not compared.
     """
@@ -72,26 +71,13 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
                 yield _pair(Side(estimates, first), Side(estimates, second), metric, traffic)
 
 
-def pair_row(
-    head: tuple[str, str, str, str, float | None, float | None], units: int, found: Compared
-) -> PairRow:
-    """A row of a comparison.
-
-    Args:
-        head: Control, model, traffic, metric and both values.
-        units: Units behind it.
-        found: What came out.
-    """
-    return PairRow(*head, *found[:4], units, found.reason)
-
-
 def _pair(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> PairRow:
-    values = [side.found(metric, traffic) for side in (before, after)]
-    # A side without any value says more than one without an interval.
-    reasons = [found.reason for found in sorted(values, key=lambda f: f.value is not None)]
-    found = compared(before, after, metric, traffic, reasons[0] or reasons[1])
+    values = [side.value(metric, traffic) for side in (before, after)]
+    # A missing value is a better reason than a missing interval.
+    reasons = [value.reason for value in sorted(values, key=lambda v: v.value is not None)]
+    difference = compare_sides(before, after, metric, traffic, reasons[0] or reasons[1])
     head = (before.model, after.model, traffic, metric.id, values[0].value, values[1].value)
-    return pair_row(head, int(before.estimates.mask(traffic).sum()), found)
+    return difference.row(head, int(before.estimates.mask(traffic).sum()))
 
 
 def _effect(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> Effect | str:
@@ -106,10 +92,6 @@ def _effect(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> E
         return "no_lists"
     values, without = [g.value for g in known], [g.without for g in known]
     return jackknife.compare(values, without, int(mask.sum()), alpha)
-
-
-def _difference(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
 
 
 def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""Some queries of `queries/offline` over arrays: the same sums, sooner."""
+"""Some queries of `queries/offline` over arrays: the same sums, faster."""

@@ -1,48 +1,53 @@
-"""What kernels over arrays do in the place of queries, for the metrics that have one."""
+"""Kernels over arrays instead of queries, for the metrics that have one."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import Whole
 from abeval.offline.candidates.rows import Rows, listed_of
 from abeval.offline.kernels.lists import list_sums
 from abeval.offline.kernels.pairs import pair_sums
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import Floats, UnitValues
-from abeval.offline.sums.scores import GRADED
+from abeval.offline.metrics.formulas import GRADED
+from abeval.offline.metrics.units import UnitValues
 from abeval.results.replay import ModelCoverage
+from abeval.stats.arrays import Floats, Integers
 
 
 def covers(metric: OfflineMetric, rows: Rows) -> bool:
-    """Whether a metric has a kernel; FCP has one where relevance is of two levels."""
+    """Whether a metric has a kernel. FCP has one if all relevant items have the same grade."""
     family, column = metric.definition.family, metric.definition.numerator
     if family == "pairs":
         return column not in GRADED or rows.is_binary
     return family in ("list", "r_precision")
 
 
+def needs_queries(metrics: Sequence[OfflineMetric], rows: Rows | None) -> bool:
+    """Whether a metric has no kernel, or the rows are not at hand as arrays."""
+    return rows is None or not all(covers(metric, rows) for metric in metrics)
+
+
 def coverage(rows: Rows) -> Iterator[ModelCoverage]:
-    """How much of the rows each model scores (`coverage.sql`)."""
+    """Rows, requests and units that each model scores (`coverage.sql`)."""
     for model in sorted(rows.scores):
         listed = listed_of(rows.requests, rows.scores[model])
         scored = int((listed > 0).sum())
         total = int(rows.requests.start[-1])
-        units = [_different(rows.unit[mask]) for mask in (listed >= 0, listed > 0)]
+        units = [_distinct(rows.unit[mask]) for mask in (listed >= 0, listed > 0)]
         unscored = total - int(listed.sum())
         yield ModelCoverage(model, len(rows.requests), scored, total, unscored, *units)
 
 
-def _different(numbers: Whole) -> int:
+def _distinct(numbers: Integers) -> int:
     return int(np.count_nonzero(np.bincount(numbers)))
 
 
 def add(
     rows: Rows, model: str, metrics: Sequence[OfflineMetric], values: UnitValues
 ) -> tuple[float, float]:
-    """Add the sums of the metrics that have a kernel; the smallest and the largest score."""
+    """Add the sums of the metrics that have a kernel, and return the model's score range."""
     covered = [m for m in metrics if covers(m, rows)]
-    values.columns.update(request_counts(rows, model))
+    values.columns.update(_request_counts(rows, model))
     if lists := [m for m in covered if m.definition.family != "pairs"]:
         values.columns.update(list_sums(rows, model, lists))
     if any(m.definition.family == "pairs" for m in covered):
@@ -51,7 +56,7 @@ def add(
     return float(np.nanmin(score)), float(np.nanmax(score))
 
 
-def request_counts(rows: Rows, model: str) -> dict[str, Floats]:
+def _request_counts(rows: Rows, model: str) -> dict[str, Floats]:
     """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
     relevant = rows.relevant > 0
     listed = listed_of(rows.requests, rows.scores[model]) > 0

@@ -1,7 +1,6 @@
-"""The ranking metrics over arrays: the same numbers as `queries/offline`, sooner.
+"""Ranking metrics over arrays: the same numbers as `queries/offline`, faster.
 
-The queries are the definitions. Each function here says which of them it stands for; the tests
-hold the two against each other.
+The queries are the definitions. Each function names the query that it replaces; tests compare both.
 """
 
 import math
@@ -10,29 +9,24 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from abeval.offline.candidates.grouping import Whole
 from abeval.offline.candidates.rows import Rows, listed_of
 from abeval.offline.kernels.hits import Hits, fine, hits_of
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import FINE, Floats, cut_column, ratio
-from abeval.offline.sums.ranking import full_ideal
+from abeval.offline.metrics.formulas import full_ideal, ratio
+from abeval.offline.metrics.units import FINE, cut_column
+from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 
 class Cut:
     """Sums of terms at one cut-off, per request with a relevant item (`list_values.sql`).
 
-    Terms are whole multiples of 1e-12, as they are there.
-
-    Args:
-        hits: The relevant items.
-        listed: Scored items of each request.
-        k: The cut-off.
+    As in the query, terms are whole multiples of 1e-12. `listed` counts the scored items of each
+    request.
     """
 
-    def __init__(self, hits: Hits, listed: Whole, k: int) -> None:
+    def __init__(self, hits: Hits, listed: Integers, k: int) -> None:
         self._hits = hits
         self._listed = listed
         self._sums: dict[str, Floats] = {}
@@ -51,16 +45,16 @@ class Cut:
         return self[f"dcg_{self._hits.gain(kind)}"]
 
     def ideal(self, kind: str) -> Floats:
-        """The same in the best order of all relevant items."""
+        """DCG in the best order of all relevant items."""
         return self[f"ideal_{self._hits.gain(kind)}"]
 
     def list_ideal(self, kind: str) -> Floats:
-        """The same in the best order of the list."""
+        """DCG in the best order of the list."""
         return self[f"list_{self._hits.gain(kind)}"]
 
     @cached_property
     def best(self) -> Floats:
-        """The most hits there could be."""
+        """The largest possible number of hits."""
         return np.minimum(self.relevant, self.k)
 
     @cached_property
@@ -71,20 +65,20 @@ class Cut:
 
     @cached_property
     def early(self) -> Floats:
-        """Relevant items in as many places as there are relevant items."""
+        """Hits in the first R places, R the number of relevant items."""
         hits = self._hits
         relevant = np.repeat(hits.groups.size, hits.groups.size)
         inside = (hits.place > 0) & (hits.place <= relevant)
         return self._sum(inside.astype(np.float64))
 
     def _inside(self, name: str) -> Floats:
-        """1 for the hits inside the cut-off, in the order of places that a term is about."""
+        """1 for hits inside the cut-off, by the order of places that the term uses."""
         order = name.split("_")[0] if name.startswith(("ideal", "list")) else "place"
         if order not in self._masks:
             self._masks[order] = self._mask(order).astype(np.float64)
         return self._masks[order]
 
-    def _mask(self, order: str) -> NDArray[np.bool_]:
+    def _mask(self, order: str) -> Bools:
         hits = self._hits
         if order == "ideal":
             return hits.ideal <= self.k
@@ -142,7 +136,7 @@ def list_sums(rows: Rows, model: str, metrics: Sequence[OfflineMetric]) -> dict[
 class _RequestValues(NamedTuple):
     """Values of the requests with a relevant item, in multiples of 1e-12, and their units."""
 
-    unit: Whole
+    unit: Integers
     values: dict[str, Floats]
 
 

@@ -1,18 +1,18 @@
-"""Pairs of a relevant and another row over arrays: `queries/offline/pair_values.sql`, sooner."""
+"""Pairs of a relevant and another row over arrays: `queries/offline/pair_values.sql`, faster."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from abeval.offline.candidates.grouping import COMPARISONS_A_ROW, Block, Groups, Whole
+from abeval.offline.candidates.grouping import COMPARISONS_A_ROW, Block, Groups
 from abeval.offline.candidates.rows import Rows
-from abeval.offline.metrics.units import SCALE, Floats, ratio
-from abeval.offline.sums.scores import graded_orders
+from abeval.offline.metrics.formulas import graded_orders, ratio
+from abeval.offline.metrics.units import SCALE
+from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 
 def pair_sums(rows: Rows, model: str) -> dict[str, Floats]:
     """Per unit, pairs of a relevant and another row, and GAUC's sums (`pair_values.sql`)."""
-    units, at = _by_unit(rows)
+    units, number = _by_unit(rows)
     clicked = units.sorted(rows.grade) > 0
     score = units.sorted(rows.scores[model])
     won, tied = np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
@@ -23,18 +23,12 @@ def pair_sums(rows: Rows, model: str) -> dict[str, Floats]:
 
     in_threads(work, units.blocks())
     scored = ~np.isnan(score)
-    each = {
-        "n": units.sums(scored),
-        "p": units.sums(clicked & scored),
-        "won_halves": won,
-        "tied": tied,
-    }
-    whole = {name: _placed(values, at, rows.units) for name, values in each.items()}
-    return _pair_values(whole["n"], whole["p"], whole["won_halves"], whole["tied"])
+    counts = (units.sums(scored), units.sums(clicked & scored), won, tied)
+    return _pair_values(*(_of_all_units(count, number, rows.units) for count in counts))
 
 
-def _by_unit(rows: Rows) -> tuple[Groups, Whole]:
-    """The rows of each unit, and which unit that is."""
+def _by_unit(rows: Rows) -> tuple[Groups, Integers]:
+    """The rows of each unit, and the number of the unit."""
     if np.bincount(rows.unit, minlength=1).max() <= 1:
         return rows.requests, rows.unit
     unit = np.repeat(rows.unit, rows.requests.size)
@@ -42,14 +36,14 @@ def _by_unit(rows: Rows) -> tuple[Groups, Whole]:
     return groups, groups.sorted(unit)[groups.start[:-1]]
 
 
-def _placed(values: Whole, at: Whole, units: int) -> Floats:
+def _of_all_units(values: Integers, number: Integers, units: int) -> Floats:
     column = np.zeros(units)
-    column[at] = values
+    column[number] = values
     return column
 
 
-def _block_pairs(scores: Floats, clicked: NDArray[np.bool_]) -> tuple[Whole, Whole]:
-    """Twice the pairs that the score orders right, ties once, and the ties (`pairs.sql`)."""
+def _block_pairs(scores: Floats, clicked: Bools) -> tuple[Integers, Integers]:
+    """Twice the pairs in the right order plus once the tied, and the tied (`pairs.sql`)."""
     row, column = np.nonzero(clicked)
     if row.size * scores.shape[1] > COMPARISONS_A_ROW * scores.size:
         return _ranked_pairs(scores, clicked)
@@ -61,7 +55,7 @@ def _block_pairs(scores: Floats, clicked: NDArray[np.bool_]) -> tuple[Whole, Who
     return 2 * np.bincount(row, weights=below, minlength=size).astype(np.int64) + tied, tied
 
 
-def _ranked_pairs(scores: Floats, clicked: NDArray[np.bool_]) -> tuple[Whole, Whole]:
+def _ranked_pairs(scores: Floats, clicked: Bools) -> tuple[Integers, Integers]:
     """The same by rank sums, for units with many relevant rows."""
     order = np.argsort(scores, axis=1)
     score, hit = np.take_along_axis(scores, order, 1), np.take_along_axis(clicked, order, 1)
@@ -70,7 +64,7 @@ def _ranked_pairs(scores: Floats, clicked: NDArray[np.bool_]) -> tuple[Whole, Wh
     so_far = other.cumsum(axis=1)
     changes = np.ones((len(score), score.shape[1] + 1), dtype=np.bool_)
     changes[:, 1:-1] = score[:, 1:] != score[:, :-1]
-    # Counts only grow along a row, so that the last known one is the largest so far.
+    # Counts never fall along a row, so the last known one is the largest so far.
     below = np.maximum.accumulate(np.where(changes[:, :-1], so_far - other, 0), axis=1)
     ends = np.where(changes[:, 1:], so_far, score.shape[1])[:, ::-1]
     upto = np.minimum.accumulate(ends, axis=1)[:, ::-1]

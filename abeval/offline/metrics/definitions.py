@@ -1,4 +1,4 @@
-"""What each offline metric is. An id carries its definition: `map@10[min]`, `gauc[impressions]`."""
+"""The offline metrics. An id carries its definition: `map@10[min]`, `gauc[impressions]`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information"]
 
 UNCUT = 1_000_000_000
-"""The cut-off of a metric over the whole list."""
+"""The cut-off that stands for the whole list."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A metric before its cut-off is chosen.
+    """A metric without its cut-off.
 
     Attributes:
         name: Such as `map`.
-        variant: What stands in brackets, empty where the name says it all.
-        family: The query that its values come from.
-        numerator: Column of what is summed over units.
-        denominator: Column of what it is divided by; empty where requests are counted.
-        form: What is made of the two sums: their ratio, its root, the numerator alone, the ratio
-            over the entropy of the rate of clicks, or one minus that.
+        variant: The text in brackets; empty where the name is enough.
+        family: The query that computes its values.
+        numerator: Column that is summed over units.
+        denominator: Column that it is divided by; empty where that is the number of requests.
         cut: Whether the id has an `@k`.
         formula: In words, with R the relevant items of a request.
-        same_for_all: Whether every order of one list has the same value once k covers the list.
+        same_for_all: Whether every order of a list has the same value once k covers the list.
+        form: What is computed from the two sums: their ratio, its square root, the numerator only,
+            the ratio over the entropy of the click rate, or one minus that.
     """
 
     name: str
@@ -47,8 +47,8 @@ class OfflineMetric:
     """A definition with its cut-off.
 
     Attributes:
-        definition: What it is.
-        k: The cut-off; None over the whole list.
+        definition: The metric without its cut-off.
+        k: The cut-off; None for the whole list.
 
     Example:
         >>> metric = OfflineMetric(DEFINITIONS["map", "min"], 10)
@@ -61,14 +61,14 @@ class OfflineMetric:
 
     @property
     def id(self) -> str:
-        """The name, the cut-off and the definition."""
+        """The name, the cut-off and the variant."""
         cut = "" if self.k is None else f"@{self.k}"
         variant = f"[{self.definition.variant}]" if self.definition.variant else ""
         return f"{self.definition.name}{cut}{variant}"
 
     @property
     def cutoff(self) -> int:
-        """The cut-off as a number."""
+        """The cut-off as a number: `UNCUT` for the whole list."""
         return UNCUT if self.k is None else self.k
 
 

@@ -1,4 +1,4 @@
-"""Ids of offline metrics: which metric a text such as `ndcg@10[lin]` names, and which are usual."""
+"""Ids of offline metrics: from a text such as `ndcg@10[lin]` to its metric, and the default ids."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,10 +9,10 @@ from abeval.offline.metrics.definitions import BEYOND, DEFINITIONS, RANKING, SCO
 _ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
-"""Definitions that only some library's numbers need."""
+"""Variants that only the numbers of some library need."""
 
 _ON_REQUEST = ("threshold", "vectors")
-"""Definitions that need something said first."""
+"""Variants that need an option or a column."""
 
 
 def parse_metric(text: str) -> OfflineMetric:
@@ -28,8 +28,8 @@ def parse_metric(text: str) -> OfflineMetric:
           hint: one of ndcg@10[bin], ndcg@10[lin], ndcg@10[exp], ndcg@10[bin,list], \
 ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     """
-    found = _ID.match(text)
-    name, k, variant = found.groups() if found else (text, None, None)
+    match = _ID.match(text)
+    name, k, variant = match.groups() if match else (text, None, None)
     known = dict.fromkeys(d.name for d in DEFINITIONS.values())
     if name not in known:
         from abeval.experiment.problems import suggestion
@@ -61,7 +61,7 @@ def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
 
 
 def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-    """Every metric with a stated definition at every cut-off, and those of scores.
+    """The default metrics: those with a cut-off at each of `ks`, and those of scores.
 
     Example:
         >>> [m.id for m in default_metrics([5])][:4]

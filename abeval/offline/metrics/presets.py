@@ -1,4 +1,7 @@
-"""What other libraries compute: their definitions, and how they treat ties and empty requests."""
+"""Presets of other libraries: their metrics, and how they treat ties and empty requests.
+
+`Scoring` is what every run needs: the metrics, the policy and the options of scores.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +18,15 @@ Missing = Literal["drop", "zero"]
 
 @dataclass(frozen=True)
 class Policy:
-    """What happens where a definition says nothing.
+    """Cases that a metric's definition leaves open.
 
     Attributes:
-        ties: Which of two equal scores stands higher: the larger item id (`item`; as text, `text`),
+        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`),
             or the one listed first (`position`).
         no_relevant: Requests without a relevant item are left out, or count as zero; under `one`,
-            nDCG and MAP of them are one, and the other metrics zero.
-        missing: Requests that the model has no score for are left out, or count as zero.
-        missing_in_ndcg: The same for nDCG, which one library treats otherwise.
+            their nDCG and MAP are one, and their other metrics zero.
+        missing: Requests without a score of the model are left out, or count as zero.
+        missing_in_ndcg: The same for nDCG, where a library treats it differently.
     """
 
     ties: Ties = "item"
@@ -32,7 +35,7 @@ class Policy:
     missing_in_ndcg: Missing | None = None
 
     def missing_for(self, name: str) -> Missing:
-        """The policy of a metric.
+        """How the metric `name` treats requests without a score.
 
         Example:
             >>> Policy(missing="drop", missing_in_ndcg="zero").missing_for("ndcg")
@@ -40,11 +43,11 @@ class Policy:
         """
         return self.missing_in_ndcg or self.missing if name == "ndcg" else self.missing
 
-    def told(self, ties: Ties | None, no_relevant: NoRelevant | None) -> "Policy":
-        """The policy with what the user says instead.
+    def override(self, ties: Ties | None, no_relevant: NoRelevant | None) -> "Policy":
+        """The policy with the user's choices; None keeps what it says.
 
         Example:
-            >>> Policy(ties="text").told(None, "zero")
+            >>> Policy(ties="text").override(None, "zero")
             Policy(ties='text', no_relevant='zero', missing='drop', missing_in_ndcg=None)
         """
         ties, no_relevant = ties or self.ties, no_relevant or self.no_relevant
@@ -52,15 +55,40 @@ class Policy:
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """Which metrics a run computes, and how.
+
+    Attributes:
+        metrics: In the order of the result.
+        policy: Which requests count, and how ties are broken.
+        alpha: Level of the intervals.
+        threshold: Scores from here on predict a click; None without metrics that need it.
+        bins: Bins of the calibration curve and of the calibration error.
+    """
+
+    metrics: tuple[OfflineMetric, ...]
+    policy: Policy
+    alpha: float = 0.05
+    threshold: float | None = None
+    bins: int = 10
+
+
+@dataclass(frozen=True)
 class Preset:
-    """A library's metrics, by the ids that stand for them here, and its policy."""
+    """A library's metrics, by their ids here, and its policy.
+
+    Attributes:
+        at_k: Ids with `{}` in the place of the cut-off.
+        whole: Ids without a cut-off.
+        policy: How the library treats the cases that definitions leave open.
+    """
 
     at_k: tuple[str, ...]
     whole: tuple[str, ...]
     policy: Policy
 
     def metrics(self, ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-        """The metrics at some cut-offs."""
+        """The metrics at the cut-offs `ks`."""
         return metrics_of([*(text.format(k) for k in ks for text in self.at_k), *self.whole])
 
 
@@ -107,21 +135,27 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-def chosen(
-    compat: str | None, ks: Sequence[int], names: Sequence[str] | None
+def metrics_and_policy(
+    compat: str | None,
+    ks: Sequence[int],
+    names: Sequence[str] | None,
+    ties: Ties | None = None,
+    no_relevant: NoRelevant | None = None,
 ) -> tuple[tuple[OfflineMetric, ...], Policy]:
     """The metrics and the policy of a run.
 
     Args:
         compat: A library of `PRESETS`.
         ks: Cut-offs.
-        names: Ids, instead of every metric that is on offer.
+        names: Ids of metrics; None for those of the library, or for the default ones.
+        ties: Overrides the policy of the library.
+        no_relevant: Overrides the policy of the library.
 
     Raises:
-        ExperimentError: An unknown library or metric, or a cut-off that is none.
+        ExperimentError: An unknown library or metric, or a cut-off below 1.
 
     Example:
-        >>> metrics, policy = chosen("xgboost", [3], None)
+        >>> metrics, policy = metrics_and_policy("xgboost", [3], None)
         >>> [m.id for m in metrics], policy.no_relevant
         (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
     """
@@ -129,15 +163,13 @@ def chosen(
         raise ExperimentError("k must be one or more whole numbers from 1", "such as 1, 5, 10")
     cuts = list(dict.fromkeys(ks))
     if compat is None:
-        return metrics_of(names) if names else default_metrics(cuts), Policy()
-    if compat not in PRESETS:
+        metrics, policy = default_metrics(cuts), Policy()
+    elif compat in PRESETS:
+        metrics, policy = PRESETS[compat].metrics(cuts), PRESETS[compat].policy
+    else:
         from abeval.experiment.problems import suggestion
 
         hint = suggestion(compat, PRESETS)
-        raise ExperimentError(f"no preset is called {compat!r}{hint}", f"one of {_listed()}")
-    preset = PRESETS[compat]
-    return metrics_of(names) if names else preset.metrics(cuts), preset.policy
-
-
-def _listed() -> str:
-    return ", ".join(PRESETS)
+        what = f"no preset is called {compat!r}{hint}"
+        raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
+    return metrics_of(names) if names else metrics, policy.override(ties, no_relevant)

@@ -1,22 +1,22 @@
-"""Values per unit: what the queries hand to the statistics, as arrays in the order of the units."""
+"""Values per unit: what queries and kernels give to the statistics, in the order of the units."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.stats.arrays import Floats
+
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-
 SCALE = 1e-9
-"""What one step of most summed values is worth."""
+"""Resolution of most sums: they are whole multiples of it."""
 
 FINE = 1e-12
-"""What one step of a summed ranking value is worth."""
+"""Resolution of sums of ranking values."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,9 @@ class UnitValues:
     columns: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, frame: "pd.DataFrame", names: Mapping[str, str], scale: float = 1.0) -> None:
-        """Take columns of a frame with a `unit_id`; a unit that is not in it has zero.
+        """Add columns of a frame with one row per `unit_id`; units that are not in it have zero.
 
-        Args:
-            frame: Rows of some of the units, each once.
-            names: Its column → the name to keep it under.
-            scale: What one step of them is worth.
+        `names` maps a column of the frame to its name here; values are multiples of `scale`.
         """
         import pandas as pd
 
@@ -48,13 +45,15 @@ class UnitValues:
             values[place[known]] = frame[column].to_numpy(dtype=np.float64)[known] * scale
             self.columns[name] = values
 
+    def add_cuts(self, frame: "pd.DataFrame", ks: Iterable[int]) -> None:
+        """Add the columns `v_…` of `unit_values.sql`, as `…@k` for each cut-off `k`."""
+        columns = [str(name) for name in frame.columns if str(name).startswith("v_")]
+        for k in ks:
+            names = {name: cut_column(name.removeprefix("v_"), k) for name in columns}
+            self.add(frame[frame["k"] == k], names, FINE)
+
     def __getitem__(self, name: str) -> Floats:
         return self.columns[name]
-
-
-def ratio(above: Floats, below: Floats | float) -> Floats:
-    """Of each pair of values; 0 where there is nothing below."""
-    return np.divide(above, below, out=np.zeros_like(above), where=np.asarray(below) > 0)
 
 
 def cut_column(column: str, k: int) -> str:
@@ -65,8 +64,3 @@ def cut_column(column: str, k: int) -> str:
         'recall@10'
     """
     return f"{column}@{k}"
-
-
-def value_columns(frame: "pd.DataFrame") -> Sequence[str]:
-    """The columns `v_…` of a frame."""
-    return [str(name) for name in frame.columns if str(name).startswith("v_")]

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import FINE, Floats, UnitValues, cut_column, value_columns
+from abeval.offline.metrics.units import UnitValues
+from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs
+from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
 
 if TYPE_CHECKING:
@@ -22,15 +23,9 @@ _HISTORY = ("self_information", "miuf", "popularity", "serendipity")
 
 
 def write_history(engine: Engine, history: str | None, catalogue: int) -> None:
-    """Make `popularity` and `history_size`.
-
-    Args:
-        engine: Where the queries run.
-        history: SQL of `unit_id, item_id`, one row per earlier choice; None where there is none.
-        catalogue: Items that could be listed.
-    """
-    nothing = "select null as unit_id, null as item_id where false"
-    engine.view("history", history or nothing)
+    """Make `popularity` and `history_size` of earlier choices and `catalogue` items."""
+    empty = "select null as unit_id, null as item_id where false"
+    engine.view("history", history or empty)
     engine.table("popularity", query("offline/popularity"))
     engine.table(
         "history_size",
@@ -47,46 +42,36 @@ def needs_history(metric: OfflineMetric) -> bool:
 def add_lists(
     engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues
 ) -> pd.DataFrame | None:
-    """Add sums per unit of what lists are like, read from `model_items`.
+    """Add the sums per unit of metrics of lists, read from `model_items`.
 
     Returns:
-        `traffic, k, item_id, unit_group, lists, weight, squared_weight`: who stands in how many
-        lists; None
-        where no metric asks.
+        The rows of `listed_items.sql`: in how many lists each item is; None if no metric needs it.
     """
     wanted = [m for m in metrics if m.definition.family in ("beyond", "catalogue")]
     if not wanted:
         return None
     ks = sorted({m.cutoff for m in wanted})
-    rows = ", ".join(f"(cast({k} as bigint))" for k in ks)
-    engine.view("cutoffs", f"select * from (values {rows}) as v (k)")
+    write_cutoffs(engine, ks)
     engine.view("deepest", f"select {max(ks)} as k")
     engine.table("top_items", query("offline/top_items"))
     numerators = {m.definition.numerator for m in wanted}
-    if numerators & set(_HISTORY):
-        _add(engine, "beyond_values", ks, values)
-    if "ild_vectors" in numerators:
-        _add(engine, "vector_values", ks, values)
-    if "ild" in numerators:
-        _add(engine, "category_values", ks, values)
+    queries = {
+        "beyond_values": numerators.intersection(_HISTORY),
+        "vector_values": "ild_vectors" in numerators,
+        "category_values": "ild" in numerators,
+    }
+    for name in (name for name, needed in queries.items() if needed):
+        add_request_values(engine, query(f"offline/{name}"), ks, values)
     return engine.frame(query("offline/listed_items"))
-
-
-def _add(engine: Engine, source: str, ks: Sequence[int], values: UnitValues) -> None:
-    engine.view("wanted_values", query(f"offline/{source}"))
-    frame = engine.frame(query("offline/unit_values"))
-    for k in ks:
-        names = {name: cut_column(name.removeprefix("v_"), k) for name in value_columns(frame)}
-        values.add(frame[frame["k"] == k], names, FINE)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Who stands in how many lists, by item (rows) and by group of units or another set (columns).
+    """In how many lists each item is, by item (rows) and set of units (columns).
 
     Attributes:
         lists: Lists that hold the item, shape (items, sets).
-        weight: Sums of their weights, those of lists normed to length one.
+        weight: Sums of its weights in them, of lists normed to length one.
         squared: Sums of squared weights.
         units: Units with such a list.
         total: Lists of each set, shape (sets,).
@@ -108,15 +93,7 @@ class Listed:
     def of(
         cls, frame: pd.DataFrame, total: Floats, all_units: Floats, equal: int, catalogue: int
     ) -> Listed:
-        """From rows of `item_id, unit_group, lists, weight, squared_weight, units`.
-
-        Args:
-            frame: What `listed_items.sql` brings back, of one traffic and cut-off.
-            total: Lists of each group.
-            all_units: Units of each group with a list.
-            equal: Units of the smallest traffic.
-            catalogue: Items that could have been listed.
-        """
+        """From rows of `listed_items.sql` of one traffic and cut-off; the sets are groups."""
         item = frame["item_id"].factorize()[0]
         cell = item * total.size + frame["unit_group"].to_numpy(dtype=np.int64)
         shape = (int(item.max()) + 1 if item.size else 0, total.size)
@@ -130,11 +107,11 @@ class Listed:
         return cls(lists, weight, squared, units, total, all_units, equal, catalogue)
 
     def whole(self) -> Listed:
-        """All groups together, one set."""
+        """All groups as one set."""
         return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True))
 
-    def without(self, groups: NDArray[np.int64]) -> Listed:
-        """All but each of some groups, a set for each."""
+    def without(self, groups: Integers) -> Listed:
+        """For each of some groups, the set of all other groups."""
         return self._mapped(lambda matrix: matrix.sum(axis=-1, keepdims=True) - matrix[..., groups])
 
     def _mapped(self, to: Callable[[Floats], Floats]) -> Listed:
@@ -177,12 +154,12 @@ class Listed:
                 return np.asarray(entropy_of_sets(self.lists.T) / np.log(2))
         if (self.total < 2).any():
             return None
-        # A pair's cosine is a sum over items, so that sums over items suffice.
-        alike: Floats = (self.weight**2 - self.squared).sum(axis=0)
-        return np.asarray(1 - alike / (self.total * (self.total - 1)))
+        # A pair's cosine is a sum over items, so sums over items are enough.
+        cosines: Floats = (self.weight**2 - self.squared).sum(axis=0)
+        return np.asarray(1 - cosines / (self.total * (self.total - 1)))
 
     def _rarefied(self) -> Floats:
-        """What as many units as the smallest traffic has would have been listed (Hurlbert 1971)."""
+        """Expected distinct items, rarefied to the smallest variant (Hurlbert 1971)."""
         size = max(self.catalogue, len(self.lists))
         sets = zip(self.units.T, self.all_units.astype(np.int64), strict=True)
         return np.array(

@@ -1,4 +1,4 @@
-"""Which requests each model scores, and which all of them do: those are compared."""
+"""Which requests each model scores; those that all models score are compared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.offline.candidates.rows import Rows
+from abeval.offline.candidates.shown import Candidates
 from abeval.offline.kernels import choice as kernels
 from abeval.offline.metrics.presets import Policy
-from abeval.offline.sums.sums import Replayed
 from abeval.results.replay import ModelCoverage
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What is known before any metric.
+    """Facts about the candidates, known before any metric.
 
     Attributes:
         coverage: How much each model scores.
         largest_grade: The largest relevance.
-        uncompared: Requests that only some of the models score, where those are left out.
+        uncompared: Requests left out because only some of the models score them.
     """
 
     coverage: tuple[ModelCoverage, ...]
@@ -34,36 +34,41 @@ class Overview:
 
 
 def overview_of_rows(rows: Rows, policy: Policy) -> Overview:
-    """The overview of rows that are at hand."""
+    """The overview of candidates as arrays."""
     uncompared = int(rows.uncompared().sum()) if policy.missing == "drop" else 0
     largest = float(rows.grade.max()) if rows.grade.size else 0.0
     return Overview(tuple(kernels.coverage(rows)), largest, uncompared)
 
 
-def overview_by_queries(engine: Engine, replayed: Replayed, policy: Policy) -> Overview:
-    """The same by queries; makes `requests_N` of every model, and `uncompared_requests`."""
-    for i, sql in enumerate(replayed.candidates.values()):
-        engine.view("model_items", sql)
+def overview_by_queries(engine: Engine, candidates: Candidates, policy: Policy) -> Overview:
+    """The overview by queries; makes `requests_N` of every model, and `uncompared_requests`."""
+    numbers = {model: i for i, model in enumerate(candidates.sql)}
+    for model, i in numbers.items():
+        open_model(engine, candidates.sql[model])
         engine.table(f"requests_{i}", query("offline/requests"))
-    numbers = {model: i for i, model in enumerate(replayed.candidates)}
-    _all_requests(engine, numbers)
-    found = engine.rows(query("offline/coverage"))
+    _open_requests(engine, numbers)
+    rows = engine.rows(query("offline/coverage"))
     ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
-    coverage = tuple(ModelCoverage(str(m), *(int(n or 0) for n in row)) for m, *row in found)
+    coverage = tuple(ModelCoverage(str(m), *(int(n or 0) for n in counts)) for m, *counts in rows)
     scored = {m.model: numbers[m.model] for m in coverage if m.scored_requests}
     uncompared = _uncompared(engine, scored) if policy.missing == "drop" else 0
     return Overview(coverage, float(largest or 0), uncompared)
 
 
-def _all_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
+def open_model(engine: Engine, sql: str) -> None:
+    """Make `model_items`, the candidates of one model."""
+    engine.view("model_items", sql)
+
+
+def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
     parts = (f"select {literal(m)} as model, * from requests_{i}" for m, i in numbers.items())
     engine.view("model_requests", " union all ".join(parts))
 
 
 def _uncompared(engine: Engine, numbers: Mapping[str, int]) -> int:
-    """Make `uncompared_requests`, and count them; a model without any score has no say."""
+    """Make `uncompared_requests` of the models that have a score, and count them."""
     if len(numbers) < 2:
         return 0
-    _all_requests(engine, numbers)
+    _open_requests(engine, numbers)
     engine.table("uncompared_requests", query("offline/uncompared"))
     return whole_number(engine, "select count(*) from uncompared_requests")

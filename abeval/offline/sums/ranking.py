@@ -1,4 +1,4 @@
-"""The ranking metrics of one model: places, values per request, sums per unit."""
+"""Ranking metrics of one model by queries: places → values per request → sums per unit."""
 
 import math
 from collections.abc import Sequence
@@ -7,10 +7,11 @@ from itertools import accumulate
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import Family, OfflineMetric
-from abeval.offline.metrics.units import FINE, UnitValues, cut_column, value_columns
+from abeval.offline.metrics.units import UnitValues
+from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs
 
 _PAIRS_A_ROW = 6
-"""Above so many pairs of a relevant item and another of its request a row, sorting is faster."""
+"""With more pairs of a relevant item and another of its request per row, sorting is faster."""
 
 
 def add_ranking(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
@@ -21,13 +22,13 @@ def add_ranking(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitVa
     engine.table("places", query(f"offline/{_places(engine)}"))
     engine.view("hits", query("offline/hits"))
     ks = sorted({m.cutoff for m in wanted})
-    engine.view("cutoffs", _cutoffs(ks))
+    write_cutoffs(engine, ks)
     engine.view("list_values", query("offline/list_values"))
     _add(engine, "list_values", _of(wanted, "list"), values)
-    _add(engine, "r_precision", _of(wanted, "r_precision"), values)
+    _add(engine, f"({query('offline/r_precision')})", _of(wanted, "r_precision"), values)
     if tied := _of(wanted, "tied"):
-        engine.table("discounts", _discounts(_longest(engine), ks))
-        _add(engine, "tied_ndcg", tied, values)
+        engine.table("discounts", _discounts(engine, ks))
+        _add(engine, f"({query('offline/tied_ndcg')})", tied, values)
 
 
 def _of(metrics: Sequence[OfflineMetric], family: Family) -> list[OfflineMetric]:
@@ -35,7 +36,7 @@ def _of(metrics: Sequence[OfflineMetric], family: Family) -> list[OfflineMetric]
 
 
 def _places(engine: Engine) -> str:
-    """Counting what stands above the few relevant items, or sorting every list."""
+    """The faster query: count the items above each relevant item, or sort every list."""
     ((pairs, rows),) = engine.rows(
         "select cast(sum(items * relevant) as bigint), cast(sum(items) as bigint) from requests"
     )
@@ -46,51 +47,15 @@ def _places(engine: Engine) -> str:
 def _add(engine: Engine, source: str, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
     if not metrics:
         return
+    ks = sorted({m.cutoff for m in metrics})
     columns = ", ".join(dict.fromkeys(f"v_{m.definition.numerator}" for m in metrics))
-    cut = "k" if source != "r_precision" else f"{metrics[0].cutoff} as k"
-    relation = source if source == "list_values" else f"({query(f'offline/{source}')})"
-    engine.view("wanted_values", f"select unit_id, {cut}, {columns} from {relation}")
-    frame = engine.frame(query("offline/unit_values"))
-    for k in sorted({m.cutoff for m in metrics}):
-        names = {name: cut_column(name.removeprefix("v_"), k) for name in value_columns(frame)}
-        values.add(frame[frame["k"] == k], names, FINE)
+    k = f"{ks[0]} as k" if metrics[0].definition.family == "r_precision" else "k"
+    add_request_values(engine, f"select unit_id, {k}, {columns} from {source}", ks, values)
 
 
-def _cutoffs(ks: Sequence[int]) -> str:
-    """Each cut-off with the ideal DCG of as many relevant items, in multiples of 1e-12."""
-    rows = ", ".join(f"(cast({k} as bigint), cast({_ideal_sql(k)} as double))" for k in ks)
-    return f"select * from (values {rows}) as v (k, full_ideal)"
-
-
-def _ideal_sql(k: int) -> str:
-    ideal = full_ideal(k)
-    return "null" if ideal is None else repr(ideal)
-
-
-def full_ideal(k: int) -> float | None:
-    """DCG of k relevant items in multiples of 1e-12.
-
-    None beyond any list's length, where it is of no use and long to add up.
-
-    Example:
-        >>> full_ideal(1)
-        1000000000000.0
-    """
-    if k > _LONGEST:
-        return None
-    return float(sum(round(1e12 / math.log2(1 + i)) for i in range(1, k + 1)))
-
-
-_LONGEST = 1_000_000
-
-
-def _longest(engine: Engine) -> int:
-    return whole_number(engine, "select max(items) from requests")
-
-
-def _discounts(longest: int, ks: Sequence[int]) -> str:
-    """The running sum of discounts up to every place that a list or a cut-off can have."""
-    last = min(longest, max(ks))
+def _discounts(engine: Engine, ks: Sequence[int]) -> str:
+    """SQL of the running sum of discounts, up to the last place of any list or cut-off."""
+    last = min(whole_number(engine, "select max(items) from requests"), max(ks))
     totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
     rows = ", ".join(f"(cast({i} as bigint), {total!r})" for i, total in enumerate(totals))
     return f"select * from (values {rows}) as v (place, total)"

@@ -1,4 +1,4 @@
-"""Sums every metric of every model per unit, over the requests that every model scores."""
+"""Sums of every metric of every model per unit, over the requests that every model scores."""
 
 from __future__ import annotations
 
@@ -10,62 +10,63 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.offline.candidates.rows import Rows
+from abeval.offline.candidates.shown import Candidates
 from abeval.offline.candidates.traffic import Units
 from abeval.offline.kernels import choice as kernels
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Policy
+from abeval.offline.metrics.presets import Scoring
 from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums import beyond, scores
-from abeval.offline.sums.coverage import Overview, overview_by_queries, overview_of_rows
+from abeval.offline.sums.coverage import open_model, overview_by_queries, overview_of_rows
 from abeval.offline.sums.ranking import add_ranking
-from abeval.offline.sums.sums import ModelSums, Replayed, Sums
+from abeval.offline.sums.sums import ModelSums, Sums
 from abeval.steps import Step
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _LARGEST_GRADE = 1e4
-"""Larger relevance would not fit the sums, which are of whole multiples of 1e-12."""
+"""Larger relevance would overflow the sums of whole multiples of 1e-12."""
 
 _LARGEST_SCORE = 1e6
-"""Larger scores are no predictions of anything; their errors would not fit the sums."""
+"""Larger scores are no predictions, and their errors would overflow the sums."""
 
 
 def run_models(
-    engine: Engine,
-    replayed: Replayed,
-    units: Units,
-    metrics: Sequence[OfflineMetric],
-    policy: Policy,
-    options: scores.ScoreOptions,
-    step: Step,
+    engine: Engine, candidates: Candidates, units: Units, scoring: Scoring, step: Step
 ) -> Sums:
     """Sum every metric of every model per unit.
 
     Args:
-        engine: Holds the relations that the candidates read, and `traffic` (unit_id, traffic).
-        replayed: The models.
-        units: Those of `traffic`.
-        metrics: What to sum.
-        policy: What is left out.
-        options: Of the metrics of scores.
+        engine: Has `traffic`, and the relations that the candidates read.
+        candidates: The models.
+        units: The units of `traffic`.
+        scoring: The metrics and their options.
         step: Told the name of each step as it begins.
 
     Raises:
         LogError: Relevance is too large to be summed.
     """
     step("requests")
-    overview = _overview(engine, replayed, policy)
+    rows, policy = candidates.rows, scoring.policy
+    if rows is None:
+        overview = overview_by_queries(engine, candidates, policy)
+    else:
+        overview = overview_of_rows(rows, policy)
     _check_grade(overview.largest_grade)
-    run = _Run.of(engine, replayed, overview, metrics, options)
-    if run.rows is not None and run.queried and overview.uncompared:
+    filtered = overview.uncompared > 0
+    if rows is not None and filtered:
+        rows = rows.only(~rows.uncompared())
+    queried = [m for m in scoring.metrics if rows is None or not kernels.covers(m, rows)]
+    if rows is not None and queried and filtered:
         # Kernels know which requests are compared; the queries read it from a table.
-        overview_by_queries(engine, replayed, policy)
-    catalogue = _write_catalogue(engine, replayed, metrics, overview.scored)
+        overview_by_queries(engine, candidates, policy)
+    summation = _Summation(engine, candidates, rows, queried, scoring, filtered)
+    catalogue = _write_catalogue(engine, candidates, scoring.metrics, overview.scored)
     models = {}
     for model in overview.scored:
         step(f"metrics of {model}")
-        models[model] = run.sums(model, UnitValues(units.ids))
+        models[model] = summation.sums(model, UnitValues(units.ids))
     return Sums(
         traffic=units.traffic,
         group=units.group,
@@ -74,15 +75,10 @@ def run_models(
         uncompared=overview.uncompared,
         longest=max((sums.longest for sums in models.values()), default=0),
         catalogue=catalogue,
-        has_history=replayed.history is not None,
+        has_history=candidates.history is not None,
         largest_grade=overview.largest_grade,
+        same_lists=candidates.same_lists,
     )
-
-
-def _overview(engine: Engine, replayed: Replayed, policy: Policy) -> Overview:
-    if replayed.rows is None:
-        return overview_by_queries(engine, replayed, policy)
-    return overview_of_rows(replayed.rows, policy)
 
 
 def _check_grade(largest: float) -> None:
@@ -94,87 +90,65 @@ def _check_grade(largest: float) -> None:
 
 
 def _write_catalogue(
-    engine: Engine, replayed: Replayed, metrics: Sequence[OfflineMetric], models: Sequence[str]
+    engine: Engine, candidates: Candidates, metrics: Sequence[OfflineMetric], models: Sequence[str]
 ) -> int:
-    """Make what metrics of lists read; items of the catalogue, 0 where none of those is asked."""
+    """Make what metrics of lists read; the items of the catalogue, 0 without such metrics."""
     if all(m.definition.family not in ("beyond", "catalogue") for m in metrics):
         return 0
-    sources = [replayed.candidates[model] for model in models]
-    sources += [sql for sql in (replayed.history, replayed.catalogue) if sql is not None]
-    items = _items(engine, sources)
-    beyond.write_history(engine, replayed.history, items)
+    sources = [candidates.sql[model] for model in models]
+    sources += [sql for sql in (candidates.history, candidates.catalogue) if sql is not None]
+    items = 0
+    if sources:
+        every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
+        distinct = f"select count(*) from ({every}) as c where item_id is not null"
+        items = whole_number(engine, distinct)
+    beyond.write_history(engine, candidates.history, items)
     return items
 
 
-def _items(engine: Engine, sources: Sequence[str]) -> int:
-    """Different items of some relations."""
-    if not sources:
-        return 0
-    every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
-    return whole_number(engine, f"select count(*) from ({every}) as c where item_id is not null")
-
-
 @dataclass(frozen=True)
-class _Run:
+class _Summation:
     """Sums the metrics of one model after another.
 
     Attributes:
         engine: Where the queries run.
-        replayed: The models.
-        rows: The requests that are compared, as arrays, where kernels may have them.
-        metrics: What to sum.
-        queried: Those of them that queries sum.
-        options: Of the metrics of scores.
+        candidates: The models.
+        rows: The requests that are compared, as arrays; None where only queries will do.
+        queried: The metrics that queries sum.
+        scoring: All metrics, and their options.
         filtered: Whether requests are left out, those of `uncompared_requests`.
     """
 
     engine: Engine
-    replayed: Replayed
+    candidates: Candidates
     rows: Rows | None
-    metrics: Sequence[OfflineMetric]
     queried: Sequence[OfflineMetric]
-    options: scores.ScoreOptions
+    scoring: Scoring
     filtered: bool
 
-    @classmethod
-    def of(
-        cls,
-        engine: Engine,
-        replayed: Replayed,
-        overview: Overview,
-        metrics: Sequence[OfflineMetric],
-        options: scores.ScoreOptions,
-    ) -> _Run:
-        """Kernels for what they cover, queries for the rest."""
-        rows, filtered = replayed.rows, bool(overview.uncompared)
-        if rows is not None and filtered:
-            rows = rows.only(~rows.uncompared())
-        queried = [m for m in metrics if rows is None or not kernels.covers(m, rows)]
-        return cls(engine, replayed, rows, metrics, queried, options, filtered)
-
     def sums(self, model: str, values: UnitValues) -> ModelSums:
-        """What a model adds up to; `values` has its units, and is filled."""
+        """The sums of a model; `values` has its units, and gets the columns."""
         if self.rows is None:
             self._open(model)
             low, high = _add_counts(self.engine, values)
-            longest = _longest(self.engine)
+            longest = whole_number(
+                self.engine, "select max(items) from requests where relevant > 0"
+            )
         else:
-            low, high = kernels.add(self.rows, model, self.metrics, values)
+            low, high = kernels.add(self.rows, model, self.scoring.metrics, values)
             longest = self.rows.longest
             if self.queried:
                 self._open(model)
-        curve, listed = self._add(values, low, high)
+        curve, listed = self._add_queried(values, low, high)
         return ModelSums(values, curve, listed, low, high, longest)
 
     def _open(self, model: str) -> None:
-        """Make `model_items`, `requests`, `scored_rows` and `traffic_rows` those of a model."""
-        engine, candidates = self.engine, self.replayed.candidates
-        engine.view("model_items", self._compared(candidates[model]))
-        if self.replayed.rows is None:
-            number = list(candidates).index(model)
-            engine.view("requests", self._compared(f"select * from requests_{number}"))
-        else:
-            engine.view("requests", query("offline/requests"))
+        """Make `model_items`, `requests`, `scored_rows` and `traffic_rows` of a model."""
+        engine, sql = self.engine, self.candidates.sql
+        open_model(engine, self._compared(sql[model]))
+        number = list(sql).index(model)
+        known = self._compared(f"select * from requests_{number}")
+        engine.view("requests", known if self.rows is None else query("offline/requests"))
         engine.view(
             "scored_rows",
             "select unit_id, request_id, item_id, score, grade, "
@@ -188,35 +162,31 @@ class _Run:
         )
 
     def _compared(self, rows: str) -> str:
-        """SQL of those rows whose request is compared."""
+        """SQL of the rows whose request is compared."""
         if not self.filtered:
             return rows
         uncompared = "anti join uncompared_requests u on c.request_id = u.request_id"
         return f"select c.* from ({rows}) c {uncompared}"
 
-    def _add(
+    def _add_queried(
         self, values: UnitValues, low: float, high: float
     ) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-        """Add the sums of metrics by queries; the calibration curve and the listed items."""
+        """Add the sums of queried metrics; return the calibration curve and the listed items."""
         engine, metrics = self.engine, self.queried
         add_ranking(engine, metrics, values)
         scores.add_pairs(engine, metrics, values)
         for by in ("traffic", "pooled"):
             scores.add_auc(engine, metrics, values, by)
         if max(abs(low), abs(high)) <= _LARGEST_SCORE:
-            scores.add_points(engine, metrics, values, self.options.threshold)
+            scores.add_points(engine, metrics, values, self.scoring.threshold)
         binned = any(m.definition.family == "bins" for m in metrics)
         fit = binned and low >= 0 and high <= 1
-        curve = scores.calibration(engine, self.options.bins) if fit else None
+        curve = scores.calibration(engine, self.scoring.bins) if fit else None
         return curve, beyond.add_lists(engine, metrics, values)
 
 
-def _longest(engine: Engine) -> int:
-    return whole_number(engine, "select max(items) from requests where relevant > 0")
-
-
 def _add_counts(engine: Engine, values: UnitValues) -> tuple[float, float]:
-    """Add the counts of requests; the smallest and the largest score."""
+    """Add the counts of requests; return the smallest and the largest score."""
     counts = ("requests", "relevant", "listed", "listed_relevant")
     values.add(engine.frame(query("offline/unit_requests")), {name: name for name in counts})
     ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")

@@ -1,4 +1,4 @@
-"""Metrics of the scores themselves: pairs of rows, calibration, errors; sums per unit."""
+"""Metrics of the scores themselves by queries: pairs of rows, errors, calibration."""
 
 from __future__ import annotations
 
@@ -8,38 +8,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from abeval.aggregates.metric_queries import show_scored
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import SCALE, Floats, UnitValues
+from abeval.offline.metrics.formulas import GRADED, graded_orders
+from abeval.offline.metrics.units import SCALE, UnitValues
+from abeval.stats.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class ScoreOptions:
-    """What metrics of scores need to be told.
-
-    Attributes:
-        threshold: The score from which on a click is predicted, or None.
-        bins: Bins of the calibration curve and of the calibration error.
-    """
-
-    threshold: float | None = None
-    bins: int = 10
-
-
 _PAIRS_A_ROW = 12
-"""Above this many pairs per row, rank sums are faster than pair by pair."""
+"""With more pairs per row than this, rank sums are faster than pair by pair."""
 
 _POINT = ("predicted_positive", "true_positive", "rows", "clicks")
-
-
-GRADED = frozenset({"concordant", "won_graded"})
-"""What is summed over pairs of unlike relevance, whatever its levels."""
 
 
 def add_pairs(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues) -> None:
@@ -68,7 +53,7 @@ def _pairs(engine: Engine) -> str:
 
 
 def _add_graded(engine: Engine, values: UnitValues) -> None:
-    """Concordant and discordant pairs of every two levels of relevance."""
+    """Add concordant and discordant pairs of every two levels of relevance."""
     levels = whole_number(
         engine,
         "select max(levels) from "
@@ -83,29 +68,15 @@ def _add_graded(engine: Engine, values: UnitValues) -> None:
     values.columns.update(graded_orders(won, tied, pairs))
 
 
-def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
-    """What FCP reads, from pairs of unlike relevance: twice the won ones, the tied, and all."""
-    return {
-        "graded": pairs,
-        "won_graded": won_halves / 2,
-        "concordant": (won_halves - tied) / 2,
-        "ordered": pairs - tied,
-    }
-
-
 def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues, by: str) -> None:
-    """Add each unit's pseudo-value of the AUC over all rows.
+    """Add each unit's pseudo-value of the AUC over all rows, as `auc:BY` and `units:BY`.
 
-    Args:
-        engine: Where the queries run.
-        metrics: Those of the run.
-        values: Where to add them, as `auc:BY` and `units:BY`.
-        by: `traffic`, an AUC of each variant's traffic, or `pooled`, one over all.
+    By `traffic`, the AUC is over the rows of each variant; by `pooled`, over all rows.
     """
     if not any(m.definition.family == "auc" for m in metrics):
         return
     variant = "traffic" if by == "traffic" else "'pooled'"
-    engine.view("scored", f"select {variant} as variant, unit_id, score, click from traffic_rows")
+    show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
     frame = engine.frame(query("units/auc"))
     values.add(frame, {"c_auc": f"auc:{by}"}, SCALE)
     values.add(frame, {"c_scored_units": f"units:{by}"})
@@ -142,7 +113,7 @@ def calibration(engine: Engine, bins: int) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Bins:
-    """A calibration curve by bin (rows) and group of units (columns).
+    """A calibration curve by bin and group of units.
 
     Attributes:
         gap: Sums of score − click, shape (bins, groups).
@@ -154,7 +125,7 @@ class Bins:
 
     @classmethod
     def of(cls, curve: pd.DataFrame, groups: int) -> Bins:
-        """From a curve of one traffic and kind."""
+        """From the curve of one traffic and kind of bin."""
         number, group = (curve[c].to_numpy(dtype=np.int64) for c in ("bin", "unit_group"))
         gap = (curve["predicted"] - curve["clicks"]).to_numpy(dtype=np.float64)
         size = int(number.max()) + 1 if number.size else 0
@@ -165,7 +136,7 @@ class Bins:
         return cls(flat.reshape(size, groups), rows)
 
     def error(self) -> float:
-        """Σ rows·|mean score − rate of clicks| / Σ rows over the bins.
+        """Σ rows·|mean score − click rate| / Σ rows over the bins.
 
         Example:
             >>> Bins(np.array([[0.5], [-0.5]]), np.array([4.0])).error()
@@ -173,17 +144,17 @@ class Bins:
         """
         return float(np.abs(self.gap.sum(axis=1)).sum() / self.rows.sum())
 
-    def errors_without(self, groups: NDArray[np.int64]) -> Floats:
-        """The same without each of some groups."""
+    def errors_without(self, groups: Integers) -> Floats:
+        """The error without each of some groups."""
         gap = np.abs(self.gap.sum(axis=1)[:, None] - self.gap[:, groups]).sum(axis=0)
         return np.asarray(gap / (self.rows.sum() - self.rows[groups]))
 
-    def bias(self, groups: NDArray[np.int64]) -> float:
-        """How much too large the error is because a gap of nothing but noise counts as one.
+    def bias(self, groups: Integers) -> float:
+        """Expected excess of the error, because noise alone counts as a gap.
 
         The mean of a folded normal less the gap, over bins (Leone, Nelson and Nottingham 1961).
         """
-        # Imported here, as it takes longer to import than most metrics take to compute.
+        # Imported here, because the import takes longer than most metrics.
         from scipy.special import ndtr
 
         gap = self.gap.sum(axis=1)

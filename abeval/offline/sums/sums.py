@@ -1,4 +1,4 @@
-"""What a replay reads, and what it adds up to: the waist between queries and statistics."""
+"""The sums of a replay: all that the statistics get from queries and kernels."""
 
 from __future__ import annotations
 
@@ -9,43 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.offline.candidates.rows import Rows
 from abeval.offline.metrics.units import UnitValues
 from abeval.results.replay import ModelCoverage
+from abeval.stats.arrays import Integers
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """Models to be replayed, as SQL over what an engine holds already.
-
-    Attributes:
-        candidates: Model → its candidates: `unit_id, request_id, item_id, score, tie, grade`.
-        same_lists: Whether all models order the same items of a request.
-        history: SQL of `unit_id, item_id`, a row per earlier choice, where that is known.
-        catalogue: SQL of `item_id`, the items that could have been listed, beside those that were.
-        rows: The same candidates as arrays, where kernels may do what queries else do.
-    """
-
-    candidates: Mapping[str, str]
-    same_lists: bool
-    history: str | None = None
-    catalogue: str | None = None
-    rows: Rows | None = None
-
-
-@dataclass(frozen=True)
 class ModelSums:
-    """What one model adds up to.
+    """The sums of one model.
 
     Attributes:
         values: Per unit.
-        curve: The calibration curve by traffic and group of units, where a metric asks.
-        listed: In how many lists each item stands, by traffic, cut-off and group, where one asks.
+        curve: The calibration curve by traffic and group of units; None unless a metric needs it.
+        listed: Lists that hold each item, by traffic, cut-off and group; None unless needed.
         low: Its smallest score.
-        high: Its largest.
+        high: Its largest score.
         longest: Items of its longest list with a relevant item.
     """
 
@@ -64,22 +45,23 @@ class ModelSums:
 
 @dataclass(frozen=True)
 class Sums:
-    """What a replay adds up to.
+    """The sums of a replay.
 
     Attributes:
         traffic: The traffic of each unit, in the order of every model's values.
-        group: The group of each unit, for jackknives.
-        models: Model → its sums; a model without any score is not in it.
+        group: The jackknife group of each unit.
+        models: Model → its sums; models without any score are left out.
         coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
         longest: Items of the longest list with a relevant item.
         catalogue: Items that could have been listed.
-        has_history: Whether it is known what was chosen before.
-        largest_grade: Of any item.
+        has_history: Whether earlier choices are known.
+        largest_grade: The largest relevance of any item.
+        same_lists: Whether all models order the same items of a request.
     """
 
     traffic: NDArray[np.str_]
-    group: NDArray[np.int64]
+    group: Integers
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
@@ -87,3 +69,4 @@ class Sums:
     catalogue: int
     has_history: bool
     largest_grade: float
+    same_lists: bool

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.report.time_page import time_page_html
+from abeval.report.windows_page import windows_page_html
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
@@ -17,12 +17,12 @@ FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 @pytest.fixture(scope="module")
 def result():
     loaded = abeval.load(FILE)
-    return loaded.over_time(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
+    return loaded.windows(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
 
 
 @pytest.fixture(scope="module")
 def page(result):
-    return time_page_html(result)
+    return windows_page_html(result)
 
 
 def figures(page):
@@ -60,14 +60,14 @@ def test_what_each_day_would_have_declared_is_in_words_and_in_a_table(page):
 def test_replays_are_drawn_where_they_were_run(result, page):
     assert "A/A replays" not in page
     replays = abeval.load(FILE).aa(runs=400, metrics=["ctr"])
-    with_replays = figures(time_page_html(result, replays))
+    with_replays = figures(windows_page_html(result, replays))
     assert with_replays["aa0"]["data"][0]["y"] == list(replays.histograms["ctr"])
 
 
 def test_no_name_from_the_file_becomes_markup():
     evil = "<img src=x onerror=alert(1)></script>"
     loaded = abeval.load(FILE).replace(name=evil)
-    page = time_page_html(loaded.over_time(metrics=["ctr"]))
+    page = windows_page_html(loaded.windows(metrics=["ctr"]))
     assert evil not in page
     assert "&lt;img src=x" in page
     assert "script-src 'sha256-" in page.replace("&#39;", "'")

@@ -1,34 +1,21 @@
-"""An analysis over time as one HTML file that works offline."""
+"""Effects over time as one HTML file that works offline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-from markupsafe import Markup
-
-from abeval.inference.aa import AAResult
-from abeval.report import assets, templates, time_figures
+from abeval.report import templates, windows_figures
+from abeval.report.figures import FigureView, island
 from abeval.results import format as fmt
-from abeval.results.time import TimeResult
-from abeval.results.windows import Look, Rhythm, Stability, WindowRow
+from abeval.results.aa import AAResult
+from abeval.results.windows import Look, Rhythm, Stability, TimeResult, WindowRow
 
 _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
 _AXES = {"hour": "By hour of the day", "weekday": "By weekday"}
 
 
 @dataclass(frozen=True)
-class FigureView:
-    """A figure: where it stands, what it shows, and its JSON."""
-
-    anchor: str
-    title: str
-    takeaway: str
-    island: Markup
-
-
-@dataclass(frozen=True)
 class MetricView:
-    """Everything about one metric in one variant."""
+    """All that the page shows of one metric in one variant."""
 
     anchor: str
     metric: str
@@ -40,12 +27,12 @@ class MetricView:
     rows: tuple[WindowRow, ...]
 
 
-def time_page_html(result: TimeResult, aa: AAResult | None = None) -> str:
+def windows_page_html(result: TimeResult, aa: AAResult | None = None) -> str:
     """The whole page."""
     metrics = _metrics(result)
     replays = () if aa is None else _replays(aa)
     return templates.render_page(
-        "time.html",
+        "windows.html",
         draws=True,
         result=result,
         metrics=metrics,
@@ -68,14 +55,15 @@ def _metric(result: TimeResult, anchor: str, metric: str, variant: str) -> Metri
     looks = tuple(r for r in result.looks if (r.metric, r.variant) == key)
     stability = next((r for r in result.stability if (r.metric, r.variant) == key), None)
     days = [r for r in rows if r.axis == "calendar"]
-    drawn = time_figures.windows_figure(days, looks)
-    figures = [_figure(f"{anchor}-days", "", _days_words(looks), drawn)]
+    drawn = windows_figures.windows_figure(days, looks)
+    figures = [FigureView(f"{anchor}-days", "", _looks_sentence(looks), island(drawn))]
     for axis, title in _AXES.items():
         parts = [r for r in rows if r.axis == axis]
         tests = [t for t in result.rhythms if (t.metric, t.variant, t.by) == (*key, axis)]
         if parts:
-            drawn = time_figures.recurring_figure(parts)
-            figures.append(_figure(f"{anchor}-{axis}", title, _rhythm_words(tests), drawn))
+            drawn = windows_figures.recurring_figure(parts)
+            sentence = _rhythm_sentence(tests)
+            figures.append(FigureView(f"{anchor}-{axis}", title, sentence, island(drawn)))
     tone = _TONES[stability.verdict] if stability else "skipped"
     shown = tuple(r for r in days if r.kind != "rolling")
     return MetricView(anchor, metric, variant, stability, tone, tuple(figures), looks, shown)
@@ -83,22 +71,18 @@ def _metric(result: TimeResult, anchor: str, metric: str, variant: str) -> Metri
 
 def _replays(aa: AAResult) -> tuple[FigureView, ...]:
     return tuple(
-        _figure(
+        FigureView(
             f"aa{i}",
             row.metric,
             f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs.",
-            time_figures.histogram_figure(aa.histograms[row.metric]),
+            island(windows_figures.histogram_figure(aa.histograms[row.metric])),
         )
         for i, row in enumerate(aa.metrics)
     )
 
 
-def _figure(anchor: str, title: str, takeaway: str, figure: go.Figure) -> FigureView:
-    return FigureView(anchor, title, takeaway, assets.island(str(figure.to_json(engine="json"))))
-
-
-def _days_words(looks: Sequence[Look]) -> str:
-    """What looking every day would have said."""
+def _looks_sentence(looks: Sequence[Look]) -> str:
+    """What daily looks would have declared."""
     if not looks:
         return ""
     naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
@@ -108,7 +92,7 @@ def _days_words(looks: Sequence[Look]) -> str:
     return f"A naive reader would have declared {early}; the always-valid test declares {late}."
 
 
-def _rhythm_words(tests: Sequence[Rhythm]) -> str:
+def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
     words = [
         f"Not tested: {test.reason}."
         if test.p_value is None

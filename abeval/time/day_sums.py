@@ -1,8 +1,9 @@
-"""What units add up to by day of entry and day: the sums behind every window.
+"""Sums over units by day of entry and day, from which every window follows.
 
 Sums over units of y(day) · y(later day) give the sums of squares of any window's totals, for a
 window's total is a sum over days. They are kept by day of entry (cohort), so that days of the
-calendar and days since entry come from the same numbers, and shares that changed can be weighed.
+calendar and days since entry come from the same numbers, and cohorts can be weighted where traffic
+shares changed.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """When the units of one variant were there.
+    """When the units of one variant were active.
 
     Attributes:
         entered: Units by day of entry, shape (cohorts,).
@@ -50,12 +51,12 @@ class Activity:
     @classmethod
     def of(cls, cohort: ArrayLike, active: ArrayLike) -> "Activity":
         """From units' days of entry, shape (units,), and who was active, shape (units, days)."""
-        here = np.asarray(active, dtype=bool)
-        entry, days = np.asarray(cohort), here.shape[1]
+        is_active = np.asarray(active, dtype=bool)
+        entry, days = np.asarray(cohort), is_active.shape[1]
         returns = np.zeros((days, days + 1, days), dtype=np.int64)
-        before = np.zeros(len(here), dtype=np.int64)
+        before = np.zeros(len(is_active), dtype=np.int64)
         for day in range(days):
-            on = here[:, day]
+            on = is_active[:, day]
             np.add.at(returns, (entry[on], before[on], day), 1)
             before[on] = day + 1
         return cls(np.bincount(entry, minlength=days), returns)
@@ -76,7 +77,7 @@ class DaySums:
     """One metric in one variant: sums over units by cohort and day.
 
     Attributes:
-        activity: When its units were there.
+        activity: When its units were active.
         y: Sums of the numerator, shape (cohorts, days).
         x: Sums of the denominator; of active units for a metric per unit.
         yy: Sums of products of y on two days, shape (cohorts, days, days), symmetric.
@@ -101,7 +102,7 @@ class DaySums:
 
         Args:
             cohort: Day of entry of each unit, shape (units,).
-            active: Who was there when, shape (units, days).
+            active: Which units were active on which days, shape (units, days).
             y: Numerators, zero where not active.
             x: Denominators; the same as `active` for a metric per unit.
         """
@@ -112,21 +113,11 @@ class DaySums:
         for c in np.unique(entry):
             rows = v[entry == c]
             sums[c], products[c] = rows.sum(axis=0), rows.T @ rows
-        found = np.rint(sums).astype(np.int64), np.rint(products).astype(np.int64)
-        return cls.of_products(Activity.of(entry, active), *found)
-
-    @classmethod
-    def of_products(cls, activity: Activity, sums: Whole, products: Whole) -> "DaySums":
-        """From sums, shape (cohorts, 2 days), and products of y's days followed by x's days."""
-        d = sums.shape[1] // 2
-        y, x = sums[:, :d], sums[:, d:]
-        yy, yx, xx = products[:, :d, :d], products[:, :d, d:], products[:, d:, d:]
-        return cls(activity, y, x, yy, yx, xx)
-
-    @property
-    def days(self) -> int:
-        """Days of the axis."""
-        return int(self.y.shape[1])
+        y_sums, x_sums = np.split(np.rint(sums).astype(np.int64), 2, axis=1)
+        of_y, of_x = np.split(np.rint(products).astype(np.int64), 2, axis=1)
+        yy, yx = np.split(of_y, 2, axis=2)
+        _, xx = np.split(of_x, 2, axis=2)
+        return cls(Activity.of(entry, active), y_sums, x_sums, yy, yx, xx)
 
     def by_age(self) -> "DaySums":
         """The same by days since the unit's entry."""
@@ -141,11 +132,11 @@ class DaySums:
         )
 
     def upto(self, days: int) -> "DaySums":
-        """The first days and cohorts alone."""
-        there = self.activity
+        """The sums of the first days and cohorts only."""
+        active = self.activity
         return replace(
             self,
-            activity=Activity(there.entered[:days], there.returns[:days, : days + 1, :days]),
+            activity=Activity(active.entered[:days], active.returns[:days, : days + 1, :days]),
             y=self.y[:days, :days],
             x=self.x[:days, :days],
             yy=self.yy[:days, :days, :days],
@@ -157,7 +148,7 @@ class DaySums:
         """Moments of (y, x) over the units of a window.
 
         Args:
-            cohorts: Whose units.
+            cohorts: Days of entry of the units.
             span: The window's days.
             entered: Whether units count from their entry on, instead of those active in it.
         """
@@ -189,7 +180,7 @@ def _total(values: Whole) -> int:
 
 
 def _shifted(values: Whole, axis: int = 1) -> Whole:
-    """Cohort c's days moved c places to the front."""
+    """Each cohort's days moved to the front, by the place of the cohort."""
     moved = np.zeros_like(values)
     for cohort in range(len(values)):
         whole = np.moveaxis(values[cohort], axis - 1, 0)

@@ -1,26 +1,27 @@
-"""`logged_sums` as the user's own warehouse computed it, in the place of the pass over the log."""
+"""`logged_sums` as the user's own warehouse computed it, in place of the pass over the log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
-from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, component_name
-from abeval.logs.sums import Step, Summed, Sums
+from abeval.logs.sums import Summed, Sums, load_sums
 from abeval.metrics.definition import Metric
 
 NAMES = ("logged_sums.parquet", "logged_sums.csv")
 
 
-def given_file(folder: Path) -> Path | None:
-    """The sums in a folder, None where it has none."""
+def warehouse_file(folder: Path) -> Path | None:
+    """The sums in a folder, None if there are none."""
     return next((folder / name for name in NAMES if (folder / name).is_file()), None)
 
 
-def check_given(experiment: Experiment) -> None:
-    """Refuse experiments that sums per unit and day cannot stand for.
+def check_supported(experiment: Experiment) -> None:
+    """Refuse experiments that need more than sums per unit and day.
 
     Raises:
         ExperimentError: With the reason.
@@ -34,35 +35,28 @@ def check_given(experiment: Experiment) -> None:
             raise ExperimentError(what, "let abeval read the log, with --engine spark if it is big")
 
 
-def given_sums(file: Path) -> Sums:
-    """The way to `logged_sums` that takes it as it is.
+def warehouse_sums(file: Path) -> Sums:
+    """Makes `logged_sums` from a file.
 
     Args:
         file: Parquet or CSV: what `abeval sql units/logged_sums --experiment FILE` returned.
     """
+    return partial(_load, file)
 
-    def sums(
-        experiment: Experiment,
-        metrics: Sequence[Metric],
-        shape: LogShape,
-        engine: Engine,
-        step: Step,
-    ) -> Summed:
-        step("reading the sums")
-        engine.add_log("given_sums", LogSource(path=str(file.resolve())))
-        types = _columns(shape)
-        _check_columns(file, engine.columns("given_sums"), types)
-        listed = ", ".join(
-            f"cast({quoted(n)} as {kind}) as {quoted(n)}" for n, kind in types.items()
-        )
-        engine.table("logged_sums", f"select {listed} from given_sums")
-        note = (
-            f"The sums per unit and day are those of {file.name}: duplicates and clicks of no "
-            "impression are not checked here; they were left out where it was made."
-        )
-        return Summed((note,), has_rows=False)
 
-    return sums
+def _load(file: Path, run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
+    engine = run.engine
+    run.step("reading the sums")
+    engine.add_log("given_sums", LogSource(path=str(file.resolve())))
+    types = _columns(shape)
+    _check_columns(file, engine.columns("given_sums"), types)
+    columns = ", ".join(f"cast({quoted(n)} as {kind}) as {quoted(n)}" for n, kind in types.items())
+    load_sums(engine, f"select {columns} from given_sums")
+    note = (
+        f"The sums per unit and day are those of {file.name}: duplicates and clicks of no "
+        "impression are not checked here; they were left out where it was made."
+    )
+    return Summed((note,), has_rows=False)
 
 
 def _columns(shape: LogShape) -> dict[str, str]:
@@ -77,9 +71,9 @@ def _columns(shape: LogShape) -> dict[str, str]:
     }
 
 
-def _check_columns(file: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Other columns are those of another experiment, or of other metrics."""
-    has = {name.lower() for name in found}
+def _check_columns(file: Path, columns: Iterable[str], wanted: Iterable[str]) -> None:
+    """Refuse the columns of another experiment, or of other metrics."""
+    has = {name.lower() for name in columns}
     needs = {name.lower() for name in wanted}
     again = "run `abeval sql units/logged_sums --experiment FILE` of this experiment again"
     if missing := sorted(needs - has):

@@ -1,32 +1,40 @@
-"""The figures of the report over time: records in, a plain Plotly figure out."""
+"""The figures of effects over time: windows and looks, hours and weekdays, A/A replays."""
 
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from abeval.report.figures import EFFECT_AXIS, label, plain_layout
+from abeval.report.figures import (
+    COLOURS,
+    EFFECT_AXIS,
+    GREY,
+    axis_range,
+    error_bars,
+    label,
+    plain_layout,
+)
 from abeval.results.windows import Look, WindowRow
 
-_BLUE, _ORANGE, _GREY = "#0072B2", "#C46A00", "#7a8699"
+_BLUE, _ORANGE = COLOURS[:2]
 _BAND = "rgba(0,114,178,0.18)"
 
 
 def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look]) -> go.Figure:
-    """The effect of each day, of all days up to it, and the always-valid band around that.
+    """The effect of each day and of all days up to it, with fixed and always-valid bands.
 
     Args:
         rows: Calendar windows of one metric in one variant.
         looks: Its looks.
     """
     daily = [r for r in rows if r.kind == "daily" and r.difference is not None]
-    upto = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
+    cumulative = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
     traces = [
-        _band([r.end for r in upto], [(r.difference_low, r.difference_high) for r in upto]),
-        _line([r.end for r in upto], [r.difference for r in upto], "up to the day"),
-        *_always(looks),
+        _band(cumulative),
+        _line([r.end for r in cumulative], [r.difference for r in cumulative], "up to the day"),
+        *_always_valid(looks),
         *(_days([r for r in daily if r.partial is partial], partial) for partial in (False, True)),
     ]
-    figure = go.Figure([trace for trace in traces if len(trace.x)], _layout(_room(daily, upto)))
+    figure = go.Figure([trace for trace in traces if len(trace.x)], _layout([*daily, *cumulative]))
     figure.update_xaxes(type="date", tickformat="%a %d %b")
     return figure
 
@@ -34,14 +42,18 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look]) -> go.Figur
 def recurring_figure(rows: Sequence[WindowRow]) -> go.Figure:
     """The effect in each hour, or on each weekday."""
     shown = [r for r in rows if r.difference is not None]
-    figure = go.Figure([_days(shown, partial=False)], _layout(_room(shown, ())))
+    figure = go.Figure([_days(shown, partial=False)], _layout(shown))
     figure.update_layout(showlegend=False)
     figure.update_xaxes(type="category")
     return figure
 
 
 def histogram_figure(counts: Sequence[int]) -> go.Figure:
-    """P-values of A/A replays: flat where the test keeps its level."""
+    """P-values of A/A replays: flat if the test keeps its level.
+
+    Args:
+        counts: P-values in each of some bins of equal width from 0 to 1.
+    """
     width = 1 / len(counts)
     bars = go.Bar(
         x=[(i + 0.5) * width for i in range(len(counts))],
@@ -50,8 +62,8 @@ def histogram_figure(counts: Sequence[int]) -> go.Figure:
         marker={"color": _BLUE},
         hovertemplate="p about %{x:.2f}: %{y}<extra></extra>",
     )
-    figure = go.Figure([bars], _layout(None))
-    figure.add_hline(sum(counts) / len(counts), line={"color": _GREY, "dash": "dash", "width": 1})
+    figure = go.Figure([bars], _layout(()))
+    figure.add_hline(sum(counts) / len(counts), line={"color": GREY, "dash": "dash", "width": 1})
     figure.update_layout(height=190, showlegend=False)
     figure.update_yaxes(title={"text": "replays"}, tickformat="", zeroline=False)
     figure.update_xaxes(title={"text": "p-value"}, range=[0, 1])
@@ -59,30 +71,24 @@ def histogram_figure(counts: Sequence[int]) -> go.Figure:
 
 
 def _days(rows: Sequence[WindowRow], partial: bool) -> go.Scatter:
+    values = [(r.difference, r.difference_low, r.difference_high) for r in rows]
     return go.Scatter(
         x=[label(r.start) for r in rows],
         y=[r.difference for r in rows],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [(r.difference_high or 0) - (r.difference or 0) for r in rows],
-            "arrayminus": [(r.difference or 0) - (r.difference_low or 0) for r in rows],
-            "color": _GREY,
-            "thickness": 1.4,
-            "width": 0,
-        },
+        error_y=error_bars(values, GREY, 1.4),
         mode="markers",
         name="partial day" if partial else "one day",
-        marker={"color": _GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
+        marker={"color": GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
         hovertemplate="%{x}: %{y:.4g}<extra></extra>",
     )
 
 
-def _band(days: Sequence[str], ends: Sequence[tuple[float | None, float | None]]) -> go.Scatter:
-    """There along the lower ends and back along the upper ones."""
+def _band(rows: Sequence[WindowRow]) -> go.Scatter:
+    """One closed path: forward along the lower ends, back along the upper ends."""
+    days = [r.end for r in rows]
     return go.Scatter(
         x=[*days, *reversed(days)],
-        y=[*(low for low, _ in ends), *(high for _, high in reversed(ends))],
+        y=[*(r.difference_low for r in rows), *(r.difference_high for r in reversed(rows))],
         fill="toself",
         fillcolor=_BAND,
         line={"width": 0},
@@ -103,7 +109,7 @@ def _line(days: Sequence[str], values: Sequence[float | None], name: str) -> go.
     )
 
 
-def _always(looks: Sequence[Look]) -> list[go.Scatter]:
+def _always_valid(looks: Sequence[Look]) -> list[go.Scatter]:
     days = [look.day for look in looks]
     ends = [look.always_low for look in looks], [look.always_high for look in looks]
     return [
@@ -121,26 +127,14 @@ def _always(looks: Sequence[Look]) -> list[go.Scatter]:
     ]
 
 
-def _room(*groups: Sequence[WindowRow]) -> tuple[float, float] | None:
-    """Room for every whole day; the first looks and partial days may run out of the figure."""
-    whole = [r for rows in groups for r in rows if not (r.partial and r.kind == "daily")]
-    kept = [r for r in whole if r.kind != "cumulative"] or whole
-    ends = [e for r in kept for e in (r.difference_low, r.difference_high) if e is not None]
-    if not ends:
-        return None
-    low, high = min(*ends, 0.0), max(*ends, 0.0)
-    room = 0.08 * (high - low) or 1.0
-    return low - room, high + room
-
-
-def _layout(room: tuple[float, float] | None) -> go.Layout:
-    axis: dict[str, object] = {
-        "title": {"text": "difference", "standoff": 8},
-        **EFFECT_AXIS,
-    }
-    if room is not None:
-        axis["range"] = list(room)
+def _layout(rows: Sequence[WindowRow]) -> go.Layout:
+    """Space for every whole day; the first looks and partial days may leave the figure."""
+    whole = [r for r in rows if not (r.partial and r.kind == "daily")]
+    fitted = [r for r in whole if r.kind != "cumulative"] or whole
+    ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
+    axis: dict[str, object] = {"title": {"text": "difference", "standoff": 8}, **EFFECT_AXIS}
+    if bounds := axis_range(ends, 0.08):
+        axis["range"] = bounds
     return plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 34}).update(
-        xaxis={"showgrid": False},
-        yaxis=axis,
+        xaxis={"showgrid": False}, yaxis=axis
     )

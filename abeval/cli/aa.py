@@ -1,0 +1,28 @@
+"""`abeval aa`: A/A replays on the experiment's own logs."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from abeval.cli.options import JsonFile, MetricNames, print_frame, print_refused, write_json
+from abeval.progress import steps
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
+
+
+def aa(
+    loaded: "LoadedExperiment",
+    runs: Annotated[int, typer.Option(help="Replays.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the re-splits.")] = 0,
+    metric: MetricNames = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?"""
+    with steps() as step:
+        result = loaded.aa(runs=runs, seed=seed, metrics=metric, step=step)
+    write_json(json_file, result)
+    print_frame(result.to_frame())
+    for name in result.off():
+        typer.echo(f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests", err=True)
+    print_refused(result.refused)

@@ -1,0 +1,70 @@
+"""`abeval analyze`: verdict, trust checks and scorecard of an experiment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from abeval.cli.options import JsonFile, ReportFile, folder, output_file, write_json
+from abeval.errors import ExperimentError
+from abeval.files import write_text
+from abeval.progress import steps
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
+    from abeval.results.analysis import Result
+
+_EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
+
+
+def analyze(
+    loaded: "LoadedExperiment",
+    json_file: JsonFile = None,
+    report: ReportFile = None,
+    csv: Annotated[Path | None, output_file("--csv", "Write the scorecard as CSV.")] = None,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit 3, 4 or 5 where the verdict is not to ship.")
+    ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Print what each step costs, on stderr.")
+    ] = False,
+    store: Annotated[
+        Path | None,
+        folder("Keep sums of each input file here: the next run reads new files alone."),
+    ] = None,
+    save_aggregates: Annotated[
+        Path | None, folder("Write what the result is judged by, for --aggregates.")
+    ] = None,
+    aggregates: Annotated[
+        Path | None,
+        folder("Judge what --save-aggregates or a warehouse wrote, without the log."),
+    ] = None,
+) -> None:
+    """Analyse an experiment: verdict, trust checks, scorecard."""
+    if aggregates is not None and (store is not None or save_aggregates is not None):
+        raise ExperimentError("--aggregates reads no log: leave --store and --save-aggregates out")
+    with steps(profile=profile) as step:
+        if aggregates is None:
+            result = loaded.analyze(step=step, store=store, save_aggregates=save_aggregates)
+        else:
+            result = loaded.from_aggregates(aggregates, step=step)
+        step("writing")
+        write_json(json_file, result)
+        if csv is not None:
+            write_text(csv, result.to_csv())
+        if report is not None:
+            result.report(report)
+    _print(result)
+    if gate:
+        raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
+
+
+def _print(result: "Result") -> None:
+    from rich.console import Console
+
+    from abeval.report.terminal import print_result
+
+    # A pipe has no width of its own; the table needs about this much.
+    console = Console()
+    print_result(result, console if console.is_terminal else Console(width=112))

@@ -1,0 +1,105 @@
+"""`abeval assign`: ids to variants, by hash."""
+
+import csv
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from abeval.cli.options import JsonFile
+from abeval.errors import ExperimentError, LogError
+from abeval.files import write_text
+
+if TYPE_CHECKING:
+    from abeval.assignment import Assignment
+
+
+def assign(
+    salt: Annotated[str, typer.Option(help="Names the randomisation.")],
+    variants: Annotated[str, typer.Option(help="Such as control=0.5,treatment=0.5.")],
+    ids: Annotated[Path | None, typer.Argument(help="A CSV file with a header line.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The column of the ids, if it is not the first.")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Explain one id instead.", metavar="ID")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Assign ids to variants by hash; prints them with variant, slot and sub_bucket as CSV."""
+    from abeval.assignment import Assignment
+
+    rule = Assignment(salt, _weights(variants))
+    if explain is not None:
+        _explain(rule, explain, json_file)
+    elif ids is not None:
+        _assign_file(rule, ids, column, json_file)
+    else:
+        raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")
+
+
+def _explain(rule: "Assignment", unit: str, json_file: Path | None) -> None:
+    explanation = rule.explain(unit)
+    typer.echo(str(explanation))
+    if json_file is not None:
+        slots = [explanation.range.start, explanation.range.stop]
+        write_text(json_file, json.dumps({**asdict(explanation), "range": slots}, indent=2) + "\n")
+
+
+def _assign_file(
+    rule: "Assignment", file: Path, column: str | None, json_file: Path | None
+) -> None:
+    units, name = _read_ids(file, column)
+    frame = rule.assign_many(units).rename(columns={"unit": name})
+    frame = frame[[name, "variant", "slot", "sub_bucket"]]
+    if json_file is not None:
+        write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
+    typer.echo(frame.to_csv(index=False), nl=False)
+
+
+def _weights(text: str) -> dict[str, float]:
+    """`control=0.5,treatment=0.5` as weights."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.partition("=")
+        hint = "write them like control=0.5,treatment=0.5"
+        if not name.strip() or name.strip() in weights:
+            what = "names a variant twice" if name.strip() else "names no variant"
+            raise ExperimentError(f"--variants: {part.strip()!r} {what}", hint)
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError:
+            what = f"--variants: {part.strip()!r} is not NAME=WEIGHT"
+            raise ExperimentError(what, hint) from None
+    return weights
+
+
+def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
+    """The ids as text, so that leading zeros stay, and the name of their column."""
+    from abeval.experiment.problems import suggestion
+
+    rows = _read_rows(file)
+    if not rows:
+        raise LogError(f"{file} is empty", "give a CSV file with a header line and an id a line")
+    header = rows[0][1]
+    name = column or header[0]
+    if name not in header:
+        raise LogError(f"{file} has no column {name!r}{suggestion(name, header)}")
+    place = header.index(name)
+    short = next((line for line, row in rows if len(row) <= place or not row[place]), None)
+    if short is not None:
+        raise LogError(f"{file}, line {short}: no id", "leave rows without an id out")
+    return [row[place] for _, row in rows[1:]], name
+
+
+def _read_rows(file: Path) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file that are not empty, with their line numbers."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            reader = csv.reader(lines)
+            return [(reader.line_num, row) for row in reader if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LogError(f"{file} cannot be read: {reason}", "give a CSV file in UTF-8") from error

@@ -1,0 +1,40 @@
+"""`abeval power`: the smallest effect that an experiment can detect, or how long it needs."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from abeval.cli.options import JsonFile, print_frame, write_json
+from abeval.errors import ExperimentError
+from abeval.progress import steps
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
+
+
+def power(
+    loaded: "LoadedExperiment",
+    mde: Annotated[
+        str | None, typer.Option(help="Relative effect to find, such as 1% or 0.01.")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="Length of the experiment.")] = None,
+    power: Annotated[float, typer.Option(help="Wanted probability of finding it.")] = 0.8,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric; again for more. Goals and guardrails.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """What the experiment can see, or how long it needs, from its own logs."""
+    effect = None if mde is None else _fraction(mde)
+    with steps() as step:
+        result = loaded.power(mde=effect, days=days, power=power, metrics=metric, step=step)
+    write_json(json_file, result)
+    print_frame(result.to_frame())
+
+
+def _fraction(text: str) -> float:
+    """`1%` or `0.01` as a number."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ExperimentError(f"--mde: {text!r} is not a number such as 1% or 0.01") from None

@@ -1,0 +1,66 @@
+"""`abeval windows`: effects over time."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from abeval.cli.options import (
+    JsonFile,
+    MetricNames,
+    ReportFile,
+    print_frame,
+    print_refused,
+    write_json,
+)
+from abeval.progress import steps
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
+
+
+class By(StrEnum):
+    """Recurring parts of time."""
+
+    hour = "hour"
+    weekday = "weekday"
+
+
+def windows(
+    loaded: "LoadedExperiment",
+    metric: MetricNames = None,
+    width: Annotated[
+        list[int] | None, typer.Option(help="Days of rolling windows; again for more. 3 and 7.")
+    ] = None,
+    look: Annotated[
+        list[int] | None, typer.Option(help="Day of a planned look; again for more.")
+    ] = None,
+    by: Annotated[
+        list[By] | None, typer.Option(help="Effects by hour or weekday too; again for both.")
+    ] = None,
+    json_file: JsonFile = None,
+    report: ReportFile = None,
+) -> None:
+    """Effects by window: stable or not, novelty, and what daily looks would have declared.
+
+    The report holds A/A replays too.
+    """
+    with steps() as step:
+        result = loaded.windows(
+            metrics=metric,
+            widths=width or (3, 7),
+            looks=look,
+            by=[part.value for part in by or ()],
+            step=step,
+        )
+        replays = None if report is None else loaded.aa(metrics=metric, step=step)
+    write_json(json_file, result)
+    if report is not None:
+        result.report(report, replays)
+    print_frame(result.to_frame())
+    for test in result.rhythms:
+        same = test.reason if test.p_value is None else f"p {test.p_value:.3g} of one effect in all"
+        typer.echo(f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}")
+    for note in result.notes:
+        typer.echo(note, err=True)
+    print_refused(result.refused)

@@ -1,0 +1,166 @@
+"""The metrics of an experiment: the built-in ones, and those that its file defines or changes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from abeval.errors import ExperimentError
+from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Toward
+from abeval.experiment.problems import suggestion
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.definition import (
+    DECREASE,
+    INCREASE,
+    Direction,
+    Kind,
+    Margin,
+    Metric,
+    Need,
+    RowTerm,
+    Term,
+    own_terms,
+)
+from abeval.metrics.expressions import columns_of, parse_expression
+from abeval.metrics.functions import names_of
+from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY
+
+
+def known_metrics(experiment: Experiment) -> dict[str, Metric]:
+    """Every built-in metric by name, with the experiment's thresholds."""
+    return builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
+
+
+def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
+    """The metrics of the scorecard in the order of the file, with its roles and margins.
+
+    A file that lists none gets every built-in metric, CTR as the goal.
+    """
+    known = known_metrics(experiment)
+    if not experiment.metrics:
+        return tuple(known.values())
+    known |= {c.name: _own(c) for c in experiment.metrics if c.is_own and c.function is None}
+    functions = {
+        c.name: _function(c.name, c.function, known)
+        for c in experiment.metrics
+        if c.function is not None
+    }
+    return tuple(_chosen(choice, known | functions) for choice in experiment.metrics)
+
+
+def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
+    """The metrics with these names, built-in ones too; without names, those of the scorecard.
+
+    Raises:
+        ExperimentError: There is no such metric.
+    """
+    chosen = chosen_metrics(experiment)
+    if not names:
+        return chosen
+    known = known_metrics(experiment) | {metric.name: metric for metric in chosen}
+    for name in names:
+        if name not in known:
+            raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
+    return [known[name] for name in names]
+
+
+def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
+    """The user's own function of means and ratios."""
+    parts = tuple(known[part] for part in names_of(text))
+    needs = frozenset(need for part in parts for need in part.needs)
+    return Metric(
+        name,
+        "function",
+        text,
+        role="goal",
+        source=FUNCTION,
+        function=text,
+        parts=parts,
+        needs=needs,
+    )
+
+
+def _chosen(choice: MetricChoice, known: Mapping[str, Metric]) -> Metric:
+    metric = known[choice.name]
+    named = [term for name in choice.covariates or () for term in own_terms(known[name])]
+    own = own_terms(metric)
+    return replace(
+        metric,
+        role=choice.role or metric.role,
+        direction=_direction(choice, metric.direction),
+        unit=metric.unit if choice.unit is None else choice.unit,
+        covariates=tuple(term for term in dict.fromkeys(named) if term not in own),
+        margin=_margin(choice),
+        cap=choice.cap,
+    )
+
+
+def _own(choice: MetricChoice) -> Metric:
+    """The user's own metric: a mean of `value` per unit, or `numerator` over `denominator`."""
+    if choice.value is not None:
+        value, per, formula = choice.value, None, f"Σ {choice.value} / units"
+    else:
+        value, per = str(choice.numerator), str(choice.denominator)
+        formula = f"Σ {value} / Σ {per}"
+    term = RowTerm(value, choice.resolution, choice.resolution)
+    under = None if per is None else RowTerm(per, choice.resolution, choice.resolution)
+    kind: Kind = "mean" if under is None else "ratio"
+    if choice.quantile is not None:
+        kind, formula = (
+            "quantile",
+            f"{choice.quantile:g} quantile of {choice.value} over impressions",
+        )
+    read = {
+        c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))
+    }
+    needs = frozenset(_NEEDED_BY[column] for column in read if column in _NEEDED_BY)
+    return Metric(
+        choice.name,
+        kind,
+        formula,
+        role="goal",
+        source=QUANTILE if kind == "quantile" else UNIT_DAY,
+        value=term,
+        per=under,
+        level=choice.quantile,
+        needs=needs,
+        left_out=tuple(_not_numbers(text) for text in dict.fromkeys((value, per)) if text),
+    )
+
+
+def _not_numbers(text: str) -> tuple[str, Term]:
+    """Counts impressions that add nothing, because their value is not a number."""
+    missing = f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
+    return f"impressions whose {text} is null, NaN or infinite", RowTerm(missing)
+
+
+_NEEDED_BY: dict[str, Need] = {
+    "click": "click",
+    "dwell": "dwell",
+    "dwell_ms": "dwell",
+    "score": "score",
+    "position": "position",
+    "category": "category",
+    "request_id": "request_id",
+    "item_id": "item_id",
+}
+
+
+def _direction(choice: MetricChoice, default: Direction) -> Direction:
+    match choice.direction:
+        case None:
+            return default
+        case Toward(toward=value):
+            return Direction(toward=value)
+        case "increase":
+            return INCREASE
+        case "decrease":
+            return DECREASE
+
+
+def _margin(choice: MetricChoice) -> Margin | None:
+    match choice.margin:
+        case None:
+            return None
+        case AbsoluteMargin(absolute=size):
+            return Margin(size, relative=False)
+        case float(size):
+            return Margin(size, relative=True)

@@ -1,0 +1,160 @@
+"""Kinds of metrics that moments cannot compare: quantiles, catalogue metrics, functions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from abeval.aggregates.aggregates import QUANTILE, Aggregates, Quantile
+from abeval.inference.comparison import (
+    Arms,
+    Comparison,
+    Rule,
+    limit,
+    reason_of,
+    refused,
+    with_difference,
+    with_joint,
+)
+from abeval.metrics.definition import Metric, scales
+from abeval.metrics.functions import evaluate
+from abeval.stats import catalogue, quantiles, resampling
+from abeval.stats.arrays import Floats
+from abeval.stats.exposure import Functional
+from abeval.stats.incidence import Incidence
+from abeval.stats.moments import Moments
+from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+
+
+def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
+    """Compare quantiles over impressions: order statistics, clustered by unit."""
+    moments = aggregates.of(metric.name, QUANTILE, "", (1.0, 1.0))
+    by_variant = aggregates.quantiles.get(metric.name, {})
+    units = arms.units(aggregates)
+    if 0 in units:
+        return refused(*units, "no_units")
+    if not by_variant.keys() >= set(arms):
+        return refused(*units, "empty_denominator")
+    control, treatment = (by_variant[name] for name in arms)
+    scale = scales(metric)[0]
+    bare = Comparison(*units, control.value * scale, treatment.value * scale)
+    if any(one.low is not None and one.low == one.high for one in (control, treatment)):
+        return replace(bare, reason="tied_quantile")
+    try:
+        estimates = [_clustered(metric, by_variant[name], moments[name]) for name in arms]
+        return with_difference(bare, estimates[0], estimates[1], "quantile_t", rule)
+    except Refusal as refusal:
+        return replace(bare, reason=reason_of(refusal))
+
+
+def _clustered(metric: Metric, quantile: Quantile, counts: Moments) -> Estimate:
+    """A quantile in the metric's unit, with its variance between units."""
+    if quantile.low is None or quantile.high is None or metric.level is None:
+        raise Refusal("too_few_units", f"{quantile.events} impressions are too few")
+    step = scales(metric)[0]
+    ends = (quantile.value * step, quantile.low * step, quantile.high * step)
+    independent = quantiles.from_order_statistics(*ends, quantile.events)
+    return quantiles.inflate(independent, counts, metric.level)
+
+
+def compare_catalogue(
+    metrics: Sequence[Metric],
+    incidences: tuple[Incidence, Incidence],
+    alpha: float,
+    permutations: int = 1000,
+) -> dict[str, Comparison]:
+    """Compare coverage, Gini and entropy at equal numbers of units, by metric.
+
+    Gini and entropy together take no longer than one of them. With 0 permutations the p-value is
+    that of the jackknife interval, which is many times faster.
+    """
+    functionals = [cast(Functional, metric.name) for metric in metrics]
+    results = catalogue.compare_all(*incidences, functionals, alpha, permutations)
+    control, treatment = (int(incidence.units_in_group.sum()) for incidence in incidences)
+    units = control, treatment
+    return {str(name): _of_catalogue(units, result) for name, result in results.items()}
+
+
+def _of_catalogue(
+    units: tuple[int, int], result: catalogue.CatalogueComparison | Refusal
+) -> Comparison:
+    if isinstance(result, Refusal):
+        return refused(*units, reason_of(result))
+    effect, lift = result.effect, result.lift
+    return Comparison(*units, effect.control, effect.treatment, effect, lift, limit(lift))
+
+
+def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
+    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units.
+
+    Args:
+        metric: Its sums, or those of its `parts`, are in the aggregates by sub-bucket.
+        aggregates: What the logs add up to.
+        arms: The variants compared.
+        rule: `rule.resample` is the method, a jackknife where it is None.
+    """
+    parts = metric.parts or (metric,)
+    control, treatment = sums = [_sums(parts, aggregates, name) for name in arms]
+    units = int(control[:, 0].sum()), int(treatment[:, 0].sum())
+    if 0 in units:
+        return refused(*units, "no_units")
+    if any((buckets[:, 2::2].sum(axis=0) == 0).any() for buckets in sums):
+        return refused(*units, "empty_denominator")
+    statistic = _statistic(metric)
+    values = [float(statistic(buckets.sum(axis=0))) for buckets in sums]
+    if not np.isfinite(values).all():
+        return refused(*units, "not_finite")
+    bare = Comparison(*units, values[0], values[1])
+    occupied = (control[:, 0] > 0) | (treatment[:, 0] > 0)
+    try:
+        adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
+        return with_joint(bare, adjusted, rule)
+    except Refusal as refusal:
+        return replace(bare, reason=reason_of(refusal))
+
+
+def _statistic(metric: Metric) -> resampling.Statistic:
+    """The metric as a function of units and of each part's numerator and denominator."""
+    parts = metric.parts or (metric,)
+    text = metric.function or metric.name
+    factors = [scales(part)[0] / scales(part)[1] for part in parts]
+
+    def of_sums(sums: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            values = {
+                part.name: sums[..., 1 + 2 * k] / sums[..., 2 + 2 * k] * factor
+                for k, (part, factor) in enumerate(zip(parts, factors, strict=True))
+            }
+            return evaluate(text, values)
+
+    return of_sums
+
+
+def _sums(parts: Sequence[Metric], aggregates: Aggregates, variant: str) -> Floats:
+    """Units, and each part's numerator and denominator, by sub-bucket, shape (buckets, 1 + 2 m)."""
+    columns = [aggregates.buckets_of(part.name, variant) for part in parts]
+    return np.column_stack([columns[0][:, :1], *(part[:, 1:] for part in columns)])
+
+
+def _resampled(
+    statistic: resampling.Statistic, control: Floats, treatment: Floats, rule: Rule
+) -> Adjusted:
+    arms = control, treatment
+    if rule.resample == "bootstrap":
+        effect = resampling.bootstrap(*arms, statistic, rule.alpha)
+        spread = resampling.bootstrap_spread(*arms, statistic)
+    else:
+        effect = resampling.jackknife(*arms, statistic, rule.alpha)
+        spread = resampling.jackknife_spread(*arms, statistic)
+    if rule.resample == "permutation":
+        effect = resampling.permutation(*arms, statistic, rule.alpha)
+    return _joint(effect, spread)
+
+
+def _joint(effect: Effect, spread: Floats) -> Adjusted:
+    """The effect with what a lift needs: the covariance of the two values."""
+    control = Estimate(effect.control, float(spread[0, 0]), 0, effect.df)
+    treatment = Estimate(effect.treatment, float(spread[1, 1]), 0, effect.df)
+    shared = float(spread[0, 1] - spread[0, 0])
+    return Adjusted(effect, effect, (), 0.0, control, treatment, shared)

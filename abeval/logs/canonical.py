@@ -1,0 +1,116 @@
+"""SQL of each canonical column, from the columns that a log has."""
+
+from collections.abc import Sequence
+
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
+from abeval.experiment.model import ROW_UNIT, ClickLog, Experiment, ImpressionLog, LogSource
+from abeval.logs.mapping import LogColumns
+
+CLICK_KEYS = ("key_1", "key_2", "key_3")
+"""Columns that tie a click to its impression."""
+
+_INTEGERS = ("INTEGER", "BIGINT")
+"""Types that need no cast to double; narrower ones cannot hold the bounds of the values."""
+
+_TO_MILLISECONDS = {"s": "* 1000", "ms": "* 1", "us": "// 1000", "ns": "// 1000000"}
+
+
+def column(log: LogColumns, name: str) -> str:
+    """A canonical column as the log has it, null where it has none."""
+    return quoted(log.mapped[name]) if name in log else "cast(null as bigint)"
+
+
+def cast(log: LogColumns, name: str, kind: str) -> str:
+    """A canonical column cast to a type, null where the log has none."""
+    value = quoted(log.mapped[name]) if name in log else "null"
+    return f"cast({value} as {kind})"
+
+
+def unit(experiment: Experiment, log: LogColumns) -> str:
+    """The id of the unit; where each row is a unit, that of the impression or a row number."""
+    if experiment.unit != ROW_UNIT:
+        return column(log, "unit_id")
+    return column(log, "impression_id") if "impression_id" in log else "row_number() over ()"
+
+
+def time_ms(log: LogColumns, source: LogSource, engine: Engine) -> str:
+    """The time in milliseconds since 1970, null where it is unknown."""
+    if "ts" not in log:
+        return "cast(null as bigint)"
+    value = quoted(log.mapped["ts"])
+    if source.time_unit is None:
+        return engine.epoch_ms(f"cast({value} as timestamp)")
+    whole = f"cast({value} as bigint)"
+    if source.time_unit in ("s", "ms"):
+        # A number too large to be a time becomes null, so that it does not stop the run.
+        whole = f"case when {value} between -9e15 and 9e15 then {whole} end"
+    return f"{whole} {_TO_MILLISECONDS[source.time_unit]}"
+
+
+def local_time(
+    experiment: Experiment, log: LogColumns, source: ImpressionLog, engine: Engine
+) -> str:
+    """The local timestamp; a timestamp in UTC needs no conversion, which is much faster."""
+    kind = log.type_of("ts") if "ts" in log else None
+    # A DATE is a day of the experiment's time zone already.
+    zone = "UTC" if kind == "DATE" else experiment.timezone
+    if zone == "UTC" and source.time_unit is None and kind == "TIMESTAMP":
+        return "own_ts"
+    return engine.local_time("time_ms", zone)
+
+
+def own_column(log: LogColumns, name: str) -> str:
+    """A column of the log's own; decimals and 32-bit floats as doubles, alike on all engines."""
+    kind = next((t for column, t in log.types.items() if column.lower() == name.lower()), "")
+    is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
+    return f"cast({quoted(name)} as double)" if is_fraction else quoted(name)
+
+
+def position(log: LogColumns, source: ImpressionLog) -> str:
+    """The position, counted from 1."""
+    if "position" not in log:
+        return "cast(null as bigint)"
+    value = quoted(log.mapped["position"])
+    whole = f"case when abs({value}) < 1e15 then cast({value} as bigint) end"
+    return f"{whole} + {1 - source.first_position}"
+
+
+def click(log: LogColumns) -> str:
+    """1 for a clicked impression, else 0."""
+    if "click" not in log:
+        return "0"
+    value = quoted(log.mapped["click"])
+    if log.type_of("click") in _INTEGERS:
+        return f"case when {value} > 0 then 1 else 0 end"
+    # Some engines order NaN above every number; it is not a click.
+    value = f"cast({value} as double)"
+    return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
+
+
+def dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
+    """Whole milliseconds; a negative dwell is unknown."""
+    if "dwell" not in log:
+        return "cast(null as bigint)"
+    factor = 1000 if source.dwell_unit == "s" else 1
+    dwell = quoted(log.mapped["dwell"])
+    if log.type_of("dwell") in _INTEGERS:
+        return (
+            f"case when {dwell} between 0 and {10**15 // factor} "
+            f"then cast({dwell} as bigint) * {factor} end"
+        )
+    value = f"cast({dwell} as double) * {factor}"
+    return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
+
+
+def score(name: str) -> str:
+    """A score as a finite double, or null."""
+    value = f"cast({quoted(name)} as double)"
+    return f"case when abs({value}) < 1e300 then {value} end"
+
+
+def click_keys(log: LogColumns, join: Sequence[str]) -> list[str]:
+    """The columns that tie a click to its impression, always three; unused ones are zero."""
+    used = [column(log, name) for name in join]
+    padded = used + ["0"] * (len(CLICK_KEYS) - len(used))
+    return [f"{sql} as {key}" for sql, key in zip(padded, CLICK_KEYS, strict=True)]

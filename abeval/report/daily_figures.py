@@ -1,0 +1,192 @@
+"""The figure of a metric's effect by day."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from abeval.report.figures import (
+    EFFECT_AXIS,
+    GREY,
+    Interval,
+    axis_range,
+    colour,
+    error_bars,
+    label,
+    plain_layout,
+    symbol,
+)
+from abeval.results import MetricInfo, Row, SliceRow
+from abeval.results import format as fmt
+
+_WEEKEND = "rgba(128,140,160,0.13)"
+_HALF_DAY = timedelta(hours=12)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The unit of a figure: lifts, or differences if no day has a lift."""
+
+    relative: bool
+    factor: float
+    suffix: str
+    title: str
+
+
+class _Style(NamedTuple):
+    """Colour and shape of a variant, and the shift that keeps it beside the others."""
+
+    colour: str
+    symbol: str
+    shift: timedelta
+
+
+def daily_effect(
+    metric: MetricInfo, rows: Sequence[SliceRow], overall: Sequence[Row] = ()
+) -> go.Figure:
+    """The effect of one metric day by day, with intervals, each variant in its own shape.
+
+    Args:
+        metric: The metric.
+        rows: Its daily rows, of all variants.
+        overall: Its scorecard rows; with a single variant, its effect is drawn as a line.
+
+    Returns:
+        A transparent figure. Days only partly in the log are hollow, weekends shaded.
+    """
+    scale = _scale_of(metric, rows)
+    variants = tuple(dict.fromkeys(row.variant for row in rows))
+    traces = [
+        trace
+        for i, name in enumerate(variants)
+        for trace in _traces(scale, metric, rows, name, _style(i, len(variants)))
+    ]
+    figure = go.Figure(traces, _layout(scale, rows, len(variants) > 1))
+    if len(overall) == 1 and (effect := _numbers(scale, overall[0])[0]) is not None:
+        figure.add_hline(effect, line={"color": GREY, "width": 1, "dash": "dash"}, layer="below")
+    return figure
+
+
+def _style(index: int, count: int) -> _Style:
+    hours = 0.0 if count == 1 else 10.0 * (index / (count - 1) - 0.5)
+    return _Style(colour(index), symbol(index), timedelta(hours=hours))
+
+
+def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
+    """Lifts if any day has one, else differences in the metric's unit."""
+    if any(row.lift is not None for row in rows):
+        return _Scale(True, 100.0, "%", "lift")
+    if metric.unit in fmt.RATE_UNITS:
+        return _Scale(False, 100.0, " pp", "difference")
+    return _Scale(False, 1.0, f" {metric.unit}" if metric.unit else "", "difference")
+
+
+def _traces(
+    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variant: str, style: _Style
+) -> Iterator[go.Scatter]:
+    """Full days, then partial ones: separate traces, so that the legend shows the filled shape."""
+    own = [row for row in rows if row.variant == variant and _numbers(scale, row)[0] is not None]
+    parts = [[row for row in own if row.partial is partial] for partial in (False, True)]
+    for i, part in enumerate(part for part in parts if part):
+        yield _trace(scale, metric, part, style, named=i == 0)
+
+
+def _trace(
+    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], style: _Style, named: bool
+) -> go.Scatter:
+    values = [_numbers(scale, row) for row in rows]
+    variant = label(rows[0].variant)
+    return go.Scatter(
+        x=[(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
+        y=[value for value, _, _ in values],
+        error_y=error_bars(values, style.colour, 1.6),
+        mode="markers",
+        name=variant,
+        legendgroup=variant,
+        showlegend=named,
+        marker={
+            "color": style.colour,
+            "size": 9,
+            "symbol": f"{style.symbol}-open" if rows[0].partial else style.symbol,
+            "line": {"width": 2, "color": style.colour},
+        },
+        # User strings go in as data: inside a template, `%{x}` in a name would be replaced.
+        customdata=[label(_hover(metric, row)) for row in rows],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+
+
+def _layout(scale: _Scale, rows: Sequence[SliceRow], several: bool) -> go.Layout:
+    days = sorted({date.fromisoformat(row.cell) for row in rows})
+    margin = {"l": 64, "r": 16, "t": 30 if several else 12, "b": 28}
+    return plain_layout(270, margin).update(
+        showlegend=several,
+        shapes=[*_weekends(days)],
+        xaxis=_day_axis(days),
+        yaxis=_effect_axis(scale, rows),
+    )
+
+
+def _day_axis(days: Sequence[date]) -> dict[str, object]:
+    axis: dict[str, object] = {"type": "date", "showgrid": False, "tickformat": "%a %d %b"}
+    if days:
+        axis["range"] = [_noon(days[0], -1), _noon(days[-1], 1)]
+    if 0 < len(days) <= 10:
+        axis["tickvals"] = [day.isoformat() for day in days]
+    return axis
+
+
+def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
+    """Space for every full day; the wide interval of a partial day must not flatten the others."""
+    axis: dict[str, object] = {
+        "title": {"text": scale.title, "standoff": 8},
+        "ticksuffix": label(scale.suffix),
+        **EFFECT_AXIS,
+    }
+    full = [row for row in rows if not row.partial] or list(rows)
+    ends = [end for row in full for end in _numbers(scale, row) if end is not None]
+    ends += [value for row in rows if (value := _numbers(scale, row)[0]) is not None]
+    if bounds := axis_range(ends, 0.1):
+        axis["range"] = bounds
+    return axis
+
+
+def _numbers(scale: _Scale, row: SliceRow | Row) -> Interval:
+    """Value and interval of a row, in the figure's scale."""
+    if scale.relative:
+        numbers = (row.lift, row.lift_low, row.lift_high)
+    else:
+        numbers = (row.difference, row.difference_low, row.difference_high)
+    value, low, high = (None if n is None else n * scale.factor for n in numbers)
+    return value, low, high
+
+
+def _hover(metric: MetricInfo, row: SliceRow) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high) or fmt.difference(
+        row.difference, row.difference_low, row.difference_high, metric.unit
+    )
+    partial = ", partial day" if row.partial else ""
+    effect = fmt.typographic(shown.text) if shown else fmt.MISSING
+    return f"{row.cell}{partial}, {row.variant}: {effect}"
+
+
+def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
+    for day in days:
+        if day.weekday() >= 5:
+            yield {
+                "type": "rect",
+                "yref": "paper",
+                "x0": _noon(day, -1),
+                "x1": _noon(day, 1),
+                "y0": 0,
+                "y1": 1,
+                "fillcolor": _WEEKEND,
+                "line": {"width": 0},
+                "layer": "below",
+            }
+
+
+def _noon(day: date, side: int) -> str:
+    return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()

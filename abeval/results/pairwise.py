@@ -1,0 +1,75 @@
+"""Every two variants, compared on one metric."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from abeval.results.record import Record, frame
+from abeval.results.trust import Check
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One variant against another, on one metric; raw sign, `variant - base`.
+
+    Attributes:
+        base: The variant compared with.
+        variant: The variant compared.
+        units_base: Units behind the base's value.
+        units: Units behind the variant's.
+        difference: In the metric's unit.
+        difference_low: Lower end of its unadjusted interval.
+        difference_high: Upper end.
+        lift: `difference / abs(base)`.
+        p_value: Two-sided.
+        p_adjusted: Over all pairs.
+        reason: Why a number is missing, else None.
+    """
+
+    base: str
+    variant: str
+    units_base: int
+    units: int
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Pairwise(Record):
+    """All pairs of variants on one metric.
+
+    Attributes:
+        metric: Its id.
+        values: Variant → its value, None where it has none.
+        family: How p-values are adjusted.
+        alpha: The level.
+        pairs: Every pair once, in the order of the file.
+        trust: The trust checks.
+    """
+
+    metric: str
+    values: tuple[tuple[str, float | None], ...]
+    family: str
+    alpha: float
+    pairs: tuple[Pair, ...]
+    trust: tuple[Check, ...]
+
+    def matrix(self) -> pd.DataFrame:
+        """Adjusted p-values, variants × variants, empty on the diagonal."""
+        names = [name for name, _ in self.values]
+        table = pd.DataFrame(np.nan, index=names, columns=names)
+        for pair in self.pairs:
+            if pair.p_adjusted is not None:
+                table.loc[pair.base, pair.variant] = pair.p_adjusted
+                table.loc[pair.variant, pair.base] = pair.p_adjusted
+        return table
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per pair."""
+        return frame(self.pairs, Pair)

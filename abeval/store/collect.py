@@ -1,0 +1,238 @@
+"""Aggregates over a store: new files are read; the sums of the others are kept."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import analysed_days, gathered
+from abeval.engines import sources
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.errors import ExperimentError
+from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.logs.accounting import check_some_left, check_total_left
+from abeval.logs.prepare import Prepared, place_units, prepare
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
+from abeval.logs.sums import Summed
+from abeval.metrics.definition import Metric
+from abeval.store.change import with_change
+from abeval.store.closing import Closing
+from abeval.store.definition import definition_of
+from abeval.store.lock import held
+from abeval.store.manifest import Entry, read_manifest
+from abeval.store.parts import Parts
+from abeval.store.refresh import refresh
+from abeval.store.scheme import has_totals, prefers_totals, replays_add_up
+from abeval.store.state import analysis_digest
+from abeval.store.totals import (
+    Totals,
+    load_units_before,
+    load_units_now,
+    read_totals,
+    write_totals,
+)
+
+
+def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None:
+    """Refuse what does not add up file by file, before anything is read.
+
+    Raises:
+        ExperimentError: With the reason, and what to do.
+    """
+    for refused, why, mend in (
+        (
+            "impressions" in frames or experiment.logs.impressions.table is not None,
+            "the impressions are a frame or a table",
+            "write them as Parquet files, such as one a day",
+        ),
+        (
+            experiment.engine.name != "duckdb",
+            "it needs the engine duckdb",
+            "leave [engine] name out, or analyse without a store",
+        ),
+        (
+            experiment.cleaning.duplicates == "drop",
+            "a duplicate may lie in another file, which only reading all files again can tell",
+            "drop duplicates where the files are written, and set cleaning.duplicates to "
+            '"unchecked" ("keep" counts them, and reads all files for it)',
+        ),
+        (
+            experiment.logs.clicks is not None,
+            "a click of a log of its own may change an impression of any file",
+            "write `click` and `dwell` into the impressions, and a file anew when clicks come late",
+        ),
+        (
+            experiment.unit == ROW_UNIT,
+            "every row is a unit of its own, so that nothing adds up",
+            "name the unit that was randomised",
+        ),
+    ):
+        if refused:
+            raise ExperimentError(f"the store does not work here: {why}", mend)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored(Summed):
+    """`logged_sums` from a store, beside what the previous run kept of units.
+
+    Attributes:
+        parts: The store.
+        entries: The parts of the log.
+        has_totals: Whether the next run may carry totals on.
+        totals: Previous totals of all units; None if `logged_sums` is of all units.
+        closing: Carries closed days on; None if totals are carried on, or rows have no days.
+    """
+
+    parts: Parts
+    entries: Sequence[Entry]
+    has_totals: bool
+    totals: Totals | None = None
+    closing: Closing | None = None
+
+
+def collect_stored(folder: Path, run: Run, metrics: Sequence[Metric]) -> Aggregates:
+    """Aggregate the logs of an experiment as `aggregates.collect` does, over the store of a folder.
+
+    The folder is made if it is missing, and locked during the run.
+
+    Raises:
+        ExperimentError: The sums of these logs cannot be stored, the folder is no store, or another
+            run uses it.
+    """
+    if not isinstance(run.engine, DuckDBEngine):
+        raise ExperimentError("the store does not work here: it needs the engine duckdb")
+    files = _files(run.experiment)
+    # Refuses a folder that is no store, before the lock is written into it.
+    read_manifest(folder, run.experiment.name)
+    _make_folder(folder)
+    with held(folder):
+        prepared = prepare(run, metrics, sums=partial(_load, folder, files, run.engine))
+        check_some_left(run.experiment, prepared, run.engine)
+        aggregates = gathered(run, metrics, prepared)
+        stored = prepared.summed
+        if isinstance(stored, Stored):
+            aggregates = _complete(stored, run, metrics, prepared, aggregates)
+            _keep(stored, run.experiment, aggregates)
+    return analysed_days(aggregates)
+
+
+def _load(
+    folder: Path,
+    files: Sequence[str],
+    engine: DuckDBEngine,
+    run: Run,
+    metrics: Sequence[Metric],
+    shape: LogShape,
+) -> Stored:
+    """Make `logged_sums` of units with new rows, of open days, or of all parts."""
+    experiment = run.experiment
+    run.step("store")
+    wanted = definition_of(experiment, shape, engine)
+    parts = Parts(folder, wanted, shape, engine, analysis_digest(experiment, wanted))
+    read_again = _read_again(experiment, metrics, shape, files)
+    merges = not read_again and len(set(files)) == len(files)
+    may_total = merges and has_totals(experiment, metrics)
+    totals = _previous_totals(parts, experiment, len(files)) if may_total else None
+    closes = merges and shape.has_time and totals is None
+    refreshed = refresh(parts, experiment, files, run.step, closes)
+    stored = Stored(
+        notes=(*refreshed.notes(), *read_again),
+        parts=parts,
+        entries=[refreshed.entries[os.path.relpath(file, experiment.folder)] for file in files],
+        has_totals=may_total,
+    )
+    run.step("units and days")
+    if totals is not None and totals.hold_for(stored.entries):
+        touched = load_units_now(parts, stored.entries, totals)
+        # All of them may leave; with too few units left, replays need the units themselves.
+        if replays_add_up(experiment, totals.analysed - touched):
+            note = (
+                f"Sums of units: {touched:,} units with rows in new files were added up; what all "
+                "others add up to was carried on."
+            )
+            return replace(stored, notes=(*stored.notes, note), all_units=False, totals=totals)
+    closing = Closing(parts, experiment, stored.entries, refreshed)
+    return replace(stored, closed=closing.load(), closing=closing if closes else None)
+
+
+def _complete(
+    stored: Stored,
+    run: Run,
+    metrics: Sequence[Metric],
+    prepared: Prepared,
+    aggregates: Aggregates,
+) -> Aggregates:
+    """Aggregates of all units and days, from those of `logged_sums`."""
+    if stored.totals is not None:
+        load_units_before(stored.parts)
+        place_units(run, prepared.shape)
+        before = gathered(run, metrics, prepared)
+        aggregates = with_change(stored.totals.aggregates, before, aggregates)
+        check_total_left(run.experiment, prepared, run.engine, aggregates.accounts)
+    elif stored.closing is not None:
+        aggregates = stored.closing.with_closed_days(aggregates, metrics)
+    return aggregates
+
+
+def _previous_totals(parts: Parts, experiment: Experiment, files: int) -> Totals | None:
+    """Totals of the previous run, if carrying them on is worth while."""
+    totals = read_totals(parts.folder, experiment, parts.analysis)
+    if totals is None:
+        return None
+    old = totals.old(read_manifest(parts.folder, experiment.name).parts.values())
+    return totals if prefers_totals(experiment, totals, old, files - len(old)) else None
+
+
+def _keep(stored: Stored, experiment: Experiment, aggregates: Aggregates) -> None:
+    """Keep what the next run carries on: totals where they are cheaper, otherwise closed days."""
+    totals = Totals(frozenset(entry.file for entry in stored.entries), aggregates)
+    if stored.has_totals and prefers_totals(experiment, totals, stored.entries, 1):
+        write_totals(stored.parts, experiment, totals)
+    elif stored.closing is not None:
+        stored.closing.close(aggregates)
+
+
+def _files(experiment: Experiment) -> list[str]:
+    """The input files; a file that two paths match is there twice, as in the log.
+
+    Raises:
+        ExperimentError: They are not local Parquet files, whose changes are cheap to detect.
+    """
+    source = experiment.logs.impressions
+    files = sources.files_of("impressions", source.paths, experiment.folder)
+    kind = sources.kind_of("impressions", files, source.format)
+    if kind != "parquet" or any("://" in file for file in files):
+        raise ExperimentError(
+            "the store does not work here: the impressions are not local Parquet files",
+            "write them as Parquet, such as one file a day",
+        )
+    return files
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExperimentError(f"the store {folder} cannot be made: {error.strerror}") from error
+
+
+def _read_again(
+    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape, files: Sequence[str]
+) -> tuple[str, ...]:
+    """A note on what reads every file again, none if nothing does."""
+    has = shape.needs_met(experiment.unit)
+    names = [m.name for m in metrics if m.needs <= has and m.source.reads]
+    if any("position" in m.needs and m.needs <= has for m in metrics):
+        names.append("the check that positions count from 1")
+    if experiment.cleaning.duplicates != "unchecked":
+        names.append("counting duplicates")
+    if not names:
+        return ()
+    size = sum(Path(file).stat().st_size for file in files) / 1e6
+    return (
+        f"Read over all {len(files)} files ({size:,.1f} MB) all the same, because no sums per unit "
+        f"and day replace their rows: {', '.join(names)}.",
+    )

@@ -1,0 +1,54 @@
+"""Opens an experiment's logs for windows and A/A replays."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from abeval.aggregates.collect import refusals
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.logs.accounting import check_some_left
+from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
+from abeval.metrics.definition import Metric
+from abeval.metrics.sources import Source
+
+
+@dataclass(frozen=True)
+class OpenLogs:
+    """Logs whose views are written, and the metrics that they can give.
+
+    Attributes:
+        queries: The metric queries.
+        metrics: Metrics for which the logs have every column.
+        refused: Metric → why the logs cannot give it.
+    """
+
+    queries: MetricQueries
+    metrics: tuple[Metric, ...]
+    refused: Mapping[str, str]
+
+
+def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
+    """Read the logs up to the tables `unit_day` and `units`.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the file says.
+        QueryError: The engine could not run a query.
+    """
+    experiment, engine = run.experiment, run.engine
+    prepared = prepare(run, metrics)
+    check_some_left(experiment, prepared, engine)
+    shape = prepared.shape
+    lacks = refusals(metrics, shape.needs_met(experiment.unit))
+    return OpenLogs(
+        MetricQueries(experiment, shape, engine),
+        tuple(metric for metric in metrics if metric.name not in lacks),
+        {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
+    )
+
+
+def by_source(metrics: Iterable[Metric]) -> dict[Source, list[Metric]]:
+    """The metrics by what their values are computed from."""
+    groups: dict[Source, list[Metric]] = {}
+    for metric in metrics:
+        groups.setdefault(metric.source, []).append(metric)
+    return groups

@@ -1,0 +1,138 @@
+"""The sums that windows start from: one pass over the log, then sums by cohort and pair of days."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+
+from abeval.aggregates.aggregates import moments_by_variant
+from abeval.aggregates.metric_queries import Asked, MetricQueries, Terms
+from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
+from abeval.errors import LogError
+from abeval.experiment.model import Experiment
+from abeval.inference.context import partial_days
+from abeval.metrics.definition import Metric, scales
+from abeval.metrics.sources import Source
+from abeval.stats.moments import Moments
+from abeval.steps import Step
+from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
+from abeval.time.day_pairs import Cells, activity_of, day_pair_sums
+from abeval.time.day_sums import Activity, DaySums
+from abeval.time.open import OpenLogs, by_source
+
+
+@dataclass(frozen=True)
+class TimeSums:
+    """Everything that windows are computed from.
+
+    Attributes:
+        days: Every day from the first with an impression to the last (ISO).
+        partial: Days that the log covers only in part, or not at all.
+        activity: Variant → when its units were active.
+        metrics: Metric → variant → its sums.
+        refused: Metric → why it has none.
+        clocks: Sums by hour and by weekday, if chosen.
+        before: Metric → variant → moments of (y, x) before the period, over the analysed units.
+    """
+
+    days: tuple[str, ...]
+    partial: frozenset[str]
+    activity: Mapping[str, Activity]
+    metrics: Mapping[str, Mapping[str, DaySums]]
+    refused: Mapping[str, str]
+    clocks: tuple[ClockSums, ...] = ()
+    before: Mapping[str, Mapping[str, Moments]] = field(default_factory=dict)
+
+
+def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
+    """The sums of open logs; writes the table `entry`.
+
+    Raises:
+        LogError: The log has no time.
+        QueryError: The engine could not run a query.
+    """
+    queries = logs.queries
+    experiment, engine = queries.experiment, queries.engine
+    if not queries.shape.has_time:
+        raise LogError(
+            "windows need a time, and the impressions log has no column `ts`",
+            'map it: [logs.impressions] columns = { ts = "..." }',
+        )
+    engine.table("entry", _entry(experiment, engine))
+    days, partial = _days(experiment, engine)
+    activity = activity_of(queries, engine.rows(query("time/returns")), days, days)
+    cells = Cells("placed_day", days, days, activity)
+    refused = dict(logs.refused)
+    sums: dict[str, Mapping[str, DaySums]] = {}
+    weekdays: dict[str, Mapping[str, DaySums]] = {}
+    before: dict[str, Mapping[str, Moments]] = {}
+    for source, group in by_source(logs.metrics).items():
+        if source.no_days is not None:
+            refused |= dict.fromkeys((m.name for m in group), source.no_days)
+            continue
+        step(f"pairs of days of {source}")
+        load_days(queries, source)
+        replace(queries, units="entry").place_days()
+        sums |= day_pair_sums(queries, group, cells)
+        if experiment.pre_period is not None and source.daily:
+            before |= _before(queries, group)
+        if "weekday" in by:
+            weekdays |= weekday_sums(queries, group, days)
+    ordered = {m.name: sums[m.name] for m in logs.metrics if m.name in sums}
+    clocks: list[ClockSums] = []
+    if "hour" in by:
+        step("hours of the day")
+        clocks.append(hour_sums(logs, days, partial))
+    if "weekday" in by:
+        clocks.append(by_weekday(weekdays, days, partial))
+    return TimeSums(days, partial, activity, ordered, refused, tuple(clocks), before)
+
+
+def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The days from the first to the last with an impression, and which the log lacks in part."""
+    with_units = engine.frame(query("units/days")).query("units > 0")
+    if with_units.empty:
+        raise LogError("no analysed unit has an impression with a time in the period")
+    first, last = (
+        date.fromisoformat(day) for day in (min(with_units["day"]), max(with_units["day"]))
+    )
+    days = tuple(str(first + timedelta(days=i)) for i in range((last - first).days + 1))
+    return days, frozenset(
+        partial_days(experiment, with_units) | (set(days) - set(with_units["day"]))
+    )
+
+
+def _entry(experiment: Experiment, engine: Engine) -> str:
+    """When each analysed unit entered: its first impression, or its exposure.
+
+    Units whose exposure has no time enter on the first day.
+    """
+    entered = engine.local_time("first_ms", experiment.timezone)
+    return f"""
+    select unit_id, variant, coalesce(
+      cast({entered} as date), (select min(day) from unit_day where in_period)
+    ) as entry_day
+    from units
+    """
+
+
+def load_days(queries: MetricQueries, source: Source) -> str:
+    """Load a source by unit and day as `source_day`; the name of the relation behind it."""
+    if source.day_query is None:
+        queries.load(source)
+        return source.name
+    scored = queries.scored(("unit_id", "day", "click"))
+    queries.engine.table("scored_day", f"select * from ({scored}) as s where day is not null")
+    queries.engine.table("gauc_day", query(source.day_query))
+    queries.show_days("select * from gauc_day")
+    return "gauc_day"
+
+
+def _before(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Mapping[str, Moments]]:
+    """Moments before the period, of metrics whose source is loaded."""
+    queries.total_units()
+    moments: dict[str, Mapping[str, Moments]] = {}
+    for metric in metrics:
+        rows = queries.sums([Asked(metric, "before", "''", Terms(*queries.both(metric, "p_")))])
+        moments[metric.name] = moments_by_variant(rows, scales(metric))
+    return moments

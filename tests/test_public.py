@@ -1,0 +1,55 @@
+"""The public surface: every name is there, typed, and the results that methods return are in it."""
+
+import inspect
+from typing import get_type_hints
+
+import pytest
+
+import abeval
+from abeval.api import LoadedExperiment
+
+
+@pytest.mark.parametrize("name", abeval.__all__)
+def test_every_public_name_can_be_imported_and_is_listed(name):
+    assert getattr(abeval, name) is not None
+    assert name in dir(abeval)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        abeval.nothing  # noqa: B018
+
+
+def returned() -> dict[str, str]:
+    methods = inspect.getmembers(LoadedExperiment, inspect.isfunction)
+    return {
+        name: str(method.__annotations__["return"]).strip("'\"")
+        for name, method in methods
+        if not name.startswith("_")
+    }
+
+
+def test_every_result_of_a_method_is_public():
+    assert {*returned().values()} <= {*abeval.__all__}
+
+
+def test_the_old_name_of_windows_still_works(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(LoadedExperiment, "windows", lambda self, **options: seen.update(options))
+    abeval.load("sample_logs/experiment.toml").over_time(metrics=["ctr"], widths=[5])
+    assert seen == {"metrics": ["ctr"], "widths": [5], "looks": None, "by": ()}
+
+
+@pytest.mark.parametrize("method", ["analyze", "windows", "aa", "power", "replay"])
+def test_a_keyword_that_there_is_not_is_refused(method):
+    loaded = abeval.load("sample_logs/experiment.toml")
+    with pytest.raises(TypeError, match=r"'log'; did you mean .logs."):
+        getattr(loaded, method)(log={})
+
+
+def test_the_options_of_a_replay_are_those_of_its_record():
+    from abeval.offline.options import ReplayOptions
+
+    parameters = inspect.signature(LoadedExperiment.replay).parameters
+    own = {name: p.default for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    assert own == {name: getattr(ReplayOptions(), name) for name in get_type_hints(ReplayOptions)}
