@@ -1,4 +1,4 @@
-"""Metrics of 0s and 1s with few successes, or few failures: an exact test takes over.
+"""The exact test of metrics of 0s and 1s with few successes, or few failures.
 
 Where few succeed, Welch's test and the delta method reject too often: at 90/10 and one expected
 success in the smaller arm, 36 % of A/A tests in place of 5 % (`benchmarks.calibration.rare`).
@@ -19,8 +19,8 @@ FEW_UNEVEN = 50
 
 UNEVEN = 2.0
 
-_EXACT = 1e-9
-"""Sums are of exact integers; this is the rounding of their quotients, relatively."""
+_ROUNDING = 1e-11
+"""Relative rounding of moments, which are quotients of exact integers, is below this."""
 
 
 class Rare(NamedTuple):
@@ -31,7 +31,7 @@ class Rare(NamedTuple):
 
 
 def rare(control: Moments, treatment: Moments) -> Rare | None:
-    """The counts of two arms, if values are 0 or 1 and few are unlike the others; else None.
+    """Counts of two arms whose values are 0 or 1, with few of either in an arm; else None.
 
     Args:
         control: Moments of (y, x) over units; x is 1 for every unit of a mean.
@@ -49,13 +49,14 @@ def rare(control: Moments, treatment: Moments) -> Rare | None:
 def _count(moments: Moments) -> Count | None:
     """Successes of units that all have a denominator of 1 and a value of 0 or 1.
 
-    Σy² = Σy holds for whole numbers only where each is 0 or 1.
+    Σy² = Σy holds for whole numbers only where each is 0 or 1. Fractions could meet it by chance,
+    but hardly in both arms.
     """
     n, total, square = moments.n, moments.n * float(moments.mean[0]), moments.comoment
-    if abs(float(moments.mean[1]) - 1) > _EXACT or float(square[1, 1]) > _EXACT:
+    if abs(float(moments.mean[1]) - 1) > _ROUNDING or float(square[1, 1]) > _ROUNDING:
         return None
     successes = round(total)
-    error = _EXACT * max(1, successes)
+    error = _ROUNDING * max(1, successes)
     if not 0 <= successes <= n or abs(total - successes) > error:
         return None
     if abs(float(square[0, 0]) - successes * (n - successes) / n) > error:

@@ -62,11 +62,11 @@ def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> I
 def exact_interval(
     x_c: int, n_c: int, x_t: int, n_t: int, measure: Measure, alpha: float = 0.05
 ) -> Interval:
-    """Interval of a difference or lift, on the side of zero that the exact test says.
+    """Interval of a difference or lift that excludes zero exactly where the test rejects.
 
-    The ends are those of the odds ratio, as shares that keep the number of successes in all. That
-    number has an error of its own, by Clopper and Pearson (1934). The two errors are independent:
-    an end is the most extreme effect of an ellipse around the estimate, whose axes they are.
+    The ends of the odds ratio are turned into shares with the observed number of successes. That
+    number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so
+    an end is the most extreme effect on an ellipse around the estimate, with them as its axes.
 
     Args:
         x_c: Successes in control; at least one unit of the two variants succeeds and one fails.

@@ -202,8 +202,32 @@ def check_effect(row: EffectRow, control: list[Pair], treatment: list[Pair], mea
     if min(len(control), len(treatment)) < 2:
         assert (row.difference, row.reason) == (None, "too_few_units")
         return
+    if few_successes(control, treatment):
+        check_exact(row, [sum(y for y, _ in arm) for arm in (control, treatment)])
+        return
     of_arm = welch_variance if mean else delta_variance
     check_interval(row, values, [of_arm(control), of_arm(treatment)])
+
+
+def few_successes(control: list[Pair], treatment: list[Pair]) -> bool:
+    """Every unit 0 or 1 over 1, and few of one of them in an arm."""
+    if any(x != 1 or y not in (0, 1) for y, x in (*control, *treatment)):
+        return False
+    fewer, more = sorted((len(control), len(treatment)))
+    ones = [sum(y for y, _ in arm) for arm in (control, treatment)]
+    zeros = [len(arm) - one for arm, one in zip((control, treatment), ones, strict=True)]
+    return min(*ones, *zeros) < (50 if more > 2 * fewer else 10)
+
+
+def check_exact(row: EffectRow, successes: list[float]) -> None:
+    units = row.units_control + row.units
+    if sum(successes) in (0, units):
+        assert row.reason == "zero_variance"
+        return
+    law = stats.hypergeom(units, sum(successes), row.units)
+    tail = min(law.cdf(successes[1]), law.sf(successes[1] - 1))
+    assert row.p_value == pytest.approx(min(1.0, 2 * tail), rel=1e-6)
+    assert row.difference_low <= row.difference <= row.difference_high
 
 
 def welch_variance(pairs: list[Pair]) -> float:
