@@ -10,6 +10,8 @@ Example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from abeval.version import __version__
+
 if TYPE_CHECKING:
     from abeval import stats
     from abeval.api import LoadedExperiment, define, load
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from abeval.results.replay import ReplayResult
     from abeval.results.windows import TimeResult
 
-__version__ = "0.1.0"
 
 __all__ = [
     "AAResult",
@@ -42,6 +43,7 @@ __all__ = [
     "ReplayResult",
     "Result",
     "TimeResult",
+    "__version__",
     "define",
     "evaluate",
     "evaluate_log",

@@ -49,8 +49,8 @@ class LoadedExperiment:
             >>> abeval.load("sample_logs/experiment.toml").replace(alpha=0.01).experiment.alpha
             0.01
         """
-        told = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
-        return LoadedExperiment(parse_experiment({**told, **entries}, self.experiment.folder))
+        own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
+        return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
 
     def analyze(
         self,

@@ -22,7 +22,7 @@ ORDER = (
     ("metrics",),
     ("simulate",),
     ("results", "stats"),
-    ("assignment", "files", "progress", "steps", "threads"),
+    ("assignment", "files", "progress", "steps", "threads", "version"),
     ("errors",),
 )
 """From the top floor to the ground: an import goes to a lower floor."""

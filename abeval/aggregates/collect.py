@@ -8,8 +8,9 @@ import pandas as pd
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.kernels.reach_pass import reach_table
-from abeval.aggregates.metric_queries import MetricQueries, SourceSums
+from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
+from abeval.aggregates.terms import SourceSums
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment

@@ -1,10 +1,9 @@
-"""Each metric's per-unit values, summed exactly by one static query."""
+"""Per-unit values of metrics, summed exactly by static queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,13 +14,13 @@ from abeval.aggregates.aggregates import (
     COVARIATES,
     DAY,
     LEFT_OUT,
-    MOMENT_COLUMNS,
     SEGMENT,
     WHOLE,
 )
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
-from abeval.engines.protocol import ArrayEngine, Cell, Engine
+from abeval.aggregates.terms import Row, SliceTerms, SourceSums, Terms, with_zeros
+from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
 from abeval.errors import ExperimentError, QueryError
@@ -30,61 +29,10 @@ from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Term
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
-Row = tuple[Cell, ...]
-
 _TOO_LARGE = (
     "sums of squares must stay below 1e38 steps of `resolution` (1e-6 unless told): divide, or "
     "give a coarser resolution"
 )
-
-
-class Terms(NamedTuple):
-    """SQL of what is summed: numerator, denominator, both before the period, and newness."""
-
-    y: str
-    x: str
-    y0: str = "0"
-    x0: str = "0"
-    is_new: str = "0"
-
-    @property
-    def only_now(self) -> bool:
-        """Whether nothing from before the period is wanted."""
-        return (self.y0, self.x0, self.is_new) == ("0", "0", "0")
-
-    @property
-    def listed(self) -> str:
-        """The terms as named columns."""
-        return ", ".join(f"{sql} as {name}" for name, sql in self._asdict().items())
-
-
-class Asked(NamedTuple):
-    """Sums that are wanted of one metric: those of a slice, by cell and variant.
-
-    Attributes:
-        metric: Whose they are.
-        slice_name: The slice.
-        cell: SQL of its cell, a text.
-        terms: What is summed.
-    """
-
-    metric: Metric
-    slice_name: str
-    cell: str
-    terms: Terms
-
-
-@dataclass(frozen=True)
-class SourceSums:
-    """What the metrics of one source add up to.
-
-    Attributes:
-        rows: Rows of `aggregates.MOMENT_COLUMNS`.
-        caps: Metric → caps of numerator and denominator, where values are capped.
-    """
-
-    rows: list[Row]
-    caps: Mapping[str, tuple[int, int | None]]
 
 
 @dataclass(frozen=True)
@@ -95,8 +43,8 @@ class MetricQueries:
         experiment: The experiment.
         shape: What its logs have.
         engine: Where the queries run.
-        units: The relation whose units they are about, with the columns of `units` that they read:
-            a window has some of the units, and `entry` their day of entry.
+        units: The relation of the units, with the columns of `units` that the queries read; a
+            window has its own.
     """
 
     experiment: Experiment
@@ -111,35 +59,35 @@ class MetricQueries:
 
         Args:
             source: The query.
-            metrics: Those of the scorecard.
-            resampled: Those, of the scorecard or not, that are wanted by sub-bucket.
+            metrics: Metrics of the scorecard.
+            resampled: Metrics that are summed by sub-bucket too.
         """
         self.load(source)
         self.total_units()
         by_bucket = [self._of_buckets(metric) for metric in resampled]
-        found = self.of_totals(metrics, by_bucket)
+        sums = self.of_totals(metrics, by_bucket)
         if not source.daily or self.experiment.period is None or not self.shape.has_time:
-            return found
+            return sums
         self.place_days()
-        return SourceSums([*found.rows, *self.of_days(metrics)], found.caps)
+        return SourceSums([*sums.rows, *self.of_days(metrics)], sums.caps)
 
-    def of_totals(self, metrics: Sequence[Metric], more: Sequence[Asked] = ()) -> SourceSums:
+    def of_totals(self, metrics: Sequence[Metric], more: Sequence[SliceTerms] = ()) -> SourceSums:
         """Sums of metrics over `source_unit` as it stands: whole, by segment, capped.
 
         Args:
-            metrics: What is summed.
-            more: What else is wanted of the same relation.
+            metrics: Metrics to sum.
+            more: Further slices of the same relation.
         """
-        asked = [one for metric in metrics for one in self._of_units(metric)]
+        slices = [terms for metric in metrics for terms in self._of_units(metric)]
         caps = {metric.name: self._caps(metric) for metric in metrics if metric.cap is not None}
-        asked += [self._of_capped(m, caps[m.name]) for m in metrics if m.name in caps]
-        return SourceSums(self.sums([*asked, *more]), caps)
+        slices += [self._of_capped(m, caps[m.name]) for m in metrics if m.name in caps]
+        return SourceSums(self.sums([*slices, *more]), caps)
 
     def of_days(self, metrics: Sequence[Metric], relation: str = "placed_day") -> list[Row]:
         """Sums of metrics by the days of a relation."""
         day = "cast(day as varchar)"
         return self.sums(
-            [Asked(m, DAY, day, Terms(*self.both(m, "c_"))) for m in metrics], relation
+            [SliceTerms(m, DAY, day, Terms(*self.both(m, "c_"))) for m in metrics], relation
         )
 
     def load(self, source: Source) -> None:
@@ -179,7 +127,7 @@ class MetricQueries:
         """
 
     def _kernel(self, source: Source) -> pd.DataFrame | None:
-        """What a source's query would return, where arrays give it sooner."""
+        """The rows of a source's query, by a kernel; None where there is none."""
         if source is GAUC:
             return None if self._scores is None else self._scores.gauc
         if source is AUC:
@@ -195,13 +143,13 @@ class MetricQueries:
         return score_tables(self.engine, list(self.experiment.variants), folder)
 
     def judged_terms(self, metric: Metric) -> Terms:
-        """The terms over `source_unit` that the scorecard is about: capped where it caps."""
+        """The terms of the scorecard over `source_unit`: capped if the metric is."""
         if metric.cap is None:
             return self.terms(metric)
         return self._capped_terms(metric, self._caps(metric))
 
     def bucket_sums(self, metric: Metric, by_units: bool) -> BucketSums:
-        """What A/A replays deal out, from `source_unit`: sub-buckets, or units where few."""
+        """Sums of `source_unit` for A/A replays: by sub-bucket, or by unit if units are few."""
         terms = self.judged_terms(metric)
         listed = f"sub_bucket, {terms.y} as y, {terms.x} as x"
         self.engine.view("bucket_value", f"select {listed} from source_unit")
@@ -210,47 +158,48 @@ class MetricQueries:
         values = self.engine.frame(query("time/unit_values"))
         return BucketSums.of_units(values["y"].to_numpy(float), values["x"].to_numpy(float))
 
-    def _of_units(self, metric: Metric) -> list[Asked]:
+    def _of_units(self, metric: Metric) -> list[SliceTerms]:
         terms = self.terms(metric)
         now = Terms(terms.y, terms.x)
         segments = [
-            Asked(metric, SEGMENT + name, quoted(f"s_{name}"), now) for name in self.shape.segments
+            SliceTerms(metric, SEGMENT + name, quoted(f"s_{name}"), now)
+            for name in self.shape.segments
         ]
-        whole = Asked(metric, WHOLE, "''", terms)
+        whole = SliceTerms(metric, WHOLE, "''", terms)
         return [whole, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
 
-    def _of_covariates(self, metric: Metric, terms: Terms) -> list[Asked]:
-        """Sums with each pair of covariates in the place of the metric's own values before."""
+    def _of_covariates(self, metric: Metric, terms: Terms) -> list[SliceTerms]:
+        """Sums with each pair of covariates in place of the metric's own earlier values."""
         own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
         if not metric.covariates:
             return []
         columns = [*own, *(self._column(term, "p_") for term in metric.covariates)]
         return [
-            Asked(metric, COVARIATES, literal(f"{i},{j}"), terms._replace(y0=first, x0=second))
+            SliceTerms(metric, COVARIATES, literal(f"{i},{j}"), terms._replace(y0=first, x0=second))
             for (i, first), (j, second) in combinations(enumerate(columns), 2)
         ]
 
-    def _of_buckets(self, metric: Metric) -> Asked:
+    def _of_buckets(self, metric: Metric) -> SliceTerms:
         terms = self.terms(metric)
         group = f"cast(sub_bucket % {BUCKETS} as varchar)"
-        return Asked(metric, BUCKET, group, Terms(terms.y, terms.x))
+        return SliceTerms(metric, BUCKET, group, Terms(terms.y, terms.x))
 
-    def left_out(self, metric: Metric) -> list[Asked]:
-        """What the definition of a metric leaves out, counted over `source_unit`."""
+    def left_out(self, metric: Metric) -> list[SliceTerms]:
+        """Counts of what the definition of a metric leaves out."""
         return [
-            Asked(metric, LEFT_OUT, literal(what), Terms(self._column(term, "t_"), "0"))
+            SliceTerms(metric, LEFT_OUT, literal(what), Terms(self._column(term, "t_"), "0"))
             for what, term in metric.left_out
         ]
 
     def _caps(self, metric: Metric) -> tuple[int, int | None]:
         """Caps over the units of all variants together, in counted units."""
-        self._view([Asked(metric, CAPPED, "''", self.terms(metric))], "source_unit")
+        self._view([SliceTerms(metric, CAPPED, "''", self.terms(metric))], "source_unit")
         self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
         ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
 
-    def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> Asked:
-        return Asked(metric, CAPPED, "''", self._capped_terms(metric, caps))
+    def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> SliceTerms:
+        return SliceTerms(metric, CAPPED, "''", self._capped_terms(metric, caps))
 
     def _capped_terms(self, metric: Metric, caps: tuple[int, int | None]) -> Terms:
         terms, (y_cap, x_cap) = self.terms(metric), caps
@@ -261,43 +210,44 @@ class MetricQueries:
             x0=terms.x0 if x_cap is None else f"least({terms.x0}, {x_cap})",
         )
 
-    def sums(self, asked: Sequence[Asked], relation: str = "source_unit") -> list[Row]:
+    def sums(self, slices: Sequence[SliceTerms], relation: str = "source_unit") -> list[Row]:
         """Exact sums by cell and variant, all by one query: rows of `aggregates.MOMENT_COLUMNS`."""
-        now = [one for one in asked if one.terms.only_now]
-        whole = [one for one in asked if not one.terms.only_now]
+        now = [part for part in slices if part.terms.only_now]
+        whole = [part for part in slices if not part.terms.only_now]
         rows = self._summed(whole, "metric/moments", relation)
         short = self._summed(now, "metric/moments_now", relation)
-        return [*rows, *(_with_zeros(row) for row in short)]
+        return [*rows, *(with_zeros(row) for row in short)]
 
-    def _summed(self, asked: Sequence[Asked], name: str, relation: str) -> list[Row]:
-        if not asked:
+    def _summed(self, slices: Sequence[SliceTerms], name: str, relation: str) -> list[Row]:
+        if not slices:
             return []
-        self._view(asked, relation)
+        self._view(slices, relation)
         try:
-            found = self.engine.rows(query(name))
+            rows = self.engine.rows(query(name))
         except QueryError as error:
             if error.hint is not None:
                 raise
-            self._blame(asked, name, relation)
+            self._blame(slices, name, relation)
             raise
-        named = [(one.metric.name, one.slice_name) for one in asked]
-        return [(*named[int(part or 0)], *row) for part, *row in found]
+        named = [(part.metric.name, part.slice_name) for part in slices]
+        return [(*named[int(number or 0)], *row) for number, *row in rows]
 
-    def _blame(self, asked: Sequence[Asked], name: str, relation: str) -> None:
-        """Raise the error of the metric whose sums, by themselves, cannot be computed."""
-        for one in asked:
-            self._view([one], relation)
+    def _blame(self, slices: Sequence[SliceTerms], name: str, relation: str) -> None:
+        """Raise the error of the first metric whose own sums cannot be computed."""
+        for part in slices:
+            self._view([part], relation)
             try:
                 self.engine.rows(query(name))
             except QueryError as error:
-                what = f"metric {one.metric.name!r}: its sums cannot be computed: {error.what}"
+                what = f"metric {part.metric.name!r}: its sums cannot be computed: {error.what}"
                 raise ExperimentError(what, _TOO_LARGE) from error
 
-    def _view(self, asked: Sequence[Asked], relation: str) -> None:
-        """Show the values of everything asked for as `metric`."""
+    def _view(self, slices: Sequence[SliceTerms], relation: str) -> None:
+        """Show the values of all slices as `metric`."""
         parts = (
-            f"select {part} as part, {a.cell} as cell, variant, {a.terms.listed} from {relation}"
-            for part, a in enumerate(asked)
+            f"select {number} as part, {part.cell} as cell, variant, {part.terms.listed} "
+            f"from {relation}"
+            for number, part in enumerate(slices)
         )
         self.engine.view("metric", "\nunion all ".join(parts))
 
@@ -323,10 +273,3 @@ class MetricQueries:
 def show_scored(engine: Engine, sql: str) -> None:
     """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
     engine.view("scored", sql)
-
-
-def _with_zeros(row: Row) -> Row:
-    """A row of `metric/moments_now` as one of `aggregates.MOMENT_COLUMNS`."""
-    *labels, units, y, x, y_y, y_x, x_x = row
-    sums = {"y": y, "x": x, "y_y": y_y, "y_x": y_x, "x_x": x_x}
-    return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[5:]))

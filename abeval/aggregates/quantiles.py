@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from abeval.aggregates.aggregates import QUANTILE, Quantile
-from abeval.aggregates.metric_queries import Asked, MetricQueries, Row, Terms
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
@@ -143,7 +144,7 @@ def _below(queries: MetricQueries, metric: Metric, thresholds: Mapping[str, int]
     _show(queries, "quantile_threshold", "threshold", sorted(thresholds.items()))
     queries.show_days(query("units/quantile_below"))
     queries.total_units()
-    return queries.sums([Asked(metric, QUANTILE, "''", Terms("t_below", "t_events"))])
+    return queries.sums([SliceTerms(metric, QUANTILE, "''", Terms("t_below", "t_events"))])
 
 
 def _show(queries: MetricQueries, name: str, column: str, rows: Sequence[tuple[str, int]]) -> None:

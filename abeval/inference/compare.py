@@ -6,17 +6,9 @@ from functools import cached_property
 
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import (
-    Arms,
-    Comparison,
-    Key,
-    Reason,
-    Rule,
-    compare_moments,
-    compare_strata,
-    refused,
-)
+from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
+from abeval.inference.means_and_ratios import compare_moments, compare_strata
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
 from abeval.metrics.definition import Metric, covariate_scales, scales
 from abeval.stats.moments import Moments

@@ -7,11 +7,8 @@ from typing import Literal, NamedTuple
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Adjust, Relative, Resample
 from abeval.inference import proportions
-from abeval.inference.adjust import by_covariates, by_strata
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.metrics.definition import Metric, rounding
-from abeval.stats import effects, means, multiplicity, ratios, relative
-from abeval.stats.moments import Moments
+from abeval.stats import effects, multiplicity, relative
 from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
 
 Reason = Literal[
@@ -33,8 +30,6 @@ Reason = Literal[
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
 
-_ALIKE = 1e-6
-"""Units that differ by less than this share of the value, and only by rounding, are alike."""
 
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
@@ -166,91 +161,6 @@ def reason_of(refusal: Refusal) -> Reason:
     return _FROM_STATS.get(refusal.reason, "not_finite")
 
 
-def compare_moments(
-    metric: Metric, control: Moments | None, treatment: Moments | None, rule: Rule
-) -> Comparison:
-    """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units."""
-    return _compare(metric, control, treatment, rule, _by_covariates)
-
-
-def compare_strata(
-    metric: Metric, control: Mapping[str, Moments], treatment: Mapping[str, Moments], rule: Rule
-) -> Comparison:
-    """Compare two variants by their moments in each cell of a segment."""
-
-    def stratified(metric: Metric, _: Moments, __: Moments, rule: Rule) -> Adjusted:
-        return by_strata(metric, control, treatment, rule.alpha)
-
-    return _compare(metric, _whole(control), _whole(treatment), rule, stratified)
-
-
-def _whole(cells: Mapping[str, Moments]) -> Moments | None:
-    parts = list(cells.values())
-    return sum(parts[1:], parts[0]) if parts else None
-
-
-Adjustment = Callable[[Metric, Moments, Moments, Rule], Adjusted | None]
-
-
-def _compare(
-    metric: Metric,
-    control: Moments | None,
-    treatment: Moments | None,
-    rule: Rule,
-    adjustment: Adjustment,
-) -> Comparison:
-    units_control = 0 if control is None else control.n
-    units = 0 if treatment is None else treatment.n
-    if control is None or treatment is None or 0 in (units_control, units):
-        return refused(units_control, units, "no_units")
-    if control.mean[1] == 0 or treatment.mean[1] == 0:
-        return refused(units_control, units, "empty_denominator")
-    bare = Comparison(units_control, units, _value(control), _value(treatment))
-    try:
-        arms = _estimate(metric, control), _estimate(metric, treatment)
-        rare = proportions.rare(control, treatment)
-        if rare is not None and rule.looks is None and metric.kind in ("mean", "ratio"):
-            return _exact(bare, rare, rule)
-        adjusted = adjustment(metric, control, treatment, rule)
-        if adjusted is None or sum(arm.variance for arm in arms) == 0:
-            return with_difference(bare, *arms, method_of(metric), rule)
-        return _with_adjusted(bare, metric, adjusted, rule)
-    except Refusal as refusal:
-        return replace(bare, reason=reason_of(refusal))
-
-
-def _exact(bare: Comparison, rare: proportions.Rare, rule: Rule) -> Comparison:
-    effect, lift = proportions.compare(rare, rule.alpha)
-    return replace(bare, effect=effect, lift=lift, reason=limit(lift), rare=rare)
-
-
-def _value(moments: Moments) -> float:
-    return float(moments.mean[0] / moments.mean[1])
-
-
-def estimate(metric: Metric, moments: Moments) -> Estimate:
-    """The value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
-
-
-def _estimate(metric: Metric, moments: Moments) -> Estimate:
-    """A variant's value; its variance is 0 where units differ only by rounding."""
-    exact = estimate(metric, moments)
-    mean, spread = abs(float(moments.mean[1])), exact.variance * moments.n
-    # A rounded value is off by half a step at most, the sum of m by some √m of it.
-    noise = (0.75 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
-    alike = spread <= min(noise, (_ALIKE * exact.value) ** 2)
-    return exact._replace(variance=0.0) if alike else exact
-
-
-def _by_covariates(
-    metric: Metric, control: Moments, treatment: Moments, rule: Rule
-) -> Adjusted | None:
-    if rule.adjust not in ("cuped", "regression") or not metric.is_mean_or_ratio:
-        return None
-    return by_covariates(metric, control, treatment, rule.adjust, rule.alpha)
-
-
 _RELATIVE = {
     "fieller": relative.fieller,
     "delta": relative.delta,
@@ -281,13 +191,6 @@ def with_difference(
     )
 
 
-def _with_adjusted(bare: Comparison, metric: Metric, adjusted: Adjusted, rule: Rule) -> Comparison:
-    named = adjusted.effect
-    if rule.adjust == "cuped":
-        named = named._replace(method=f"cuped_{method_of(metric)}")
-    return replace(with_joint(bare, adjusted._replace(effect=named), rule), adjusted=adjusted)
-
-
 def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     """The comparison with an effect that is correlated with the control's value."""
     effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha)
@@ -308,14 +211,3 @@ def _or_none(lift: Callable[[], Lift]) -> Lift | None:
         return lift()
     except Refusal:
         return None
-
-
-def method_of(metric: Metric) -> str:
-    """Id of the test at a fixed horizon."""
-    match metric.kind:
-        case "mean":
-            return "welch_t"
-        case "auc":
-            return "influence_t"
-        case _:
-            return "delta_t"

@@ -5,15 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from abeval.experiment.model import Experiment
 from abeval.inference import proportions
-from abeval.inference.comparison import Comparison
+from abeval.inference.comparison import Comparison, Comparisons, Key
 from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
 from abeval.stats import dunnett, multiplicity
 from abeval.stats.effects import interval
-
-Key = tuple[str, str]
-Comparisons = Mapping[Key, Comparison]
 
 
 def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:

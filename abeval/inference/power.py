@@ -9,8 +9,9 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import Arms, estimate
+from abeval.inference.comparison import Arms
 from abeval.inference.looks import planned_fractions
+from abeval.inference.means_and_ratios import estimate
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
 from abeval.stats import design, duration, group_sequential

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Comparison, Reason, Rule, compare_moments
+from abeval.inference.comparison import Comparison, Reason, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted
+from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.status import goodness_p_value, status_of
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow

@@ -7,7 +7,8 @@ from functools import partial
 from abeval.aggregates.aggregates import SEGMENT, Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Comparison, Rule, compare_moments, estimate
+from abeval.inference.comparison import Comparison, Rule
+from abeval.inference.means_and_ratios import compare_moments, estimate
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.stats import heterogeneity, multiplicity, simpson, srm_segments

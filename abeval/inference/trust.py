@@ -7,7 +7,8 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Reason, Rule, adjusted_p_values, compare_moments
+from abeval.inference.comparison import Reason, Rule, adjusted_p_values
+from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus

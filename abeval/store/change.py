@@ -8,7 +8,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.metric_queries import Row
+from abeval.aggregates.terms import Row
 from abeval.logs.checks import USED, USED_BEFORE
 
 

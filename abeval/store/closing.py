@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
-from abeval.aggregates.metric_queries import MetricQueries, Row
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.terms import Row
 from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from abeval import __version__
 from abeval.engines.queries import query, query_names
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
 from abeval.store.definition import Definition
 from abeval.store.manifest import STATE, Entry, has_twins, is_whole
 from abeval.store.saved import definition
+from abeval.version import __version__
 
 STATE_FORMAT = 3
 Cells = tuple[str | int | None, ...]

@@ -3,7 +3,8 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abeval.inference.comparison import Comparison, Rule, compare_moments, refused
+from abeval.inference.comparison import Comparison, Rule, refused
+from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments

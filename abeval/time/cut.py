@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
-from abeval.aggregates.metric_queries import MetricQueries, Row
+from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantile_sums
+from abeval.aggregates.terms import Row
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment

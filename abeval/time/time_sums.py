@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import moments_by_variant
-from abeval.aggregates.metric_queries import Asked, MetricQueries, Terms
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.terms import SliceTerms, Terms
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.errors import LogError
@@ -133,6 +134,8 @@ def _before(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Mapp
     queries.total_units()
     moments: dict[str, Mapping[str, Moments]] = {}
     for metric in metrics:
-        rows = queries.sums([Asked(metric, "before", "''", Terms(*queries.both(metric, "p_")))])
+        rows = queries.sums(
+            [SliceTerms(metric, "before", "''", Terms(*queries.both(metric, "p_")))]
+        )
         moments[metric.name] = moments_by_variant(rows, scales(metric))
     return moments

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.inference.comparison import Comparison, Rule, compare_moments
+from abeval.inference.comparison import Comparison, Rule
+from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.stats import means
 from abeval.stats.arrays import Floats, Integers

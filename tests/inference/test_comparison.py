@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from abeval.errors import ExperimentError
-from abeval.inference.comparison import Reason, Rule, compare_moments
+from abeval.inference.comparison import Reason, Rule
+from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from tests.logs.small import analyze, small_log

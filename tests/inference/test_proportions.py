@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from abeval.inference import proportions
-from abeval.inference.comparison import Rule, compare_moments
+from abeval.inference.comparison import Rule
 from abeval.inference.looks import AlwaysValid
+from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.results import Row
 from abeval.stats.moments import Moments

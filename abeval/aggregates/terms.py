@@ -1,0 +1,67 @@
+"""What a query sums: the terms of a metric in one slice, and the rows that come back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from abeval.aggregates.aggregates import MOMENT_COLUMNS
+from abeval.engines.protocol import Cell
+from abeval.metrics.definition import Metric
+
+Row = tuple[Cell, ...]
+
+
+class Terms(NamedTuple):
+    """SQL of what is summed: numerator, denominator, both before the period, and newness."""
+
+    y: str
+    x: str
+    y0: str = "0"
+    x0: str = "0"
+    is_new: str = "0"
+
+    @property
+    def only_now(self) -> bool:
+        """Whether nothing from before the period is summed."""
+        return (self.y0, self.x0, self.is_new) == ("0", "0", "0")
+
+    @property
+    def listed(self) -> str:
+        """The terms as named columns."""
+        return ", ".join(f"{sql} as {name}" for name, sql in self._asdict().items())
+
+
+class SliceTerms(NamedTuple):
+    """What one metric sums in one slice, by cell and variant.
+
+    Attributes:
+        metric: The metric.
+        slice_name: The slice.
+        cell: SQL of the cell, a text.
+        terms: SQL of what is summed.
+    """
+
+    metric: Metric
+    slice_name: str
+    cell: str
+    terms: Terms
+
+
+@dataclass(frozen=True)
+class SourceSums:
+    """Sums of the metrics of one source.
+
+    Attributes:
+        rows: Rows of `aggregates.MOMENT_COLUMNS`.
+        caps: Metric → caps of numerator and denominator, where values are capped.
+    """
+
+    rows: list[Row]
+    caps: Mapping[str, tuple[int, int | None]]
+
+
+def with_zeros(row: Row) -> Row:
+    """A row of `metric/moments_now` as one of `aggregates.MOMENT_COLUMNS`."""
+    *labels, units, y, x, y_y, y_x, x_x = row
+    sums = {"y": y, "x": x, "y_y": y_y, "y_x": y_x, "x_x": x_x}
+    return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[5:]))
