@@ -29,7 +29,7 @@ _COUNTS = ["units", "new_units", "impressions"]
 
 @dataclass(frozen=True)
 class Closing:
-    """Adds closed days to open ones, and closes more.
+    """Adds closed days to open days, and closes more days.
 
     Attributes:
         parts: The store.
@@ -74,7 +74,7 @@ class Closing:
         )
 
     def _closed(self, state: State, metrics: Sequence[Metric]) -> tuple[list[Row], pd.DataFrame]:
-        """Moments and days of closed days, with every unit in its variant of now."""
+        """Rows of `moments` and `days`, with every unit in its current variant."""
         engine = self.parts.engine
         rows: list[Row] = list(state.moments)
         days = pd.DataFrame(list(state.days), columns=list(_DAYS))
@@ -147,10 +147,10 @@ class Closing:
                 path.unlink(missing_ok=True)
 
     def _write_cells(self, last_day: str) -> tuple[str, str]:
-        """Write closed days by unit, with what of them is set aside: file name and digest."""
+        """Write the closed days of units and the counts set aside: the file, and its digest."""
         engine, shape = self.parts.engine, self.parts.shape
         engine.view("closing", f"select date {literal(last_day)} as last_day")
-        # Elsewhere impressions without a variant are set aside.
+        # In other experiments, impressions without a variant are set aside.
         may_lack = self.experiment.assignment is not None or shape.exposures is not None
         engine.view(
             "nameless_units",

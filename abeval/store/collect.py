@@ -76,14 +76,14 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
 
 @dataclass(frozen=True, kw_only=True)
 class Stored(Summed):
-    """`logged_sums` from a store, beside what the previous run kept of units.
+    """`logged_sums` from a store, and what completes its aggregates.
 
     Attributes:
         parts: The store.
         entries: The parts of the log.
         has_totals: Whether the next run may carry totals on.
-        totals: Previous totals of all units; None if `logged_sums` is of all units.
-        closing: Carries closed days on; None if totals are carried on, or rows have no days.
+        totals: Previous totals; None if `logged_sums` has all units.
+        closing: Carries closed days on; None with totals, and if days cannot be closed.
     """
 
     parts: Parts
@@ -178,7 +178,7 @@ def _complete(
 
 
 def _previous_totals(parts: Parts, experiment: Experiment, files: int) -> Totals | None:
-    """Totals of the previous run, if carrying them on is worth while."""
+    """Totals of the previous run, if it is cheaper to carry them on."""
     totals = read_totals(parts.folder, experiment, parts.analysis)
     if totals is None:
         return None
