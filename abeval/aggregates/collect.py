@@ -23,7 +23,7 @@ from abeval.metrics.definition import Metric, Need
 from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
 
-_ROWS = "the rows of the impressions, of which only sums per unit and day are given"
+_NO_ROWS = "the rows of the impressions, of which only sums per unit and day are given"
 
 
 def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggregates:
@@ -35,7 +35,7 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
         sums: Makes the sums per unit and day.
 
     Raises:
-        LogError: A log is missing, unreadable, or not what the file says.
+        LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
     prepared = prepare(run, metrics, sums=sums)
@@ -50,12 +50,15 @@ def analysed_days(aggregates: Aggregates) -> Aggregates:
 
 
 def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
-    """Aggregates of the units in the table `units`."""
+    """Aggregates of prepared logs: of the units in the table `units`.
+
+    A store calls it once more on the units that changed.
+    """
     experiment, engine = run.experiment, run.engine
     shape = prepared.shape
     refused = refusals(metrics, shape.needs_met(experiment.unit))
     if not prepared.summed.has_rows:
-        refused |= {m.name: (_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
+        refused |= {m.name: (_NO_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
     wanted = [metric for metric in metrics if metric.name not in refused]
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
@@ -105,7 +108,10 @@ def _quantiles(queries: MetricQueries, metrics: Sequence[Metric], step: Step) ->
 
 
 def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Metrics that are summed by sub-bucket: parts of functions; with `resample`, all sums."""
+    """Metrics that need sums per sub-bucket.
+
+    They are the parts of functions and, if the experiment resamples, every mean and ratio.
+    """
     parts = {part.name: part for metric in metrics for part in metric.parts}
     if experiment.inference.resample is not None:
         parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}

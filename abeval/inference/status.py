@@ -1,4 +1,7 @@
-"""From an effect to a status: good or bad is one function of direction and sign."""
+"""The status of a scorecard row, from its effect and the direction of its metric.
+
+Whether an effect is good or bad is decided here alone, for the scorecard and the family of goals.
+"""
 
 from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
@@ -16,7 +19,10 @@ def goodness(direction: Direction, effect: Effect) -> float:
 
 
 def goodness_p_value(direction: Direction, effect: Effect) -> float:
-    """Two-sided p-value of `goodness`: the effect's own, but where the target lies between."""
+    """Two-sided p-value of `goodness`.
+
+    It is the effect's own, except where a target lies between control's value and the variant's.
+    """
     gain = goodness(direction, effect)
     if direction.toward is None or abs(abs(gain) - abs(effect.difference)) < 1e-15:
         return effect.p_value
@@ -28,12 +34,13 @@ def goodness_p_value(direction: Direction, effect: Effect) -> float:
 def status_of(
     metric: Metric, comparison: Comparison, p_value: float | None, alpha: float
 ) -> Status:
-    """The status of a row.
+    """The status of a scorecard row, before trust checks overrule it.
 
     Args:
         metric: Its direction, role and margin.
         comparison: The effect.
-        p_value: What the conclusion follows: adjusted for goals, else the effect's own.
+        p_value: Of a goal, the p-value after the correction for multiple tests; else that of
+            `goodness`.
         alpha: The level of the experiment.
     """
     effect = comparison.effect
@@ -47,30 +54,30 @@ def status_of(
         return _guardrail(metric, comparison, proven, gain)
     if proven and gain != 0:
         return "better" if gain > 0 else "worse"
-    ends = _gain(metric, comparison)
-    if metric.margin is not None and ends is not None:
-        return "equivalent" if decisions.equivalent(ends, metric.margin.size) else "unclear"
+    interval = _gain_interval(metric, comparison)
+    if metric.margin is not None and interval is not None:
+        return "equivalent" if decisions.equivalent(interval, metric.margin.size) else "unclear"
     return "unclear"
 
 
 def _guardrail(metric: Metric, comparison: Comparison, proven: bool, gain: float) -> Status:
-    """Passing is proven: the harmful end of the interval lies inside the margin."""
-    ends = _gain(metric, comparison)
-    if metric.margin and ends is not None and decisions.not_worse(ends, metric.margin.size):
+    """A guardrail holds only if the harmful end of its interval lies inside the margin."""
+    interval = _gain_interval(metric, comparison)
+    if metric.margin and interval is not None and decisions.not_worse(interval, metric.margin.size):
         return "better" if proven and gain > 0 else "non_inferior"
     return "worse" if proven and gain < 0 else "unclear"
 
 
-def _gain(metric: Metric, comparison: Comparison) -> decisions.Gain | None:
+def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | None:
     """How much better the variant is at worst and at best, on the margin's scale."""
-    ends = _interval(metric.margin, comparison)
-    if ends is None or comparison.effect is None or metric.margin is None:
+    interval = _interval(metric.margin, comparison)
+    if interval is None or comparison.effect is None or metric.margin is None:
         return None
     target, control = metric.direction.toward, comparison.effect.control
     if target is None:
-        return decisions.gain(ends, "increase" if metric.direction.sign > 0 else "decrease")
+        return decisions.gain(interval, "increase" if metric.direction.sign > 0 else "decrease")
     distance = (control - target) / (abs(control) if metric.margin.relative else 1.0)
-    return decisions.gain_toward(ends, distance)
+    return decisions.gain_toward(interval, distance)
 
 
 def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float, float] | None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.rows import WHOLE, read_rows
+from abeval.offline.candidates.rows import INTEGER_TYPES, read_rows
 from abeval.offline.candidates.shown import (
     TIE,
     Candidates,
-    finite,
+    finite_sql,
     name_rows,
     shown_candidates,
     write_rows,
@@ -117,7 +117,7 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
     for name in (columns.unit, request, columns.item, columns.relevance, *scores):
         if name not in has:
             raise LogError(f"the log has no column {name!r}", f"it has: {', '.join(has)}")
-    models = [f"{finite(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
+    models = [f"{finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
     name_rows(
@@ -132,7 +132,7 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
 
 def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, int]]:
     """Rows without a unit, which are left out, and rows without relevance, which count as 0."""
-    grade = finite(quoted(columns.relevance))
+    grade = finite_sql(quoted(columns.relevance))
     ((rows, units, grades),) = engine.rows(
         f"select count(*), count({quoted(columns.unit)}), count({grade}) from raw_log"
     )
@@ -144,4 +144,4 @@ def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, in
 
 def _grade(column: str, types: Mapping[str, str]) -> str:
     """SQL of relevance; integers stay as they are, which is less to fetch."""
-    return quoted(column) if types[column] in WHOLE else finite(quoted(column), 0)
+    return quoted(column) if types[column] in INTEGER_TYPES else finite_sql(quoted(column), 0)

@@ -1,4 +1,4 @@
-"""The figure of a metric's effect by day."""
+"""The figure of a metric's effect by day, for the page of an analysis."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def daily_effect(
     Args:
         metric: The metric.
         rows: Its daily rows, of all variants.
-        overall: Its scorecard rows; with a single variant, its effect is drawn as a line.
+        overall: The scorecard rows of the metric; if there is one, its effect is drawn as a line.
 
     Returns:
         A transparent figure. Days only partly in the log are hollow, weekends shaded.
@@ -112,7 +112,7 @@ def _trace(
             "symbol": f"{style.symbol}-open" if rows[0].partial else style.symbol,
             "line": {"width": 2, "color": style.colour},
         },
-        # User strings go in as data: inside a template, `%{x}` in a name would be replaced.
+        # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
         customdata=[label(_hover(metric, row)) for row in rows],
         hovertemplate="%{customdata}<extra></extra>",
     )
@@ -132,14 +132,14 @@ def _layout(scale: _Scale, rows: Sequence[SliceRow], several: bool) -> go.Layout
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
     axis: dict[str, object] = {"type": "date", "showgrid": False, "tickformat": "%a %d %b"}
     if days:
-        axis["range"] = [_noon(days[0], -1), _noon(days[-1], 1)]
+        axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
     if 0 < len(days) <= 10:
         axis["tickvals"] = [day.isoformat() for day in days]
     return axis
 
 
 def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
-    """Space for every full day; the wide interval of a partial day must not flatten the others."""
+    """The y axis: room for the intervals of full days, and for the values of partial ones."""
     axis: dict[str, object] = {
         "title": {"text": scale.title, "standoff": 8},
         "ticksuffix": label(scale.suffix),
@@ -178,8 +178,8 @@ def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
             yield {
                 "type": "rect",
                 "yref": "paper",
-                "x0": _noon(day, -1),
-                "x1": _noon(day, 1),
+                "x0": _edge(day, -1),
+                "x1": _edge(day, 1),
                 "y0": 0,
                 "y1": 1,
                 "fillcolor": _WEEKEND,
@@ -188,5 +188,6 @@ def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
             }
 
 
-def _noon(day: date, side: int) -> str:
+def _edge(day: date, side: int) -> str:
+    """Noon before a day (side -1) or after it (1): a day is drawn at its midnight."""
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()

@@ -1,4 +1,7 @@
-"""Plan of a simulation: sizes that follow from the number of impressions, dates and rates."""
+"""Plan of a simulated log: its size, dates, names and rates of defects.
+
+`simulate.run` makes it from the options of `abeval simulate` and hands it to the other modules.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ DAYS = (END - PRE_START).days
 
 NAME = "sample"
 VARIANTS = ("control", "treatment")
-# From this id on, the experiment's name splits users evenly for every number of users.
+# Users are assigned by a hash of the experiment's name and their id. From this id on, the variants
+# are nearly equal in size, whatever the number of users.
 FIRST_USER = 20_000
 
 
@@ -46,9 +50,9 @@ class Plan:
     """A simulation, determined by its size and seed.
 
     Args:
-        impressions: impressions before duplicates are added, pre-period included; cut to whole
-            requests of 20.
-        seed: same seed, same rows.
+        impressions: Impressions before duplicates are added, with the pre-period; the log has
+            `requests` times 20 of them.
+        seed: The same seed gives the same rows.
 
     >>> plan = Plan(200_000)
     >>> plan.requests, plan.users, plan.items
@@ -64,7 +68,7 @@ class Plan:
     requests_per_chunk: ClassVar[int] = 50_000
 
     def __post_init__(self) -> None:
-        """Check that the log is large enough to have every kind of defect."""
+        """Check the seed, and that the log is large enough for every kind of defect."""
         if self.impressions < LEAST_IMPRESSIONS:
             raise ExperimentError(
                 f"{self.impressions:,} impressions are too few to simulate",
@@ -80,7 +84,7 @@ class Plan:
 
     @property
     def users(self) -> int:
-        """Number of users; larger logs have more users who came once."""
+        """Number of users: 3 requests a user on average, down to 2 in larger logs."""
         decades = math.log10(self.impressions / DEFAULT_IMPRESSIONS)
         return round(self.requests / min(3.0, max(2.0, 3 - decades / 2)))
 

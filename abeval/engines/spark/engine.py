@@ -111,7 +111,7 @@ class SparkEngine(CallBuilders):
             if numbering is None:
                 rows = self._session.sql(self._text(tree, trusted))
             else:
-                rows = self._session.sql(self._text(numbering.rows, trusted))
+                rows = self._session.sql(self._text(numbering.select, trusted))
                 rows = numbered(rows, numbering)
             self._add(name, rows.localCheckpoint(eager=True))
 

@@ -1,7 +1,8 @@
 """Row numbers in the order of a column, computed by many tasks.
 
-Spark computes a window without partitions in one task. Here rows are sorted into parts instead; the
-number of a row is its place in its part, plus the sizes of the parts before it.
+Spark computes a window without partitions in one task. Here Spark sorts the rows across partitions
+instead; the number of a row is its place in its partition, plus the sizes of those before it. The
+engine calls this for every table whose query numbers its rows.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,21 +12,21 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PART = 33
-"""Bits of `monotonically_increasing_id` that hold the place in the part."""
+_PLACE_BITS = 33
+"""Bits of `monotonically_increasing_id` that hold the place in the partition."""
 
 
 class Numbering(NamedTuple):
     """A select that numbers its rows.
 
     Attributes:
-        rows: The select without the number.
+        select: The select without the number.
         order: The column of the result that orders the rows.
         number: The name of the number's column.
         columns: Columns of the result.
     """
 
-    rows: exp.Select
+    select: exp.Select
     order: str
     number: str
     columns: list[str]
@@ -37,7 +38,7 @@ def numbering_of(tree: exp.Query) -> Numbering | None:
     Example:
         >>> from abeval.engines.transpile import parsed
         >>> n = numbering_of(parsed("select row_number() over (order by a) as n, a from t"))
-        >>> n.rows.sql(), n.order, n.number, n.columns
+        >>> n.select.sql(), n.order, n.number, n.columns
         ('SELECT a FROM t', 'a', 'n', ['n', 'a'])
         >>> numbering_of(parsed("select sum(a) over (order by b) as n, b from t")) is None
         True
@@ -54,9 +55,9 @@ def numbering_of(tree: exp.Query) -> Numbering | None:
         return None
     if any(tree.args.get(part) for part in ("distinct", "order", "limit", "offset", "qualify")):
         return None
-    rows = tree.copy()
-    rows.set("expressions", [c.copy() for c in tree.expressions if c is not item])
-    return Numbering(rows, order, item.alias, columns)
+    select = tree.copy()
+    select.set("expressions", [c.copy() for c in tree.expressions if c is not item])
+    return Numbering(select, order, item.alias, columns)
 
 
 def _only_order(window: exp.Window) -> str | None:
@@ -70,21 +71,21 @@ def _only_order(window: exp.Window) -> str | None:
 
 
 def numbered(rows: "DataFrame", numbering: Numbering) -> "DataFrame":
-    """The rows with their numbers from 1, nulls last."""
+    """The rows with their numbers from 1; rows without a value of `order` come last."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     placed = rows.orderBy(f.col(numbering.order).asc_nulls_last())
-    # Checkpointed, because a second sort may cut the rows into other parts.
+    # Checkpointed, because Spark may run the sort again and divide the rows differently.
     kept = placed.withColumn("_place", f.monotonically_increasing_id()).localCheckpoint(eager=True)
-    kept = kept.withColumn("_part", f.shiftright("_place", _PART))
-    before = Window.orderBy("_part").rowsBetween(Window.unboundedPreceding, -1)
+    kept = kept.withColumn("_partition", f.shiftright("_place", _PLACE_BITS))
+    before = Window.orderBy("_partition").rowsBetween(Window.unboundedPreceding, -1)
     starts = (
-        kept.groupBy("_part")
+        kept.groupBy("_partition")
         .agg(f.count(f.lit(1)).alias("_rows"))
-        .select("_part", f.coalesce(f.sum("_rows").over(before), f.lit(0)).alias("_start"))
+        .select("_partition", f.coalesce(f.sum("_rows").over(before), f.lit(0)).alias("_start"))
     )
-    place = f.col("_place").bitwiseAND((1 << _PART) - 1)
+    place = f.col("_place").bitwiseAND((1 << _PLACE_BITS) - 1)
     number = (f.col("_start") + place + 1).alias(numbering.number)
     columns = (number if name == numbering.number else f.col(name) for name in numbering.columns)
-    return kept.join(f.broadcast(starts), "_part").select(*columns)
+    return kept.join(f.broadcast(starts), "_partition").select(*columns)

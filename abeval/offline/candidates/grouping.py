@@ -1,4 +1,7 @@
-"""Rows grouped by a key, and groups of equal length as the rows of a matrix."""
+"""Rows grouped by a key (request or unit); groups of one length become the rows of a matrix.
+
+`candidates/rows` groups fetched rows by request; the kernels compute on the matrices.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +14,6 @@ from abeval.stats.arrays import Bools, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
 
-COMPARISONS_A_ROW = 16
-"""With more comparisons than this per row of a matrix, sorting the row is faster."""
-
 _CELLS = 1 << 17
 """Cells of a matrix that fit in a processor's cache."""
 
@@ -23,7 +23,7 @@ class Groups:
     """Rows grouped by a key.
 
     Attributes:
-        start: First row of each group, then the number of rows, shape (groups + 1,).
+        start: First row of each group, and last the number of rows, shape (groups + 1,).
         order: The order that brings groups together; None where rows are in order already.
 
     Example:
@@ -82,9 +82,9 @@ class Block:
     """Some groups of one length.
 
     Attributes:
-        groups: Their numbers, ascending.
-        start: First row of every group.
-        length: Rows of each.
+        groups: Their indices in the `Groups`, ascending.
+        start: `Groups.start`, of all groups.
+        length: Rows of each of these groups.
     """
 
     groups: Integers
@@ -92,8 +92,9 @@ class Block:
     length: int
 
     def matrix(self, column: NDArray[Kind]) -> NDArray[Kind]:
-        """Values of a column in group order, shape (groups, length)."""
+        """Values of a column that `Groups.sorted` has reordered, shape (groups, length)."""
         first = self.start[self.groups]
+        # Groups that follow each other are a view of the column, without a copy.
         if first[-1] - first[0] == (first.size - 1) * self.length:
             return column[first[0] : first[-1] + self.length].reshape(-1, self.length)
         rows = first[:, None] + np.arange(self.length)

@@ -6,7 +6,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape, own_name
 from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.relevance import Relevance, check_relevance, graded_impressions
-from abeval.offline.candidates.shown import finite, name_rows
+from abeval.offline.candidates.shown import finite_sql, name_rows
 from abeval.offline.candidates.traffic import UNIT_GROUPS, write_traffic
 from abeval.offline.candidates.truth_log import with_truth
 
@@ -27,7 +27,7 @@ def name_impressions(
     """
     check_relevance(shape, relevance.name)
     columns = _score_columns(experiment, shape)
-    scores = [f"{finite(column)} as m_{i}" for i, column in enumerate(columns)]
+    scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]

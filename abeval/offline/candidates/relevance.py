@@ -8,7 +8,7 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates.shown import finite
+from abeval.offline.candidates.shown import finite_sql
 from abeval.offline.candidates.truth_log import TRUTH
 from abeval.offline.candidates.vectors import SIMILARITY, write_similar_items
 
@@ -79,7 +79,7 @@ def graded_impressions(
         column = shape.component(metric.value, experiment.control)
         return f"greatest({column} * {RESOLUTION!r}, 0.0e0)", "impressions"
     if relevance.name == "dwell":
-        return finite("dwell_ms / 1000.0e0", 0), "impressions"
+        return finite_sql("dwell_ms / 1000.0e0", 0), "impressions"
     if relevance.name != SIMILARITY:
         return "cast(click as double)", "impressions"
     write_similar_items(engine, where)

@@ -1,4 +1,8 @@
-"""Candidates as arrays, used when ids are integers and no item is repeated in a request."""
+"""Candidates as arrays, for kernels: used when ids are integers and no item repeats in a request.
+
+They are read from `candidate_rows`, before `shown.write_rows` merges repeated items; where they
+cannot be used, queries compute the same.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,14 +22,14 @@ _PART = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Listed items; the columns are in the order of `requests`.
+    """Listed items, request after request.
 
     Attributes:
-        requests: The rows of each request.
-        unit: Index of the unit of each request.
-        tie: Of equal scores, the larger `tie` ranks higher.
-        grade: Relevance.
-        scores: Model → its scores, NaN where it has none.
+        requests: Where each request starts.
+        unit: Index into `ids` of the unit of each request, shape (requests,).
+        tie: Of equal scores, the larger `tie` ranks higher; shape (rows,).
+        grade: Relevance, shape (rows,).
+        scores: Model → its scores, NaN where it has none, shape (rows,).
         ids: The ids of the units, ascending.
     """
 
@@ -54,7 +58,7 @@ class Rows:
 
     @cached_property
     def longest(self) -> int:
-        """Items of the longest request with a relevant item."""
+        """Number of items in the longest request that has a relevant one."""
         return int(self.requests.size[self.relevant > 0].max(initial=0))
 
     def parts(self) -> Iterator["Rows"]:
@@ -94,7 +98,7 @@ class Rows:
         return Rows(requests, unit, self.tie[row], self.grade[row], scores, self.ids)
 
     def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
-        """The rows of the units with some ids, ascending; None where ids are no integers."""
+        """The rows of units with these ascending ids, renumbered; None if ids are not integers."""
         if not np.issubdtype(ids.dtype, np.integer):
             return None
         place = np.searchsorted(ids, self.ids)
@@ -118,19 +122,19 @@ def read_rows(
 
     Args:
         engine: Where the rows are.
-        source: A relation of `unit_id, request_id, item_id, grade`.
+        source: Relation of `unit_id, request_id, item_id, grade`: `candidate_rows`.
         tie: Its column that orders equal scores, the larger first.
-        request: Its column of requests; `unit_id` where there are none, which is fetched anyway.
-        scores: Model → the SQL of its score over it.
+        request: Its column that identifies the request; `unit_id` if the log has no requests.
+        scores: Model → SQL of its score.
 
     Returns:
-        The rows; None where only queries will do: the engine has no arrays, ids are no integers,
+        The rows; None where they cannot be used: the engine has no arrays, ids are not integers,
         an id is missing, an item is repeated in a request, or a request has two units.
     """
     if not isinstance(engine, ArrayEngine) or not scores:
         return None
     types = engine.columns(source)
-    if tie not in types or any(types[name] not in WHOLE for name in (*_KEYS, request, tie)):
+    if tie not in types or any(types[name] not in INTEGER_TYPES for name in (*_KEYS, request, tie)):
         return None
     keys = list(dict.fromkeys([*_KEYS, request, tie]))
     models = [f"{sql} as m_{i}" for i, sql in enumerate(scores.values())]
@@ -145,7 +149,7 @@ def read_rows(
 
 _KEYS = ("unit_id", "item_id")
 
-WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types of ids that arrays can hold."""
 
 

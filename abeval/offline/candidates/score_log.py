@@ -10,7 +10,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import LogSource
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.offline.candidates.judged_lists import write_judged, write_truth
-from abeval.offline.candidates.shown import TIE, finite
+from abeval.offline.candidates.shown import TIE, finite_sql
 from abeval.offline.metrics.presets import Ties
 
 SERVED = "served"
@@ -109,7 +109,7 @@ def _scores_sql(log: LogColumns) -> str:
     request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
     return (
         f"select {model} as model, {stage} as stage, {request} as request_id, {item} as item_id, "
-        f"{finite(value)} as score from raw_scores"
+        f"{finite_sql(value)} as score from raw_scores"
     )
 
 

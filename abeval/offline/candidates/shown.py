@@ -1,4 +1,9 @@
-"""Rows to rank, each item once per request, and what was left out or merged, counted."""
+"""The rows to rank, with each item once per request, and counts of rows left out or merged.
+
+The steps of a replay: `name_rows` (from the log, or a table of judged rows), then
+`rows.read_rows` on `candidate_rows`, then `write_rows`. Rows that could be read as arrays prove
+that no item is repeated. `sums/run` ranks the `Candidates` that come of it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +27,10 @@ class Candidates:
     Attributes:
         sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`.
         same_lists: Whether all models order the same items of a request.
-        history: SQL of `unit_id, item_id`, one row per earlier choice; None where unknown.
+        history: SQL of `unit_id, item_id`, one row per item clicked before the period;
+            None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
-        rows: The same candidates as arrays, for kernels; None where only queries will do.
+        rows: The same candidates as arrays, for kernels; None where they cannot be used.
     """
 
     sql: Mapping[str, str]
@@ -44,9 +50,12 @@ def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
 
 
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
-    """Make `replay_rows` of `analysed_rows`: each item once per request, as `unique` rows are.
+    """Make `replay_rows` of `analysed_rows`, with each item once per request.
 
-    Rows that are `queried` several times are kept as a table.
+    Args:
+        engine: Where the rows are.
+        unique: Whether they have each item once per request already.
+        queried: Whether several queries will read them; they are kept as a table then.
 
     Returns:
         Rows and requests that were left out or merged, counted.
@@ -88,7 +97,7 @@ def _accounts(engine: Engine) -> dict[str, int]:
 
 
 def _usable(engine: Engine, accounts: Mapping[str, int]) -> str:
-    """SQL of the rows of `kept_rows` that count, corrected only as far as the log needs it."""
+    """SQL of the rows of `kept_rows` that are used, corrected only as far as the log needs it."""
     rows = "select * from kept_rows"
     scores = [name for name in engine.columns("kept_rows") if name.startswith("m_")]
     if accounts["rows_without_request_or_item"]:
@@ -118,7 +127,7 @@ def shown_candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
     }
 
 
-def finite(value: str, otherwise: int | None = None) -> str:
+def finite_sql(value: str, otherwise: int | None = None) -> str:
     """SQL: a value as a double; `otherwise`, or null, where it is not finite."""
     end = "end" if otherwise is None else f"else {otherwise} end"
     return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"

@@ -8,7 +8,7 @@ from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.offline.candidates.shown import finite
+from abeval.offline.candidates.shown import finite_sql
 
 TRUTH = "truth"
 """The name of relevance that the truth log defines."""
@@ -39,7 +39,7 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
     log = map_columns("truth", source, types, unit)
     key = _key(log)
     item, whose = (quoted(log.mapped[name]) for name in ("item_id", key))
-    grade = finite(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
+    grade = finite_sql(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
     rows = f"select {whose} as whose, {item} as item_id, {grade} as grade from raw_truth"
     if key == "unit_id":
         rows = (

@@ -5,10 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import COMPARISONS_A_ROW, Block, Groups
+from abeval.offline.candidates.grouping import Block, Groups
 from abeval.offline.candidates.rows import Rows
 from abeval.offline.metrics.units import FINE
 from abeval.stats.arrays import Floats, Integers
+
+COMPARISONS_A_ROW = 16
+"""Each relevant item is compared with its whole row; above this many per row, rows are sorted."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import COMPARISONS_A_ROW, Block, Groups
+from abeval.offline.candidates.grouping import Block, Groups
 from abeval.offline.candidates.rows import Rows
+from abeval.offline.kernels.hits import COMPARISONS_A_ROW
 from abeval.offline.metrics.formulas import graded_orders, ratio
 from abeval.offline.metrics.units import SCALE
 from abeval.stats.arrays import Bools, Floats, Integers

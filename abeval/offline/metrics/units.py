@@ -1,4 +1,4 @@
-"""Values per unit: what queries and kernels give to the statistics, in the order of the units."""
+"""Sums per unit of one model: filled by `offline/sums` and `kernels`, read by `estimates`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCALE = 1e-9
-"""Resolution of most sums: they are whole multiples of it."""
+"""Queries add most values as whole multiples of this, so that the order of adding is irrelevant."""
 
 FINE = 1e-12
-"""Resolution of sums of ranking values."""
+"""The same for ranking values."""
 
 
 @dataclass(frozen=True)
 class UnitValues:
-    """One model's columns per unit, all in the order of `units`.
+    """One model's columns per unit, all in the order of `units`; columns are added in place.
 
     Attributes:
-        units: The ids of the units, ascending.
+        units: The ids of the units of the replay (`candidates/traffic`), ascending.
         columns: Column → its values, shape (units,).
     """
 
@@ -32,9 +32,10 @@ class UnitValues:
     columns: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, frame: "pd.DataFrame", names: Mapping[str, str], scale: float = 1.0) -> None:
-        """Add columns of a frame with one row per `unit_id`; units that are not in it have zero.
+        """Add columns of a frame with one row per `unit_id`.
 
-        `names` maps a column of the frame to its name here; values are multiples of `scale`.
+        A unit without a row has zero; rows of other units are ignored. `names` maps a column of the
+        frame to its name here; the frame's whole numbers are multiplied by `scale`.
         """
         import pandas as pd
 
