@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import abeval
+from tests.reachability import Package
+
 ROOT = Path(__file__).parents[1]
 
 ORDER = (
@@ -181,3 +184,16 @@ def made_relations() -> dict[str, list[str]]:
 def test_every_relation_has_one_maker():
     assert len(made_relations()) > 50
     assert {name: calls for name, calls in made_relations().items() if len(calls) > 1} == {}
+
+
+def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
+    package = Package(FILES)
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.ipynb")]
+    docs = "\n".join(path.read_text(encoding="utf-8") for path in texts)
+    entries = ("abeval", "abeval.__main__", "abeval.api")
+    roots = package.documented(docs)
+    roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
+    roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
+    known = {"__all__", "__getattr__", "__version__"}
+    unreached = set(package.nodes) - package.reached(roots)
+    assert sorted(d for d in unreached if d.name not in known) == []
