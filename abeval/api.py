@@ -1,4 +1,7 @@
-"""The Python API: an experiment from a file or from Python, and all that can be asked of it."""
+"""The Python API: an experiment from a file or from Python, and all that can be asked of it.
+
+`cli/` and users call it; most methods hand a `Run` (`logs/run.py`) to the room that answers.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Errors that say what is wrong, where, and how to correct it."""
+"""Errors that say what is wrong, where, and how to correct it.
+
+Raised by the rooms that read files, logs and options; `cli/main.py` prints the message and exits
+with 2.
+"""
 
 
 class AbevalError(Exception):

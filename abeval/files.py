@@ -1,4 +1,7 @@
-"""The writer of all output files: a file is either complete or not there."""
+"""The writer of all output files: a file is either complete or not there.
+
+Called by `cli/` (JSON, CSV), `report/` (pages) and `store/` (its own files).
+"""
 
 import os
 import secrets

@@ -1,4 +1,7 @@
-"""Progress on the terminal (stderr)."""
+"""Progress on the terminal (stderr).
+
+The long commands of `cli/` open it and pass it to the API as `step`.
+"""
 
 import time
 from collections.abc import Callable, Iterator

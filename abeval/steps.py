@@ -1,4 +1,7 @@
-"""Progress of long work: a caller's function gets the name of each step as it begins."""
+"""Progress of long work: a caller's function gets the name of each step as it begins.
+
+`progress.py` is such a function for the command line; each `Run` (`logs/run.py`) carries one.
+"""
 
 from collections.abc import Callable
 

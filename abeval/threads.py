@@ -1,4 +1,7 @@
-"""Work on parts of arrays in threads, which run in parallel while numpy computes."""
+"""Work on parts of arrays in threads, which run in parallel while numpy computes.
+
+Used by kernels (`aggregates/kernels/`, `offline/kernels/`) and by `stats/equal_traffic.py`.
+"""
 
 import os
 from collections.abc import Callable, Iterable

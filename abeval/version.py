@@ -1,3 +1,6 @@
-"""The version of abeval, in one place."""
+"""The version of abeval, in one place.
+
+Read by `abeval/__init__.py` and `store/state.py`.
+"""
 
 __version__ = "0.1.0"

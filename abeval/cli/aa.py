@@ -1,4 +1,7 @@
-"""`abeval aa`: A/A replays on the experiment's own logs."""
+"""`abeval aa`: A/A replays on the experiment's own logs.
+
+Calls `LoadedExperiment.aa` of `api.py`.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,8 @@
-"""`abeval analyze`: verdict, trust checks and scorecard of an experiment."""
+"""`abeval analyze`: verdict, trust checks and scorecard of an experiment.
+
+Calls `LoadedExperiment.analyze` or `.from_aggregates` of `api.py`; `report/terminal.py` prints the
+result.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""`abeval assign`: ids to variants, by hash."""
+"""`abeval assign`: ids to variants, by hash.
+
+Calls `assignment.py`; no experiment file and no engine.
+"""
 
 import csv
 import json

@@ -1,4 +1,7 @@
-"""`abeval compare`: every two variants on one metric."""
+"""`abeval compare`: every two variants on one metric.
+
+Calls `LoadedExperiment.compare` of `api.py`.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -2,6 +2,8 @@
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval; 2 a mistake in
 the input; 130 interrupted; with `--gate` 3 do not trust, 4 do not ship, 5 keep running.
+
+The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
 
 import sys

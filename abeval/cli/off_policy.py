@@ -1,4 +1,7 @@
-"""`abeval off-policy`: the value of a policy, from the log of another variant."""
+"""`abeval off-policy`: the value of a policy, from the log of another variant.
+
+Calls `LoadedExperiment.off_policy` of `api.py`.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,8 @@
-"""Options, checks and output that the commands share."""
+"""Options, checks and output that the commands share.
+
+`main.py` wraps every command on an experiment in `on_engine`, which loads its file; the commands
+import the rest.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping

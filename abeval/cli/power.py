@@ -1,4 +1,7 @@
-"""`abeval power`: the smallest effect that an experiment can detect, or how long it needs."""
+"""`abeval power`: the smallest effect that an experiment can detect, or how long it needs.
+
+Calls `LoadedExperiment.power` of `api.py`.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 

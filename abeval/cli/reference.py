@@ -1,4 +1,7 @@
-"""`abeval metrics` and `abeval schema`: the built-in metrics, and the schema of the file."""
+"""`abeval metrics` and `abeval schema`: the built-in metrics, and the schema of the file.
+
+The metrics are those of `metrics/builtin.py`; the schema is that of `experiment/model.py`.
+"""
 
 import json
 

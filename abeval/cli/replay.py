@@ -1,4 +1,7 @@
-"""`abeval replay`: the experiment's models, scored offline on its own log."""
+"""`abeval replay`: the experiment's models, scored offline on its own log.
+
+Calls `LoadedExperiment.replay` of `api.py`.
+"""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated

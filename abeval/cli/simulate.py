@@ -1,4 +1,7 @@
-"""`abeval simulate`: logs with known truth."""
+"""`abeval simulate`: logs with known truth.
+
+Calls `simulate/`.
+"""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,8 @@
-"""`abeval sql`: the queries, as they are or for the user's own warehouse."""
+"""`abeval sql`: the queries, as they are or for the user's own warehouse.
+
+Calls `engines/statement.py`; with an experiment, a run of the analysis (or replay, windows,
+off-policy) shows the views that a query reads.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

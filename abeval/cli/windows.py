@@ -1,4 +1,7 @@
-"""`abeval windows`: effects over time."""
+"""`abeval windows`: effects over time.
+
+Calls `LoadedExperiment.windows` of `api.py`, and `.aa` for the report.
+"""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,7 @@
-"""Styles, scripts and data inside a page, and the security policy that names its scripts."""
+"""Styles, scripts and data inside a page, and the security policy that names its scripts.
+
+`templates.py` puts scripts and styles into every page with it; the pages embed their data.
+"""
 
 import base64
 import gzip

@@ -1,4 +1,7 @@
-"""The figure of a metric's effect by day, for the page of an analysis."""
+"""The figure of a metric's effect by day, for the page of an analysis.
+
+`page.py` hands over a metric's rows by day, and puts what comes back into the page as JSON.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Metrics and effects as text and glyphs, for the scorecard, the days and the segments."""
+"""Metrics and effects as text and glyphs, for the scorecard, the days and the segments.
+
+`scorecard.py` and `slices.py` hand over rows of a `Result`; `replay_tables.py` shares `EffectView`.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

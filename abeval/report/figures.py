@@ -1,4 +1,8 @@
-"""What the figures of all pages share: colours, axes, error bars, and their place on the page."""
+"""What the figures of all pages share: colours, axes, error bars, and their place on the page.
+
+Imported by the modules that draw (`daily_figures.py`, `replay_figures.py`, `windows_figures.py`)
+and by the pages.
+"""
 
 import html
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Effects drawn as inline SVG: intervals on one axis per table."""
+"""Effects drawn as inline SVG: intervals on one axis per table.
+
+`effects.py`, `scorecard.py`, `slices.py` and `replay_tables.py` hand over values with their
+intervals.
+"""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,8 @@
-"""A result as one HTML file that works offline and runs only its own two scripts."""
+"""A result as one HTML file that works offline and runs only its own two scripts.
+
+The `Result` of an analysis comes from `write_report` (`report/__init__.py`); page.html and the
+views of `scorecard.py` and `slices.py` are its parts.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,8 @@
-"""The figures of an offline replay: curves, calibration, blends, stages."""
+"""The figures of an offline replay: curves, calibration, blends, stages.
+
+`replay_page.py` hands over curves, bins and rows of a `ReplayResult`, and puts what comes back into
+the page.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,8 @@
-"""An offline replay as one HTML file that works offline."""
+"""An offline replay as one HTML file that works offline.
+
+The `ReplayResult` comes from `write_report` (`report/__init__.py`); tables are from
+`replay_views.py`, figures from `replay_figures.py`.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""Tables of a replay: values and differences as text, drawn on one axis per table."""
+"""Tables of a replay: values and differences as text, drawn on one axis per table.
+
+`replay_views.py` chooses the rows of a `ReplayResult` and hands them over as `Line`s.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +68,7 @@ class GroupView:
 
 
 class Line(NamedTuple):
-    """The records of a row before it is drawn."""
+    """The records of a row before it is drawn, as `replay_views.py` chooses them."""
 
     metric: str
     label: str

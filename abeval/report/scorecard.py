@@ -1,4 +1,7 @@
-"""The scorecard as the page shows it: by role, formatted as text."""
+"""The scorecard as the page shows it: by role, formatted as text.
+
+`page.py` hands over a `Result`; the page shows the rows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

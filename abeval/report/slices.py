@@ -1,4 +1,7 @@
-"""Days and segments as the page shows them, formatted as text."""
+"""Days and segments as the page shows them, formatted as text.
+
+`page.py` hands over a `Result`; the page shows the rows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

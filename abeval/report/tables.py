@@ -1,4 +1,7 @@
-"""Tables of text that the terminal and the page share, beside the scorecard."""
+"""Tables of text that the terminal and the page share, beside the scorecard.
+
+`terminal.py` and `page.py` hand over a `Result`, and lay out what comes back.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

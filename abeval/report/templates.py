@@ -1,4 +1,7 @@
-"""The Jinja templates of every page, with their filters."""
+"""The Jinja templates of every page, with their filters.
+
+`page.py`, `replay_page.py` and `windows_page.py` hand over the name of a template and its values.
+"""
 
 from functools import cache
 

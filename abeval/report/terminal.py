@@ -1,4 +1,7 @@
-"""The result in the terminal: verdict, trust checks and scorecard."""
+"""The result in the terminal: verdict, trust checks and scorecard.
+
+`cli/analyze.py` prints it; `results/views.py` returns it as text, for `print(result)`.
+"""
 
 from collections.abc import Iterator, Sequence
 from io import StringIO

@@ -1,4 +1,7 @@
-"""The figures of effects over time: windows and looks, hours and weekdays, A/A replays."""
+"""The figures of effects over time: windows and looks, hours and weekdays, A/A replays.
+
+`windows_page.py` hands over rows of a `TimeResult` and the histograms of A/A replays.
+"""
 
 from collections.abc import Sequence
 

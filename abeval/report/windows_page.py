@@ -1,4 +1,8 @@
-"""Effects over time as one HTML file that works offline."""
+"""Effects over time as one HTML file that works offline.
+
+The `TimeResult` comes from `write_report` (`report/__init__.py`), with the A/A replays if there are
+any.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

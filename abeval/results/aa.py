@@ -1,4 +1,8 @@
-"""A/A replays: how often each metric's test rejects when nothing differs."""
+"""A/A replays: how often each metric's test rejects when nothing differs.
+
+`inference/aa.py` fills it, for `time/aa.py` (`abeval aa`) and the trust check of an analysis;
+`report/windows_page.py` draws it.
+"""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""The result of an analysis; the terminal, JSON, the DataFrame and the report show it."""
+"""The result of an analysis; the terminal, JSON, the DataFrame and the report show it.
+
+`inference/judge.py` fills it.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""What was analysed: the experiment, its variants and metrics, and the rows of its logs."""
+"""What was analysed: the experiment, its variants and metrics, and the rows of its logs.
+
+`inference/context.py` fills these records; they are fields of `Result` (`results/analysis.py`).
+"""
 
 from dataclasses import dataclass
 

@@ -2,6 +2,9 @@
 
 In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X` at `1 - alpha`, not adjusted for other metrics.
+
+`inference/scorecard.py` and `inference/segments.py` fill these records; they are fields of
+`Result`.
 """
 
 from dataclasses import dataclass

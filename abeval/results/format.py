@@ -1,6 +1,9 @@
 """Numbers and codes as people read them; the interval decides how many digits are shown.
 
 All text is ASCII; `typographic` turns it into what a page shows.
+
+`report/` formats every number with it; `inference/verdict.py` and `inference/context.py` use it for
+sentences.
 """
 
 import re

@@ -2,6 +2,9 @@
 
 In every record `metric` is the metric's id and `variant` the variant compared with control; `X_low`
 and `X_high` are the ends of the interval of `X`.
+
+`inference/scorecard.py`, `beliefs.py` and `families.py` fill these records; they are fields of
+`Result`, shown by `report/tables.py`.
 """
 
 from dataclasses import dataclass

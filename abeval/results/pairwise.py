@@ -1,4 +1,7 @@
-"""Every two variants, compared on one metric."""
+"""Every two variants, compared on one metric.
+
+`inference/pairwise.py` fills it; `cli/compare.py` prints it.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The smallest effect that an experiment can detect, or how long it needs."""
+"""The smallest effect that an experiment can detect, or how long it needs.
+
+`inference/power.py` fills it; `cli/power.py` prints it.
+"""
 
 from dataclasses import asdict, dataclass
 

@@ -1,4 +1,7 @@
-"""What the results share: JSON text, and rows as a DataFrame."""
+"""What the results share: JSON text, and rows as a DataFrame.
+
+The base of every result of `results/` that a call of the API returns.
+"""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""The result of a replay: one frozen record, with views as JSON and as DataFrames."""
+"""The result of a replay: one frozen record, with views as JSON and as DataFrames.
+
+`offline/estimates/judge.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
+`report/replay_page.py` draws it, `cli/replay.py` prints it.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""Trust checks, and the decision on each variant."""
+"""Trust checks, and the decision on each variant.
+
+`inference/trust.py`, `inference/verdict.py` and `inference/aa.py` fill these records; they are
+fields of `Result`.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,8 @@
-"""How results display themselves: the only import that runs up, at the moment of display."""
+"""How results display themselves: the only import that runs up, at the moment of display.
+
+Methods of the results (`results/analysis.py`, `replay.py`, `windows.py`) call it; it calls
+`report/`.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

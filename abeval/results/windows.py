@@ -3,6 +3,8 @@
 In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X`, at 95 % unless the row says otherwise. `reason`
 says why numbers are missing; it is None when they are there.
+
+`time/analysis.py` fills it; `report/windows_page.py` draws it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Array types that the statistics share, and the check that values are finite."""
+"""Array types that the statistics share, and the check that values are finite.
+
+Imported wherever a signature has arrays: by `stats/`, and by rooms that hand it their arrays.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -1,4 +1,8 @@
-"""Bayesian answers with the prior stated: normal-normal effects and beta-binomial rates."""
+"""Bayesian answers with the prior stated: normal-normal effects and beta-binomial rates.
+
+`inference/beliefs.py` hands `normal_normal` the effect of a comparison and the prior of the
+experiment file. `beta_binomial` is for your own counts: no analysis calls it.
+"""
 
 import math
 from typing import NamedTuple

@@ -4,6 +4,9 @@ None of the three is additive, and all of them depend on traffic: at a 90/10 spl
 the larger variant covers more of the catalogue because of its size alone. So variants are compared
 at equal numbers of units: coverage by rarefying units, Gini and entropy on equally large sets of
 hash groups. Rarefying impressions is not enough, because impressions of one unit are similar.
+
+`inference/other_kinds.py` hands over the `Incidence` (`stats/incidence.py`) of two variants, and
+makes comparisons of what comes back.
 """
 
 from collections.abc import Collection

@@ -2,6 +2,9 @@
 
 The test and the interval of the odds ratio condition on how many units succeed in all, so they
 hold at any common rate.
+
+Counts come from `stats/proportions.py`, whose `exact` and `exact_lift` an analysis uses for rare
+successes.
 """
 
 import math

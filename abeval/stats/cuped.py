@@ -1,4 +1,8 @@
-"""CUPED: pre-period covariates take out variance that the treatment cannot have caused."""
+"""CUPED: pre-period covariates take out variance that the treatment cannot have caused.
+
+`inference/adjust.py` hands over the moments of two variants, covariates included, where the
+experiment file has `adjust = "cuped"`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Passing is proven, never presumed from a difference that is not significant. `conclusive`,
 `not_worse` and `equivalent` decide by an interval, whatever method it comes from: they decide the
 status of every row of a result. The other functions test two estimates and return p-values.
+
+`inference/status.py` is the caller in an analysis; the other functions are for your own numbers.
 """
 
 import math

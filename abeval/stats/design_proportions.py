@@ -1,4 +1,7 @@
-"""Before a test of two proportions: units needed, power, smallest detectable effect."""
+"""Before a test of two proportions: units needed, power, smallest detectable effect.
+
+For your own numbers (docs/statistics.md): no analysis calls it.
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""The effect over all users of a change that reaches some of them (triggered analysis)."""
+"""The effect over all users of a change that reaches some of them (triggered analysis).
+
+For your own numbers (docs/statistics.md): no analysis calls it.
+"""
 
 import math
 

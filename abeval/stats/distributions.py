@@ -1,4 +1,8 @@
-"""Quantiles and tails of the normal and t distributions, exact even if the p-value underflows."""
+"""Quantiles and tails of the normal and t distributions, exact even if the p-value underflows.
+
+Called by nearly every module of `stats/` that gives an interval or a p-value, and by
+`inference/looks.py` and `time/`.
+"""
 
 import math
 from typing import Literal, NamedTuple

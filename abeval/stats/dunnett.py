@@ -1,4 +1,8 @@
-"""Several treatments against one control (Dunnett 1955)."""
+"""Several treatments against one control (Dunnett 1955).
+
+`inference/families.py` hands over the p-values of one goal in all variants, for the family method
+`dunnett`.
+"""
 
 import math
 from functools import cache

@@ -1,4 +1,7 @@
-"""How many days a test needs, from the traffic observed so far."""
+"""How many days a test needs, from the traffic observed so far.
+
+`inference/power.py` hands over the units by day, `time/peeking.py` the standard errors by day.
+"""
 
 import math
 from collections.abc import Sequence

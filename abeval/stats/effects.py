@@ -1,4 +1,8 @@
-"""An effect from two estimates: difference, interval and p-value."""
+"""An effect from two estimates: difference, interval and p-value.
+
+The last step of most tests of `stats/`. `inference/` and `offline/estimates/` call it with
+estimates, or with a difference and its standard error.
+"""
 
 import math
 from collections.abc import Sequence

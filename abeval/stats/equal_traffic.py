@@ -1,4 +1,8 @@
-"""Values on sets of hash groups with equal traffic, for `abeval.stats.catalogue`."""
+"""Values on sets of hash groups with equal traffic, for `abeval.stats.catalogue`.
+
+`stats/catalogue.py` hands over the matrices of `stats/incidence.py`, and makes an effect of the
+values.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol

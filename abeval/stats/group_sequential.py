@@ -1,4 +1,8 @@
-"""Planned looks: Lan-DeMets spending bounds and repeated confidence intervals."""
+"""Planned looks: Lan-DeMets spending bounds and repeated confidence intervals.
+
+`inference/looks.py` and `time/peeking.py` hand over information fractions of the looks so far, for
+their bounds; `inference/power.py` takes the bound of the last look.
+"""
 
 import math
 from typing import Literal, NamedTuple, get_args

@@ -1,4 +1,8 @@
-"""Does the effect differ between segments, and do overlapping experiments interact?"""
+"""Does the effect differ between segments, and do overlapping experiments interact?
+
+`inference/segments.py` hands over effects and moments by cell of a segment. `interaction` is for
+your own numbers: no analysis calls it.
+"""
 
 import math
 from collections.abc import Callable, Sequence

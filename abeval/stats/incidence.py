@@ -1,4 +1,8 @@
-"""Which items were shown to how many units, and two variants of it as matrices."""
+"""Which items were shown to how many units, and two variants of it as matrices.
+
+`aggregates/aggregates.py` builds an `Incidence` for each variant; `stats/catalogue.py` takes the
+matrices of two.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple

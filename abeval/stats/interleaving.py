@@ -1,4 +1,7 @@
-"""Interleaving: which of two rankings do users prefer when both are mixed into one list?"""
+"""Interleaving: which of two rankings do users prefer when both are mixed into one list?
+
+For your own numbers (docs/statistics.md): no analysis calls it.
+"""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,8 @@
-"""Difference in means of a value per unit: Welch's test, or z."""
+"""Difference in means of a value per unit: Welch's test, or z.
+
+`inference/means_and_ratios.py` takes `estimate` from the moments of one variant; `welch` and `z`
+are for other modules of `stats/` and for your own numbers.
+"""
 
 import math
 

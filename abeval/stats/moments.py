@@ -1,4 +1,8 @@
-"""Moments of several variables over units: sufficient statistics of nearly every test."""
+"""Moments of several variables over units: sufficient statistics of nearly every test.
+
+`aggregates/aggregates.py` and `time/day_sums.py` build them from exact sums; `inference/` and
+`time/` hand them to the tests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Families of tests: adjusted p-values, and intervals that fit them."""
+"""Families of tests: adjusted p-values, and intervals that fit them.
+
+Called by `inference/families.py` (goals of all variants), `inference/segments.py` (segments) and
+`inference/comparison.py` (pairs of variants, checks of balance).
+"""
 
 from typing import Literal, NamedTuple, get_args
 

@@ -4,6 +4,8 @@ A row of the log has a reward and two probabilities of the logged action in its 
 logging policy and under the evaluated policy. The weight w is evaluated over logging. The value is
 a mean reward per row. Estimators with a model of the reward are in
 `abeval.stats.off_policy_model_based`.
+
+`off_policy/estimates.py` hands over the arrays of a `PolicyLog`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A model of the reward: cross-fitted means per action, never fitted to the predicted row."""
+"""A model of the reward: cross-fitted means per action, never fitted to the predicted row.
+
+`off_policy/estimates.py` hands over rewards and a `Policy` that `off_policy/log.py` read; the
+predictions go to `stats/off_policy_model_based.py`.
+"""
 
 from __future__ import annotations
 

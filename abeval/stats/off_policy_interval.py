@@ -1,4 +1,8 @@
-"""Standard errors and intervals from the influence of each row, clustered by unit if needed."""
+"""Standard errors and intervals from the influence of each row, clustered by unit if needed.
+
+The last step of the estimators of `stats/off_policy.py` and `stats/off_policy_model_based.py`;
+`off_policy/run.py` makes rows of each `PolicyValue`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Importance weights of a log, and checks that it can support an estimate for another policy."""
+"""Importance weights of a log, and checks that it can support an estimate for another policy.
+
+`off_policy/estimates.py` checks a log before it estimates; the estimators of `stats/off_policy.py`
+take their weights from here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Two proportions: z-tests, score intervals and the exact test, on counts."""
+"""Two proportions: z-tests, score intervals and the exact test, on counts.
+
+An analysis calls only `exact` and `exact_lift` (`inference/proportions.py`, for rare successes);
+`stats/off_policy.py` calls `interval`.
+"""
 
 from __future__ import annotations
 

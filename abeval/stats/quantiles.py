@@ -1,4 +1,8 @@
-"""Quantiles with standard errors from order statistics, for independent and clustered values."""
+"""Quantiles with standard errors from order statistics, for independent and clustered values.
+
+`aggregates/quantiles.py` asks which order statistics to read from the log;
+`inference/other_kinds.py` hands over their values.
+"""
 
 import math
 from typing import NamedTuple

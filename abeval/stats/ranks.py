@@ -1,4 +1,7 @@
-"""Rank tests: is a unit of the treatment likely to be above one of the control?"""
+"""Rank tests: is a unit of the treatment likely to be above one of the control?
+
+For your own arrays or counts (docs/statistics.md): no analysis calls it.
+"""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,8 @@
-"""Ratio metrics Σnumerator / Σdenominator; their variance is between units of randomisation."""
+"""Ratio metrics Σnumerator / Σdenominator; their variance is between units of randomisation.
+
+`inference/means_and_ratios.py` and `off_policy/run.py` take `estimate` from moments; other modules
+of `stats/` take the gradient and the test `delta`.
+"""
 
 import numpy as np
 

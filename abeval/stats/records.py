@@ -1,4 +1,8 @@
-"""The records that the statistics take and return, and the exception for a missing answer."""
+"""The records that the statistics take and return, and the exception for a missing answer.
+
+Most tests of `stats/` return one, or raise `Refusal`; `inference/comparison.py` turns them into a
+comparison, or into the reason why there is none.
+"""
 
 from typing import Literal, NamedTuple
 

@@ -1,4 +1,8 @@
-"""Regression adjustment of a difference in means, with heteroscedasticity-robust errors."""
+"""Regression adjustment of a difference in means, with heteroscedasticity-robust errors.
+
+`inference/adjust.py` hands over the moments of two variants, covariates included, where the
+experiment file has `adjust = "regression"`; `ancova` and `lin` are for your own arrays.
+"""
 
 import math
 from typing import Literal, NamedTuple

@@ -1,4 +1,8 @@
-"""Relative effects: Fieller's interval by default; delta and log-delta as options."""
+"""Relative effects: Fieller's interval by default; delta and log-delta as options.
+
+`inference/comparison.py` hands over the two estimates, or the adjusted effect, of a comparison, for
+its lift.
+"""
 
 import math
 

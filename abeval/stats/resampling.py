@@ -4,6 +4,9 @@ A variant is an array of sums, one row per sub-bucket and one column per additiv
 clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
 (...). It should not depend on scale, such as a ratio or a mean: a total also varies with the
 number of units drawn.
+
+`inference/other_kinds.py` hands over the sums of a metric by sub-bucket; other modules of `stats/`
+share the helpers.
 """
 
 from collections.abc import Callable

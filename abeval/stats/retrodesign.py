@@ -1,4 +1,7 @@
-"""How wrong a significant result may be: type S (sign) and type M (size) errors."""
+"""How wrong a significant result may be: type S (sign) and type M (size) errors.
+
+For your own numbers (docs/statistics.md): no analysis calls it.
+"""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,7 @@
-"""Score intervals of two proportions: the null values that a score test does not reject."""
+"""Score intervals of two proportions: the null values that a score test does not reject.
+
+`stats/proportions.py` hands over the counts, for the intervals of Miettinen and Nurminen.
+"""
 
 import math
 from collections.abc import Callable

@@ -5,6 +5,9 @@ information is `(scale / se)^2`: scale 1 for what is estimated on a fixed scale 
 proportions), and the pooled mean so far for totals per unit, which grow while units return so
 that 1/se^2 by itself would run backwards. With it the z statistics of successive looks correlate
 as sqrt(I_j / I_k), which every method here relies on.
+
+`inference/looks.py` hands over one look (the effect of an analysis), `time/peeking.py` all daily
+looks.
 """
 
 import math

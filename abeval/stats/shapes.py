@@ -3,6 +3,9 @@
 Every shape is a vector of daily effects. Its z is that of its coefficient in a generalised least
 squares fit with a constant (and a weekly rhythm). The largest absolute z is compared with the
 distribution of the largest one under the null, from their joint normal distribution.
+
+`time/` hands over daily effects with their covariance (`stats/windows.py`): `change.py` for the
+verdict on stability, `novelty.py`, and `rhythm.py`.
 """
 
 from collections.abc import Sequence

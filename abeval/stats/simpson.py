@@ -1,4 +1,8 @@
-"""Simpson's paradox: when the mix of segments, not the effect in them, moves the total."""
+"""Simpson's paradox: when the mix of segments, not the effect in them, moves the total.
+
+`inference/segments.py` hands over values and sizes of the cells of a segment, for the tests of
+segments in a result.
+"""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,8 @@
-"""Sample ratio mismatch: did the variants get the shares of units they were promised?"""
+"""Sample ratio mismatch: did the variants get the shares of units they were promised?
+
+`inference/trust.py` hands over the units of each variant and the weights of the experiment file,
+for the trust check `srm`.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

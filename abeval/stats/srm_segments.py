@@ -1,4 +1,8 @@
-"""Sample ratio mismatch by segment: in which, and is it the same in all?"""
+"""Sample ratio mismatch by segment: in which, and is it the same in all?
+
+`inference/segments.py` hands over the units by cell of a segment, for the trust checks of
+`inference/trust.py`.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

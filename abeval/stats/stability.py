@@ -2,6 +2,9 @@
 
 The same units return on several days, so daily effects are correlated; tests that treat days as
 independent are wrong.
+
+`time/stability.py` calls `contrast` on the daily effects of `stats/windows.py`; the rest is for
+your own numbers.
 """
 
 import math

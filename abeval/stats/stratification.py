@@ -1,4 +1,8 @@
-"""Post-stratification: differences within strata, combined by the strata's shares."""
+"""Post-stratification: differences within strata, combined by the strata's shares.
+
+`inference/adjust.py` hands over the moments by cell of the segment that `stratify_by` names in the
+experiment file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Effects in several time windows of the same units, with the covariance between windows."""
+"""Effects in several time windows of the same units, with the covariance between windows.
+
+`time/axes.py` and `time/change.py` hand over moments of daily values; the tests in
+`stats/shapes.py` read what comes back.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
