@@ -1,4 +1,8 @@
-"""What the engine hands to the statistics: small, typed, exact; it can be added and saved."""
+"""What the engine hands to the statistics: small, typed, exact; it can be added and saved.
+
+`collect.py` makes them, `time/cut.py` for windows, and `store/` adds, saves and reads them;
+`inference/judge.py`, `pairwise.py` and `power.py` compare variants with them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

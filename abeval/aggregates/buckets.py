@@ -1,4 +1,8 @@
-"""Sums of sub-buckets, or of units, over all variants: what an A/A replay splits at random."""
+"""Sums of sub-buckets, or of units, over all variants: what an A/A replay splits at random.
+
+`metric_queries.py` makes them from `source_unit`; `inference/aa.py` splits them, for the trust
+check of an analysis and for `time/aa.py`.
+"""
 
 from dataclasses import dataclass
 
@@ -33,7 +37,7 @@ class BucketSums:
 
     @classmethod
     def of_buckets(cls, frame: pd.DataFrame) -> "BucketSums":
-        """From `queries/time/bucket_sums.sql`: every sub-bucket in its place, empty ones too."""
+        """From `queries/time/bucket_sums.sql`: sub-buckets that it lacks are 0."""
         table = np.zeros((SUB_BUCKETS, 6))
         columns = ["units", "y", "x", "y_y", "y_x", "x_x"]
         table[frame["sub_bucket"].to_numpy(int)] = frame[columns].to_numpy(float)

@@ -1,4 +1,8 @@
-"""Per-unit values of metrics, summed exactly by static queries."""
+"""Per-unit values of metrics, summed exactly by static queries.
+
+They read what `logs/prepare.py` created. `collect.py` makes `Aggregates` of the rows; `time/` and
+`store/closing.py` use the same methods.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

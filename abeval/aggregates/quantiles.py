@@ -1,4 +1,8 @@
-"""Quantiles over impressions: their order statistics, and each unit's impressions below them."""
+"""Quantiles over impressions: their order statistics, and each unit's impressions below them.
+
+It gets `MetricQueries` and the quantile metrics from `collect.py`, or from `time/cut.py` for
+windows; `inference/other_kinds.py` compares variants by the result.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""What a query sums: the terms of a metric in one slice, and the rows that come back."""
+"""What a query sums: the terms of a metric in one slice, and the rows that come back.
+
+`metric_queries.py`, `quantiles.py` and `time/time_sums.py` write the terms; `collect.py`,
+`time/cut.py` and `store/` put the rows into aggregates.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,6 +2,9 @@
 
 SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
 zone)` and `abeval_hash60(salt, unit)`; the last step replaces the calls by the dialect's own SQL.
+
+`logs/canonical.py` and `logs/prepare.py` ask the engine for them; `transpile.py` replaces the
+calls, `duckdb.py` defines them as macros.
 """
 
 from collections.abc import Mapping

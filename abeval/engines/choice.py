@@ -1,4 +1,8 @@
-"""Which engine an analysis runs on."""
+"""Which engine an analysis runs on.
+
+`pipeline.py` gives it the experiment's `[engine]` and the caller's connection or session, and puts
+the engine into the `Run` that every step gets.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias

@@ -1,4 +1,8 @@
-"""DuckDB, embedded: the default engine."""
+"""DuckDB, embedded: the default engine.
+
+`choice.py` opens it for a `Run`, whose steps hand it logs, views and SQL; `offline/evaluate.py`
+opens one for frames, `spark/staging.py` one to read logs for Spark.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

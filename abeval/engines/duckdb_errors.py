@@ -1,4 +1,7 @@
-"""DuckDB's errors, as abeval reports them."""
+"""DuckDB's errors, as abeval reports them.
+
+`duckdb.py` and `tables.py` run DuckDB within these contexts; what is raised reaches the user.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

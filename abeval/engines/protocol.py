@@ -1,4 +1,8 @@
-"""What an engine must be able to do."""
+"""What an engine must be able to do.
+
+`duckdb.py` and `spark/engine.py` implement it. Modules that run SQL, such as those of logs,
+aggregates and offline, take an engine by this type.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable

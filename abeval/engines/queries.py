@@ -1,4 +1,8 @@
-"""The SQL of `queries/`: one SELECT per file, named by its path without the suffix."""
+"""The SQL of `queries/`: one SELECT per file, named by its path without the suffix.
+
+Every module that runs a query gets its text here by name and hands it to the engine;
+`spark/engine.py` and `statement.py` ask whether a text is one of them.
+"""
 
 import re
 from functools import cache

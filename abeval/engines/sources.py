@@ -1,4 +1,8 @@
-"""The files of a log, and their kind."""
+"""The files of a log, and their kind.
+
+It gets the paths of a log's entry in the experiment file. The engines read the files that it lists;
+`store/collect.py` keeps sums per file.
+"""
 
 import csv
 import glob

@@ -1,4 +1,8 @@
-"""Small pieces of SQL text, with names and values quoted."""
+"""Small pieces of SQL text, with names and values quoted.
+
+Every module that writes SQL of its own uses them, for names and values of logs and experiment
+files.
+"""
 
 from collections.abc import Mapping, Sequence
 

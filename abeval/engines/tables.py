@@ -1,4 +1,8 @@
-"""Tables that a log names, in a DuckDB file or in the caller's own connection."""
+"""Tables that a log names, in a DuckDB file or in the caller's own connection.
+
+`duckdb.py` asks it for the table that a log's entry in the experiment file names, and reads the log
+from it.
+"""
 
 from itertools import count
 from pathlib import Path

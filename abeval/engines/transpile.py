@@ -3,6 +3,8 @@
 `columns('regex')` is expanded to the columns of the relations that a select reads, and calls for
 time and hash become the dialect's own expressions. For Spark, rules keep the meaning
 (`spark/rules.py`); the other dialects rely on SQLGlot.
+
+`spark/engine.py` hands it every query that it runs, `statement.py` those that `abeval sql` prints.
 """
 
 import re

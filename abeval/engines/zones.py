@@ -1,4 +1,8 @@
-"""Local time by arithmetic, which is ten times as fast as DuckDB's own conversion of each row."""
+"""Local time by arithmetic, which is ten times as fast as DuckDB's own conversion of each row.
+
+`duckdb.py` writes its SQL of local times with these offsets, for the views of the logs and for
+`time/`.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,8 @@
-"""Entries of an experiment file that contradict each other."""
+"""Entries of an experiment file that contradict each other.
+
+`load.py` hands it the experiment that pydantic accepts, and reports what comes back with all other
+mistakes.
+"""
 
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones

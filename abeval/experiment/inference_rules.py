@@ -1,4 +1,8 @@
-"""Entries of `[inference]` that contradict each other, each with what would fit."""
+"""Entries of `[inference]` that contradict each other, each with what would fit.
+
+`consistency.py` hands it the experiment and the built-in metrics, and adds what comes back to the
+other contradictions.
+"""
 
 from collections.abc import Iterator, Mapping
 

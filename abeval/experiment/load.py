@@ -1,4 +1,8 @@
-"""Reads an experiment file, and reports every mistake in it at once."""
+"""Reads an experiment file, and reports every mistake in it at once.
+
+`api.py` and `cli/sql.py` call it with a path, or `api.py` with a mapping from Python; every run
+starts from the `Experiment` that comes back.
+"""
 
 import tomllib
 from collections.abc import Mapping

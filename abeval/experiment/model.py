@@ -1,4 +1,8 @@
-"""The experiment file as frozen pydantic models: its entries and their defaults."""
+"""The experiment file as frozen pydantic models: its entries and their defaults.
+
+`load.py` fills them from the TOML file; each step reads its settings from the `Experiment` of its
+`Run`.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""Mistakes of an experiment file: where, what, and what was probably meant."""
+"""Mistakes of an experiment file: where, what, and what was probably meant.
+
+`load.py` hands it pydantic's errors and reports the problems; checks of names in other rooms take
+their "did you mean" from here.
+"""
 
 import difflib
 import re

@@ -2,6 +2,9 @@
 
 The units are split anew, thousands of times, whatever they were shown. Nothing differs between the
 halves, so a test at 5 % must reject 5 % of the splits.
+
+It splits the `BucketSums` of the aggregates. `judge.py` puts the answer into the result and its
+trust check; `time/aa.py` replays on the logs, for `abeval aa`.
 """
 
 from collections.abc import Mapping, Sequence

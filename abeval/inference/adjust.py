@@ -1,4 +1,8 @@
-"""Variance reduction of means and ratios: by values from before the period, or by strata."""
+"""Variance reduction of means and ratios: by values from before the period, or by strata.
+
+`means_and_ratios.py` hands it the moments of two variants, and puts the effects with and without
+the adjustment into the comparison.
+"""
 
 from collections.abc import Mapping, Sequence
 

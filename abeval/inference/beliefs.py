@@ -1,4 +1,7 @@
-"""The posterior of each lift, where the experiment states a prior."""
+"""The posterior of each lift, where the experiment states a prior.
+
+`judge.py` hands it the analysis with its comparisons, and puts the rows into the result.
+"""
 
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric

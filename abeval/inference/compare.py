@@ -1,4 +1,8 @@
-"""An analysis, and how each of its metrics is compared: by its kind, as the plan says."""
+"""An analysis, and how each of its metrics is compared: by its kind, as the plan says.
+
+`judge.py`, `pairwise.py` and `power.py` make an `Analysis` of the aggregates, `time/cut.py` one per
+window; the rows of the result are read from its comparisons.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

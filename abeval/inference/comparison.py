@@ -1,4 +1,8 @@
-"""One metric in one variant against control: moments in, an effect or a reason out."""
+"""One metric in one variant against control: moments in, an effect or a reason out.
+
+`means_and_ratios.py` and `other_kinds.py` build it with statistics of `stats/`; `compare.py`
+collects them, for the scorecard, families, segments and `time/`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,8 @@
-"""The context of the effects: who was analysed, what was left out, what became of each row."""
+"""The context of the effects: who was analysed, what was left out, what became of each row.
+
+`judge.py` hands it experiment, metrics and aggregates, and puts what comes back into the result
+beside the effects.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta

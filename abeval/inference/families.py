@@ -1,4 +1,8 @@
-"""Goals × variants as one family of tests: adjusted p-values, and intervals that agree."""
+"""Goals × variants as one family of tests: adjusted p-values, and intervals that agree.
+
+It gets all comparisons of the analysis: `scorecard.py` shows the p-values, `judge.py` puts the
+intervals into the result.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

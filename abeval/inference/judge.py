@@ -1,4 +1,8 @@
-"""Aggregates → one frozen result. Pure: no log, no engine, no clock."""
+"""Aggregates → one frozen result. Pure: no log, no engine, no clock.
+
+`pipeline.py` hands it the aggregates, just collected or read from where they were saved, and
+returns the result to `api.py`.
+"""
 
 from collections.abc import Sequence
 

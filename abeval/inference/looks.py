@@ -1,4 +1,8 @@
-"""When results may be read: at the planned end, at planned looks, or at any time."""
+"""When results may be read: at the planned end, at planned looks, or at any time.
+
+It gets the experiment, its days and its units from `compare.py`, whose rule carries the look to
+every comparison; `power.py` and `time/peeking.py` read the plan.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

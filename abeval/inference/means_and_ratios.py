@@ -1,4 +1,8 @@
-"""Means and ratios of two variants, by their moments: Welch, delta, covariates, strata, exact."""
+"""Means and ratios of two variants, by their moments: Welch, delta, covariates, strata, exact.
+
+`compare.py` hands it moments of the aggregates, `scorecard.py` and `segments.py` those of days and
+cells; `trust.py` and `time/axes.py` call it too.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

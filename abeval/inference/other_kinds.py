@@ -1,4 +1,8 @@
-"""Kinds of metrics that moments cannot compare: quantiles, catalogue metrics, functions."""
+"""Kinds of metrics that moments cannot compare: quantiles, catalogue metrics, functions.
+
+`compare.py` hands it the aggregates and two variants, and puts the comparison among those of the
+moments.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""Any two variants against each other, with p-values adjusted over all pairs."""
+"""Any two variants against each other, with p-values adjusted over all pairs.
+
+`api.py` calls it on collected aggregates, for `abeval compare`; `compare.py` compares each pair.
+"""
 
 from collections.abc import Sequence
 from itertools import combinations

@@ -1,4 +1,7 @@
-"""How much an experiment like this one can see, and how long it needs: from its own logs."""
+"""How much an experiment like this one can see, and how long it needs: from its own logs.
+
+`api.py` calls it on collected aggregates, for `abeval power`.
+"""
 
 import math
 from collections.abc import Sequence

@@ -2,6 +2,9 @@
 
 Where few succeed, Welch's test and the delta method reject too often: at 90/10 and one expected
 success in the smaller arm, 36 % of A/A tests in place of 5 % (`benchmarks.calibration.rare`).
+
+`means_and_ratios.py` asks it by the moments of both variants, and uses it in place of the other
+tests where looks are fixed.
 """
 
 from typing import NamedTuple

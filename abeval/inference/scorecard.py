@@ -1,4 +1,7 @@
-"""Comparisons → the rows that people read: scorecard, days, segments, adjustments, boundaries."""
+"""Comparisons → the rows that people read: scorecard, days, segments, adjustments, boundaries.
+
+`judge.py` hands it the analysis with its comparisons, and puts the rows into the result.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""Segments: do they share one effect, does their mix explain it, does the split hold in each?"""
+"""Segments: do they share one effect, does their mix explain it, does the split hold in each?
+
+`judge.py` hands it the analysis and puts its rows into the result; `trust.py` turns the split in
+each segment into a check.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,6 +1,8 @@
 """The status of a scorecard row, from its effect and the direction of its metric.
 
 Whether an effect is good or bad is decided here alone, for the scorecard and the family of goals.
+
+`scorecard.py` calls it for each row, `families.py` for the p-values of goals.
 """
 
 from abeval.inference.comparison import MIN_UNITS, Comparison

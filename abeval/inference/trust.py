@@ -1,4 +1,8 @@
-"""The checks that gate a verdict: can these numbers be read at all?"""
+"""The checks that gate a verdict: can these numbers be read at all?
+
+`judge.py` and `pairwise.py` hand it the analysis and put the checks into their results;
+`verdict.py` decides by them; `time/analysis.py` uses `balance`.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta

@@ -2,6 +2,8 @@
 
 Ship only if no trust check failed, a goal is better, no goal is worse, and every guardrail is
 proven to hold (Spotify's rule): a guardrail that is merely not significant has not passed.
+
+`judge.py` hands it checks, rows and metrics, and puts the verdicts into the result.
 """
 
 import re

@@ -1,4 +1,8 @@
-"""Accounts of the rows of the logs: every row is used, or set aside for one reason."""
+"""Accounts of the rows of the logs: every row is used, or set aside for one reason.
+
+It reads the relations that `prepare.py` created; `aggregates/collect.py` keeps the counts for the
+result and the trust checks; `store/` and `time/open.py` check that rows are left.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""SQL of each canonical column, from the columns that a log has."""
+"""SQL of each canonical column, from the columns that a log has.
+
+`views.py` calls it with the columns that `mapping.py` matched, and puts the SQL into the views.
+"""
 
 from collections.abc import Sequence
 

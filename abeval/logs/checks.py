@@ -1,4 +1,8 @@
-"""Checks of the logs; each error says how to correct the log or the experiment file."""
+"""Checks of the logs; each error says how to correct the log or the experiment file.
+
+`prepare.py` runs them as it opens the logs and sums them, `accounting.py` on the counts of rows;
+the user gets the error.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 

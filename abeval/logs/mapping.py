@@ -1,4 +1,8 @@
-"""The columns of a log by their canonical names, with checks of their types."""
+"""The columns of a log by their canonical names, with checks of their types.
+
+`prepare.py` and the offline logs (`offline/candidates/`) give it a log's entry in the file and the
+columns of the engine; the views are written from what comes back.
+"""
 
 import re
 from collections.abc import Mapping

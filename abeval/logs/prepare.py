@@ -1,4 +1,8 @@
-"""Logs → canonical views, `unit_day` and `units`; later steps are queries over these."""
+"""Logs → canonical views, `unit_day` and `units`; later steps are queries over these.
+
+`aggregates/collect.py`, `store/collect.py` and `time/open.py` hand it a `Run` and metrics; so do
+`offline/replay.py` and `off_policy/log.py`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

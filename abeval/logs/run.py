@@ -1,4 +1,8 @@
-"""One run: an experiment, its logs and an engine, as every step up to the aggregates gets them."""
+"""One run: an experiment, its logs and an engine, as every step up to the aggregates gets them.
+
+`pipeline.py` makes it of the keywords that the caller of `api.py` gave; `cli/sql.py` of a recording
+engine.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

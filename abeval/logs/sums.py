@@ -1,4 +1,8 @@
-"""Where the sums per unit and day come from: by default, one pass over the log."""
+"""Where the sums per unit and day come from: by default, one pass over the log.
+
+`prepare.py` calls it to create `logged_sums`; a store or a warehouse gives sums of its own in place
+of the pass.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

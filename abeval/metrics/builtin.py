@@ -1,4 +1,8 @@
-"""The built-in metrics, each with its formula beside its terms."""
+"""The built-in metrics, each with its formula beside its terms.
+
+`experiment/metrics.py` takes them with the thresholds of an experiment file; `cli/reference.py`
+lists them.
+"""
 
 from abeval.metrics.definition import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
 from abeval.metrics.sources import (

@@ -1,4 +1,8 @@
-"""What a metric is: its terms, its direction, its role and its margin."""
+"""What a metric is: its terms, its direction, its role and its margin.
+
+`builtin.py` and `experiment/metrics.py` make `Metric`s; each step reads from them what to sum and
+how to judge it.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -50,7 +54,7 @@ class RowTerm:
 
     Attributes:
         expression: SQL over the columns of an impression.
-        scale: The worth of one counted unit: the value is the sum times this.
+        scale: The value of 1 in the integer sum: the metric's value is the sum times this.
         resolution: None if the expression is an integer; otherwise it is rounded to whole
             multiples of this before the sum, so that the order of summing does not matter.
     """
@@ -92,7 +96,7 @@ class Metric:
         role: `goal`, `guardrail` or `diagnostic`.
         source: The query that its per-unit values come from.
         value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
-            where it has none; None for catalogue metrics.
+            where it has none; None for functions and catalogue metrics.
         per: Denominator of a ratio; None for a mean, which is divided by the units.
         level: Of a quantile, between 0 and 1.
         function: Arithmetic over the names of `parts`.
@@ -129,7 +133,10 @@ class Metric:
 
 
 def rounding(metric: Metric) -> float:
-    """The step to which values of the numerator are rounded; 0 if they are exact."""
+    """The step to which values of the numerator are rounded; 0 if they are exact.
+
+    It tells spread from rounding noise.
+    """
     match metric.value:
         case RowTerm(resolution=float(step)):
             return step
@@ -160,13 +167,16 @@ def scales(metric: Metric) -> tuple[float, float]:
 
 
 def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """The worth of one counted unit of y, x, every covariate and newness."""
+    """The worth of one counted unit of y, x, the covariates and newness.
+
+    The covariates are the metric's own earlier sums first, then the further ones.
+    """
     terms = (*own_terms(metric), *metric.covariates)
     return (*scales(metric), *(term.scale for term in terms), 1.0)
 
 
 def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
-    """The terms of a metric whose single values are needed, not only their sums."""
+    """The value that a quantile ranks; none for other kinds."""
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
         return (metric.value,)
     return ()

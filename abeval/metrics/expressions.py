@@ -1,4 +1,8 @@
-"""The user's row-level SQL: parsed, and checked to be one scalar expression; never pasted."""
+"""The user's row-level SQL: parsed, and checked to be one scalar expression; never pasted.
+
+The texts are metrics and segments of the experiment file: `experiment/` reports mistakes, and
+`logs/shape.py` and `logs/views.py` write them into the views.
+"""
 
 from collections.abc import Collection
 

@@ -1,4 +1,8 @@
-"""A metric as arithmetic over other metrics: parsed, checked, computed on arrays."""
+"""A metric as arithmetic over other metrics: parsed, checked, computed on arrays.
+
+`experiment/` checks the text of the file with it and takes the names; `inference/other_kinds.py`
+evaluates it on the values of the parts.
+"""
 
 from collections.abc import Callable, Mapping
 

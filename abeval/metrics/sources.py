@@ -2,6 +2,8 @@
 
 A source is a query of `queries/units`, or a kernel in its place, that returns a value per unit (and
 day); quantiles, functions and catalogue metrics have queries of their own.
+
+Each `Metric` has one; `aggregates/` and `time/` run its query.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Defects of a simulated log. No row has two, so that every kind can be counted exactly."""
+"""Defects of a simulated log. No row has two, so that every kind can be counted exactly.
+
+`run.py` hands it the plan, the requests and the clean clicks; what comes back goes to `files.py`
+and `truth.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The files of a simulated log. DuckDB writes Parquet and turns codes into names."""
+"""The files of a simulated log. DuckDB writes Parquet and turns codes into names.
+
+`run.py` hands it the requests, lists, clicks and items of the simulation; users analyse the folder
+that `abeval simulate` leaves.
+"""
 
 from __future__ import annotations
 

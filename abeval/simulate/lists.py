@@ -2,6 +2,9 @@
 
 Every request is ranked by both models, so that expected clicks under either model are known for
 the same requests; only the served model's list is shown.
+
+`run.py` calls it on a chunk of requests at a time, and hands the lists to `files.py` and the
+expected clicks to `truth.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The simulation from end to end."""
+"""The simulation from end to end.
+
+`cli/simulate.py`, or a user from Python (`abeval.simulate`), gives a folder, a size and a seed; the
+other modules here are its steps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The experiment file that goes with a simulated log."""
+"""The experiment file that goes with a simulated log.
+
+`run.py` writes it as it is into the folder, as `experiment.toml`.
+"""
 
 EXPERIMENT = """\
 name = "sample"

@@ -1,4 +1,8 @@
-"""The truth of a simulated log, as written to ``truth.json``."""
+"""The truth of a simulated log, as written to ``truth.json``.
+
+`run.py` hands it requests, defects, clicks and expected clicks; users compare an analysis with what
+it writes.
+"""
 
 from __future__ import annotations
 

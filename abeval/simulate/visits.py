@@ -1,4 +1,7 @@
-"""Visits of users: sessions of one or more requests, with daily and weekly rhythms."""
+"""Visits of users: sessions of one or more requests, with daily and weekly rhythms.
+
+`run.py` hands it the plan and the users of `world.py`, and hands its requests to the other modules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Users and catalogue of a simulation."""
+"""Users and catalogue of a simulation.
+
+`run.py` draws them from the plan: `visits.py` uses the users, `lists.py` both, `files.py` writes
+the catalogue.
+"""
 
 from __future__ import annotations
 

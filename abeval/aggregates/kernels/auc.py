@@ -3,6 +3,8 @@
 Impressions come in blocks of whole units, so that memory does not grow with the log. Only the place
 of a score among the clicked scores of its variant counts: it orders the impression against the
 clicks of its own unit (GAUC) and against all clicks (AUC).
+
+`auc_pass.py` hands it arrays of units, scores and clicks, and puts its columns together.
 """
 
 from collections.abc import Iterable, Mapping

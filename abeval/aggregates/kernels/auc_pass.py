@@ -1,4 +1,8 @@
-"""Runs the score kernels over an experiment's impressions, block by block."""
+"""Runs the score kernels over an experiment's impressions, block by block.
+
+`metric_queries.py` shows the impressions as `scored`, and uses the two frames in place of the
+queries `units/gauc` and `units/auc`, where the engine has arrays.
+"""
 
 from collections.abc import Sequence
 from contextlib import closing

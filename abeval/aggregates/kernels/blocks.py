@@ -1,4 +1,8 @@
-"""Sorts rows into blocks, kept in one temporary file, while they are read once in any order."""
+"""Sorts rows into blocks, kept in one temporary file, while they are read once in any order.
+
+`auc_pass.py` and `reach_pass.py` add chunks of rows as the engine reads them, then read each block
+to compute on it.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""Units and impressions of each item, by one sort of whole numbers: `catalogue/reach.sql`."""
+"""Units and impressions of each item, by one sort of whole numbers: `catalogue/reach.sql`.
+
+`reach_pass.py` packs group, item and unit of each impression into one key, and hands it the keys of
+a block; their counts become rows of `catalogue/reach`.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,8 @@
-"""Runs the reach kernel over the impressions of an experiment, block by block."""
+"""Runs the reach kernel over the impressions of an experiment, block by block.
+
+`collect.py` calls it in place of the query `catalogue/reach`, where the engine has arrays; it reads
+the relations `impressions`, `units` and `experiment`.
+"""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -32,7 +36,8 @@ def reach_table(
         folder: Where to keep what does not fit into memory.
 
     Returns:
-        Its rows; None where there are too many items and units to be numbered together.
+        Its rows; None if groups, items and units do not fit into one 64-bit key. The caller then
+        runs the query.
     """
     engine.table("item_numbers", _ITEMS)
     groups = whole_number(engine, "select item_groups from experiment") or 1

@@ -1,4 +1,7 @@
-"""Arrow tables: rows that come back from Spark, and frames that go to it."""
+"""Arrow tables: rows that come back from Spark, and frames that go to it.
+
+`engine.py` calls it on what Spark returns, and on logs that it sends to a Spark elsewhere.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -4,6 +4,8 @@ Where the result depends on the type of the value, the SQL tests `typeof`, which
 before the query runs. A double becomes an integer by rounding, where Spark would truncate. A number
 becomes text with the digits that DuckDB writes. A text that engines read in different ways (such as
 `1_000`, `inf` or `2024/1/5`) raises an error that says so.
+
+`rules.py` hands it each cast of a query.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""Apache Spark: the same queries, past one machine."""
+"""Apache Spark: the same queries, past one machine.
+
+`engines/choice.py` opens it for a `Run`; every step hands it DuckDB SQL, which `transpile.py`
+translates.
+"""
 
 import shutil
 import tempfile

@@ -1,4 +1,7 @@
-"""Spark's errors, as abeval reports them."""
+"""Spark's errors, as abeval reports them.
+
+`engine.py` runs all of Spark within this context; what is raised reaches the user.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

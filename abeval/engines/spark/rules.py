@@ -3,6 +3,8 @@
 Spark runs in its ANSI mode, where an overflow or a text that is no number is an error. The rules
 are for what would silently differ: division of decimals, `floor` through a 64-bit number, the
 logarithm of zero, a null in a concatenation. The rules for casts are in `casts`.
+
+`engines/transpile.py` hands it each query that is to run on Spark.
 """
 
 from collections.abc import Callable, Mapping

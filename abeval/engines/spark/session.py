@@ -1,4 +1,8 @@
-"""The Spark session, and the settings without which its answers would differ from DuckDB's."""
+"""The Spark session, and the settings without which its answers would differ from DuckDB's.
+
+`engine.py` hands it the experiment's `[engine]` if the caller gives no session, and changes the
+settings of either while it is open.
+"""
 
 import logging
 import os

@@ -2,6 +2,8 @@
 
 CSV and JSON files have no types, and frames have types that Spark does not know. With one reader, a
 column has the same type and values on both engines.
+
+`engine.py` hands it a log or a frame, and makes the file a relation.
 """
 
 import re
