@@ -1,4 +1,8 @@
-"""Every off-policy estimator on one log: its value, or the reason why there is none."""
+"""Every off-policy estimator on one log: its value, or the reason why there is none.
+
+`off_policy/run.py` calls it with the `PolicyLog` of `off_policy/log.py`, and makes a row of the
+result of each answer; the estimators are in `stats/`.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Off-policy evaluation of an experiment: a policy's value on the traffic of another variant."""
+"""Off-policy evaluation of an experiment: a policy's value on the traffic of another variant.
+
+`api.py` calls it (`abeval off-policy`) with a `Run`, the source variant and the policy, and returns
+the `OffPolicyResult` to the user.
+"""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,8 @@
-"""Ranked lists against a ground truth, both as frames."""
+"""Ranked lists against a ground truth, both as frames.
+
+For your own frames: no analysis calls it. `offline/candidates/judged_lists.py` joins them,
+`offline/sums/run.py` sums them, and the user gets the `Evaluation` of `offline/evaluation.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One table of judged rows: the items listed, their scores, and whether they were relevant."""
+"""One table of judged rows: the items listed, their scores, and whether they were relevant.
+
+For your own table, a file or a frame: no analysis calls it. `offline/sums/run.py` sums its rows,
+and the user gets the `Evaluation` of `offline/evaluation.py`.
+"""
 
 from __future__ import annotations
 

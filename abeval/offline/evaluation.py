@@ -1,4 +1,8 @@
-"""An evaluation of frames: the result, and the values of each unit."""
+"""An evaluation of frames: the result, and the values of each unit.
+
+`offline/evaluate.py` and `offline/evaluate_log.py` hand it the sums of `offline/sums/run.py`, and
+give the `Evaluation` to the user.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The options of a replay: checked, turned into metrics and a policy, and explained to a reader."""
+"""The options of a replay: checked, turned into metrics and a policy, and explained to a reader.
+
+`api.py` and `cli/replay.py` make `ReplayOptions` of what the user chose; `offline/replay.py` takes
+from them the metrics, the columns to read, and the notes of the result.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""The replay of an experiment's models on its own log."""
+"""The replay of an experiment's models on its own log.
+
+`api.py` calls it (`abeval replay`) with a `Run` and options. `offline/replay_run.py` sums,
+`offline/estimates/` judges; the `ReplayResult` goes back to `api.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""A prepared log, or a part of it, replayed: from impressions to sums per unit."""
+"""A prepared log, or a part of it, replayed: from impressions to sums per unit.
+
+`offline/replay.py` prepares the log and makes a `ReplayRun`; it asks for the sums of the whole log,
+and for the `Estimates` of its parts (splits, values of a column) and of curves.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

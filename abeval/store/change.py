@@ -1,4 +1,8 @@
-"""Aggregates of all units after some of them have changed."""
+"""Aggregates of all units after some of them have changed.
+
+`store/collect.py` hands it the totals of the previous run, and the changed units before and now;
+`store/closing.py` moves rows of units that changed variant by it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""Closed days: their totals are carried on, and added to those of the days that are still open."""
+"""Closed days: their totals are carried on, and added to those of the days that are still open.
+
+`store/collect.py` makes a `Closing` of the parts and the `Refresh`, loads the open days by it,
+completes the aggregates, and closes more days at the end.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,8 @@
-"""Aggregates over a store: new files are read; the sums of the others are kept."""
+"""Aggregates over a store: new files are read; the sums of the others are kept.
+
+`pipeline.py` calls it, in place of `aggregates/collect.py`, where the user names a store; the
+`Aggregates` go to `inference/judge.py`.
+"""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Digests of what decides the rows of a part; if they change, and only then, it is recomputed."""
+"""Digests of what decides the rows of a part; if they change, and only then, it is recomputed.
+
+`store/collect.py` makes them of the experiment, the columns and the engine; `store/parts.py`
+compares them with those of each part, and `store/state.py` digests them again.
+"""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""One run at a time: a lock file with the process that holds it."""
+"""One run at a time: a lock file with the process that holds it.
+
+`store/collect.py` holds it while it works on the folder of a store.
+"""
 
 import json
 import os

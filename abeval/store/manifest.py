@@ -1,4 +1,8 @@
-"""The manifest of a store: one part for each input file, and what each was made of."""
+"""The manifest of a store: one part for each input file, and what each was made of.
+
+`store/refresh.py` reads it and writes it anew after each part; the `Entry` of each part tells the
+other modules of `store/` which file to read.
+"""
 
 import hashlib
 import json

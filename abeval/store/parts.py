@@ -1,4 +1,8 @@
-"""Parts: the sums of one input file each, made once and read together."""
+"""Parts: the sums of one input file each, made once and read together.
+
+`store/collect.py` opens them; `store/refresh.py` makes those that are missing, and
+`store/closing.py` and `store/totals.py` read them as `logged_sums`.
+"""
 
 import secrets
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""Makes missing parts, and says which files were read, kept and dropped."""
+"""Makes missing parts, and says which files were read, kept and dropped.
+
+`store/collect.py` calls it with the input files; `store/closing.py` reads from the `Refresh`
+whether closed days can be carried on.
+"""
 
 import os
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Aggregates as files: written by one run, judged by another that reads no log."""
+"""Aggregates as files: written by one run, judged by another that reads no log.
+
+`pipeline.py` saves the `Aggregates` of an analysis and reads them for `inference/judge.py`;
+`store/totals.py` keeps its totals by the same functions.
+"""
 
 import json
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Which sums a store carries from one run to the next.
 
 If few units have new rows, the totals of all units (`totals`): a refresh adds up these units only.
-Otherwise closed days (`closing`): a refresh adds up the days after them.
+Otherwise closed days (`closing`): a refresh adds up the days after them. `store/collect.py` asks.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """Closed days as a store keeps them: one row per unit for all of them, and the totals of each day.
 
-A refresh adds up the days after them only.
+A refresh adds up the days after them only. `store/closing.py` writes the `State`; in the next run,
+`store/refresh.py` reads it and checks whether it can be carried on.
 """
 
 import hashlib

@@ -2,6 +2,7 @@
 
 Every aggregate is a sum over units. Those of all units are the previous ones, less those of the
 units with new rows before this run, plus theirs now: exact, because sums are whole numbers.
+`store/collect.py` reads and writes the totals; `store/change.py` subtracts and adds.
 """
 
 import json

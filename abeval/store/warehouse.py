@@ -1,4 +1,8 @@
-"""`logged_sums` as the user's own warehouse computed it, in place of the pass over the log."""
+"""`logged_sums` as the user's own warehouse computed it, in place of the pass over the log.
+
+`pipeline.py` calls it where a folder of aggregates holds this file instead; the sums then go
+through `aggregates/collect.py` as those of a log do.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import partial

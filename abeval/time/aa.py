@@ -1,4 +1,8 @@
-"""A/A replays of an experiment's metrics on its own logs."""
+"""A/A replays of an experiment's metrics on its own logs.
+
+`api.py` calls it (`abeval aa`) with a `Run` and metrics; sums per sub-bucket come from
+`aggregates/metric_queries.py`, and `inference/aa.py` splits them at random: an `AAResult`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""Logs → effects over time: windows, stability, novelty, looks, events."""
+"""Logs → effects over time: windows, stability, novelty, looks, events.
+
+`api.py` calls `windows` (`abeval windows`) with a `Run` and metrics. It opens the logs, asks
+`time/time_sums.py` for sums and the other modules of `time/` for verdicts: a `TimeResult`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,8 @@
-"""Days of the calendar, days since entry, and the moments of windows on both."""
+"""Days of the calendar, days since entry, and the moments of windows on both.
+
+`time/analysis.py` makes axes of the `DaySums` of each metric; the other modules of `time/`, such as
+`time/windows.py`, compute effects on a `Course` along them.
+"""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,8 @@
-"""Whether a series of daily effects changes, and how: shared by stability and novelty."""
+"""Whether a series of daily effects changes, and how: shared by stability and novelty.
+
+`time/stability.py` and `time/novelty.py` hand it a `Course` and read the `Change`; `time/events.py`
+gets the `Series` of the calendar.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

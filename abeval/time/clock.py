@@ -1,7 +1,7 @@
-"""Sums by hour of the day and by weekday.
+"""Sums by hour of the day and by weekday, kept in pairs, as those by day are.
 
-A returning unit is in many hours, so its sums by hour are kept in pairs, as those by day are:
-effects by hour are not independent, and a test of one effect needs their covariance.
+A returning unit is in many hours: the test of one effect in `time/rhythm.py` needs the covariance.
+`time/time_sums.py` calls it where the user asks for hours or weekdays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,10 @@ class ClockSums:
 def weekday_sums(
     queries: MetricQueries, metrics: Sequence[Metric], days: Sequence[str]
 ) -> dict[str, Mapping[str, DaySums]]:
-    """Sums by weekday of metrics whose source is loaded as `placed_day`."""
+    """Sums by weekday of metrics whose source is loaded as `placed_day`.
+
+    `time_sums.sums_of` loads it, and also writes `entry`.
+    """
     listed = ", ".join(
         f"(date {literal(day)}, {date.fromisoformat(day).isoweekday()})" for day in days
     )
@@ -103,7 +106,7 @@ def _part_sums(
 ) -> dict[str, Mapping[str, DaySums]]:
     """Sums by day of entry and part of time, from the query of its cells.
 
-    Activity in several parts together is not known.
+    Which units were active in two parts is not counted: the day before is empty.
     """
     queries.engine.table("unit_cell", query(cells))
     units = [

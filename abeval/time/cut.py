@@ -1,7 +1,7 @@
 """Windows that are no sums over days: each is the scorecard of the period cut to it.
 
-Quantiles, the catalogue, capped values and values adjusted by the pre-period are computed anew in
-every window, by the scorecard's own code, from tables with the day of each value.
+Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window,
+by the scorecard's own code. `time/analysis.py` calls it, and takes windows and looks from it.
 """
 
 from collections.abc import Callable, Sequence

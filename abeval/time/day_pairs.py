@@ -1,4 +1,8 @@
-"""Sums over units of every pair of their active days or hours, by day of entry."""
+"""Sums over units of products of a metric's values on two days (hours, weekdays), by day of entry.
+
+Every two days on which a unit is active count. `time/time_sums.py` (days) and `time/clock.py`
+(hours, weekdays) hand it a relation of `Cells`; `time/axes.py` computes windows from the `DaySums`.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence

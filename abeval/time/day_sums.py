@@ -3,7 +3,7 @@
 Sums over units of y(day) · y(later day) give the sums of squares of any window's totals, for a
 window's total is a sum over days. They are kept by day of entry (cohort), so that days of the
 calendar and days since entry come from the same numbers, and cohorts can be weighted where traffic
-shares changed.
+shares changed. `time/day_pairs.py` makes them; `time/axes.py` computes the moments of windows.
 """
 
 from collections.abc import Sequence

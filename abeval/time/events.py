@@ -1,4 +1,8 @@
-"""The effect inside a calendar event against outside."""
+"""The effect inside a calendar event against outside.
+
+`time/analysis.py` calls it with the events of the experiment file and the daily effects of
+`time/stability.py`, and puts the rows into the `TimeResult`.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""Novelty and primacy: effects that decay, or grow, with the days since a unit's entry."""
+"""Novelty and primacy: effects that decay, or grow, with the days since a unit's entry.
+
+`time/analysis.py` calls it with a `Course` of days since entry; the rows go into the `TimeResult`,
+and `time/stability.py` decides by the decays.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""Opens an experiment's logs for windows and A/A replays."""
+"""Opens an experiment's logs for windows and A/A replays.
+
+`time/analysis.py` and `time/aa.py` call it with a `Run`; `time/time_sums.py`, `time/clock.py` and
+`time/cut.py` query the `OpenLogs`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

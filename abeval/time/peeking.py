@@ -1,4 +1,8 @@
-"""Daily looks: what a reader would have seen and declared at the end of each day."""
+"""Daily looks: what a reader would have seen and declared at the end of each day.
+
+`time/analysis.py` hands it the effect on the data up to each day; the looks, and the days that the
+metric needs, go into the `TimeResult`.
+"""
 
 import math
 from collections.abc import Sequence

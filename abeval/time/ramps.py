@@ -3,6 +3,7 @@
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
 early and late units looks like an effect (Simpson's paradox). Units are then compared within
 stretches of entry days of one share, and the stretches are weighed alike in all variants.
+`time/analysis.py` asks for them, from the `Activity` of `time/time_sums.py`; `time/axes.py` weighs.
 """
 
 from collections.abc import Mapping, Sequence

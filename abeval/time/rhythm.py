@@ -1,4 +1,8 @@
-"""Effects by hour of the day and by weekday, and whether they are one effect."""
+"""Effects by hour of the day and by weekday, and whether they are one effect.
+
+`time/analysis.py` calls it with the `ClockSums` of `time/time_sums.py`, where the user asks for
+hours or weekdays, and puts the rows and tests into the `TimeResult`.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""One verdict per metric: stable, settling, drifting, or too early to say."""
+"""One verdict per metric: stable, settling, drifting, or too early to say.
+
+`time/analysis.py` calls it with a `Course` on the calendar and the decays of `time/novelty.py`; the
+verdict goes into the `TimeResult`, the daily effects to `time/events.py`.
+"""
 
 import math
 from collections.abc import Sequence

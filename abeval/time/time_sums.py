@@ -1,4 +1,8 @@
-"""The sums that windows start from: one pass over the log, then sums by cohort and pair of days."""
+"""The sums that windows start from: one pass over the log, then sums by cohort and pair of days.
+
+`time/analysis.py` calls it with the `OpenLogs` of `time/open.py`, and computes every effect from
+the `TimeSums`, but for windows that are no sums over days (`time/cut.py`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,8 @@
-"""Daily, cumulative and rolling effects of one metric in one variant."""
+"""Daily, cumulative and rolling effects of one metric in one variant.
+
+`time/analysis.py` calls it with a `Course` on the calendar and one of days since entry; the rows go
+into the `TimeResult`. `time/cut.py` takes the spans of its windows from it.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal

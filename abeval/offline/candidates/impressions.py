@@ -1,4 +1,8 @@
-"""The impressions of an experiment as candidates: the items shown, their scores and relevance."""
+"""The impressions of an experiment as candidates: the items shown, their scores and relevance.
+
+`offline/replay_run.py` calls it over the views of `logs/prepare.py`, reads `candidate_rows` as
+arrays, and makes `replay_rows` of `analysed_rows` (`offline/candidates/shown.py`).
+"""
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted

@@ -1,4 +1,8 @@
-"""The models of a replay, and the SQL of their scores and candidates."""
+"""The models of a replay, and the SQL of their scores and candidates.
+
+`offline/replay_run.py` calls it with the experiment and the options of the replay;
+`offline/sums/run.py` ranks the `Candidates`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 

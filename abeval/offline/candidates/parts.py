@@ -1,4 +1,8 @@
-"""Parts of a log: splits such as train and test, or the values of a column."""
+"""Parts of a log: splits such as train and test, or the values of a column.
+
+`offline/replay.py` asks for them with the options `split` and `k_by`; the condition of each part
+goes to `offline/replay_run.py`, which replays the impressions that meet it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""What makes an item relevant: a click, its dwell, a ground truth, or an expression of the user."""
+"""What makes an item relevant: a click, its dwell, a ground truth, or an expression of the user.
+
+`offline/replay.py` makes the `Relevance` of the option of that name;
+`offline/candidates/impressions.py` takes from it the grade of each impression.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

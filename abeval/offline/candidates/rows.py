@@ -1,7 +1,7 @@
 """Candidates as arrays, for kernels: used when ids are integers and no item repeats in a request.
 
-They are read from `candidate_rows`, before `shown.write_rows` merges repeated items; where they
-cannot be used, queries compute the same.
+`offline/replay_run.py` and `offline/evaluate_log.py` read them from the view `candidate_rows`;
+`offline/sums/run.py` hands them to the kernels. Without them, queries compute the same.
 """
 
 from collections.abc import Iterator, Mapping

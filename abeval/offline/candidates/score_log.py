@@ -1,4 +1,8 @@
-"""The scores log: models whose scores or ranks are in a table of their own."""
+"""The scores log: models whose scores or ranks are in a table of their own.
+
+`offline/replay.py` opens it (`logs.scores`); `offline/replay_run.py` adds its models, each with SQL
+of its candidates, to those scored in the impressions.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

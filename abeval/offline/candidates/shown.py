@@ -1,8 +1,7 @@
 """The rows to rank, with each item once per request, and counts of rows left out or merged.
 
-The steps of a replay: `name_rows` (from the log, or a table of judged rows), then
-`rows.read_rows` on `candidate_rows`, then `write_rows`. Rows that could be read as arrays prove
-that no item is repeated. `sums/run` ranks the `Candidates` that come of it.
+`offline/replay_run.py` and `offline/evaluate_log.py` try to read `candidate_rows` as arrays (which
+proves that no item repeats), then call `write_rows`; `offline/sums/run.py` ranks `Candidates`.
 """
 
 from collections.abc import Mapping

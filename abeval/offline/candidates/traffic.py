@@ -1,4 +1,8 @@
-"""The units of a replay, and the variant whose traffic each of them is."""
+"""The units of a replay, and the variant whose traffic each of them is.
+
+`offline/candidates/impressions.py` makes the view `traffic`, or `offline/evaluate.py` and
+`evaluate_log.py` for frames; `offline/sums/run.py` sums in the order of its units.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The truth log: what is relevant, whether or not it was shown or clicked."""
+"""The truth log: what is relevant, whether or not it was shown or clicked.
+
+`offline/replay.py` opens it where relevance is `truth`; `offline/candidates/impressions.py` joins
+it to the items shown.
+"""
 
 from collections.abc import Mapping, Sequence
 

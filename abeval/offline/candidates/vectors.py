@@ -1,4 +1,8 @@
-"""Vectors of items, for the diversity of lists and for relevance by similarity to clicked items."""
+"""Vectors of items, for the diversity of lists and for relevance by similarity to clicked items.
+
+`offline/replay.py` writes them from the item log where a metric or the relevance needs them;
+`offline/sums/beyond.py` and `offline/candidates/relevance.py` use them.
+"""
 
 from __future__ import annotations
 

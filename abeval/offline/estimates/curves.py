@@ -1,4 +1,8 @@
-"""Metrics at every cut-off from 1 on, and the cut-off where the gain levels off."""
+"""Metrics at every cut-off from 1 on, and the cut-off where the gain levels off.
+
+`offline/replay.py` calls it for the option `curve`, with the `Estimates` of these metrics; its
+curves go into the `ReplayResult`.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

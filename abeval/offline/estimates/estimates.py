@@ -1,4 +1,8 @@
-"""Every metric of each model on each traffic, with its interval."""
+"""Every metric of each model on each traffic, with its interval.
+
+It starts from the `Sums` of `offline/sums/run.py`; `offline/estimates/judge.py` takes the rows of
+the result from it, `pairs.py`, `slices.py` and `curves.py` take single values.
+"""
 
 from collections.abc import Iterator
 

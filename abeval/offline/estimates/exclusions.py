@@ -1,4 +1,8 @@
-"""Why a metric has no value for a model, and what its definition leaves out."""
+"""Why a metric has no value for a model, and what its definition leaves out.
+
+`offline/estimates/estimates.py` asks for both, from the `Sums` and the `UnitValues` of a model, and
+puts them into the rows of the result.
+"""
 
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Policy

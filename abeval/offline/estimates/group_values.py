@@ -1,4 +1,8 @@
-"""Leave-one-group-out values for metrics that are not sums over units."""
+"""Leave-one-group-out values for metrics that are not sums over units.
+
+From the calibration curve and the listed items in the `Sums`; `offline/estimates/estimates.py` asks
+for their intervals, `offline/estimates/pairs.py` compares models by them.
+"""
 
 from __future__ import annotations
 

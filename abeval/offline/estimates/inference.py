@@ -1,4 +1,8 @@
-"""Sums per unit → estimates with unit-clustered intervals, and paired comparisons of models."""
+"""Sums per unit → estimates with unit-clustered intervals, and paired comparisons of models.
+
+`offline/estimates/estimates.py` hands it the `UnitValues` of a model and asks for values;
+`offline/estimates/pairs.py` and `slices.py` ask for comparisons.
+"""
 
 import math
 from collections.abc import Callable

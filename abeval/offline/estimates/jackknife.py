@@ -1,4 +1,8 @@
-"""Intervals for values that are not sums over units: leave out one group of units at a time."""
+"""Intervals for values that are not sums over units: leave out one group of units at a time.
+
+`offline/estimates/group_values.py` hands it the values without each group;
+`offline/estimates/pairs.py` compares two models by it.
+"""
 
 import math
 from collections.abc import Sequence

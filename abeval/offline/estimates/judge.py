@@ -1,4 +1,8 @@
-"""The sums of a replay → its result: every model on every traffic, and models in pairs."""
+"""The sums of a replay → its result: every model on every traffic, and models in pairs.
+
+It starts from the `Sums` of `offline/sums/run.py`. `offline/replay.py` adds splits and curves to
+the `ReplayResult`; `offline/evaluation.py` keeps it in the `Evaluation` of frames.
+"""
 
 from collections.abc import Iterator, Sequence
 

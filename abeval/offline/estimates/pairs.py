@@ -1,4 +1,8 @@
-"""Two models, or two parts of a log, compared in pairs by unit."""
+"""Two models, or one model on two splits of a log, compared in pairs by unit.
+
+`offline/estimates/judge.py` calls it with the `Estimates` of a replay, for the pairs of the result;
+`offline/estimates/slices.py` with those of two splits, for their gaps.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,10 @@ class Difference(NamedTuple):
 def compare_sides(
     before: Side, after: Side, metric: OfflineMetric, traffic: str, reason: str | None
 ) -> Difference:
-    """`after` minus `before` over the same units; none if a side has no interval, for `reason`."""
+    """`after` minus `before` over the same units, with its interval and test.
+
+    With a `reason`, only the difference, if both values are known, without interval and test.
+    """
     effect = reason or _effect(before, after, metric, traffic)
     first, second = before.value(metric, traffic).value, after.value(metric, traffic).value
     known = None if first is None or second is None else second - first

@@ -1,4 +1,8 @@
-"""Kernels over arrays instead of queries, for the metrics that have one."""
+"""Kernels over arrays instead of queries, for the metrics that have one.
+
+`offline/sums/run.py` calls it for each model, with the `Rows` of `offline/candidates/rows.py`;
+queries sum the metrics that have no kernel.
+"""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,8 @@
-"""Relevant items and their places over arrays; the definition is `queries/offline/hits.sql`."""
+"""Relevant items and their places over arrays; the definition is `queries/offline/hits.sql`.
+
+`offline/kernels/lists.py` calls it with the `Rows` of the replay and a model, and computes ranking
+metrics from the `Hits`.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property

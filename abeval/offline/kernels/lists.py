@@ -1,6 +1,7 @@
 """Ranking metrics over arrays: the same numbers as `queries/offline`, faster.
 
-The queries are the definitions. Each function names the query that it replaces; tests compare both.
+Each function names the query that defines its numbers; tests compare both.
+`offline/kernels/choice.py` calls it with `Rows`, and adds the sums to the model's `UnitValues`.
 """
 
 import math

@@ -1,4 +1,8 @@
-"""Pairs of a relevant and another row over arrays: `queries/offline/pair_values.sql`, faster."""
+"""Pairs of a relevant and another row over arrays: `queries/offline/pair_values.sql`, faster.
+
+`offline/kernels/choice.py` calls it with `Rows`, and adds the columns to the `UnitValues` of the
+model.
+"""
 
 import numpy as np
 

@@ -1,4 +1,8 @@
-"""The offline metrics. An id carries its definition: `map@10[min]`, `gauc[impressions]`."""
+"""The offline metrics. An id carries its definition: `map@10[min]`, `gauc[impressions]`.
+
+`offline/metrics/ids.py` finds the definition of an id; `offline/sums/`, `offline/kernels/` and
+`offline/estimates/` read from it what to sum and how to estimate.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Formulas that queries and kernels share."""
+"""Formulas of the offline metrics, for `offline/sums/` and `offline/kernels/`."""
 
 import math
 
@@ -7,7 +7,10 @@ import numpy as np
 from abeval.stats.arrays import Floats
 
 GRADED = frozenset({"concordant", "won_graded"})
-"""Numerators of FCP: they count pairs of unequal relevance, whatever its levels."""
+"""Numerators of FCP: they count pairs of unequal relevance, whatever its levels.
+
+They have a kernel only where relevance is binary.
+"""
 
 _LONGEST = 1_000_000
 
@@ -30,7 +33,7 @@ def full_ideal(k: int) -> float | None:
 
 
 def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
-    """The columns of FCP per unit; `won_halves` is twice the pairs in order, plus the tied."""
+    """The columns of FCP per unit; `won_halves` is 2 × pairs in order + tied pairs."""
     return {
         "graded": pairs,
         "won_graded": won_halves / 2,

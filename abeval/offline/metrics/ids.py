@@ -1,4 +1,8 @@
-"""Ids of offline metrics: from a text such as `ndcg@10[lin]` to its metric, and the default ids."""
+"""Ids of offline metrics: from a text such as `ndcg@10[lin]` to its metric, and the default ids.
+
+`offline/metrics/presets.py` and `offline/options.py` read the ids of a user or a preset;
+`offline/estimates/curves.py` and `report/replay_views.py` read those of a curve and of a result.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,7 @@
 """Presets of other libraries: their metrics, and how they treat ties and empty requests.
 
-`Scoring` is what every run needs: the metrics, the policy and the options of scores.
+`offline/options.py` and `offline/evaluation.py` ask for the metrics and the policy of the user's
+options. Kept in a `Scoring`, they go with a run through `offline/sums/` and `offline/estimates/`.
 """
 
 from collections.abc import Mapping, Sequence

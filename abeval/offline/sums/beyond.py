@@ -1,4 +1,8 @@
-"""Beyond accuracy: novelty, serendipity, diversity per list; coverage and evenness per traffic."""
+"""Beyond accuracy: novelty, serendipity, diversity per list; coverage and evenness per traffic.
+
+`offline/sums/run.py` calls it with `model_items`, the candidates of one model;
+`offline/estimates/group_values.py` turns the listed items into coverage and evenness.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which requests each model scores; those that all models score are compared."""
+"""Which requests each model scores; those that all models score are compared.
+
+`offline/sums/run.py` calls it first, with the candidates as arrays or as SQL, and leaves out the
+other requests; the coverage goes into the `Sums`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

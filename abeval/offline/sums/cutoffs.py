@@ -1,4 +1,8 @@
-"""Values per request and cut-off → sums per unit."""
+"""Values per request and cut-off → sums per unit.
+
+`offline/sums/ranking.py` and `offline/sums/beyond.py` hand it the SQL of the values; it adds the
+columns to the `UnitValues` of the model.
+"""
 
 from collections.abc import Sequence
 

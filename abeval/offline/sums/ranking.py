@@ -1,4 +1,8 @@
-"""Ranking metrics of one model by queries: places → values per request → sums per unit."""
+"""Ranking metrics of one model by queries: places → values per request → sums per unit.
+
+`offline/sums/run.py` calls it for the metrics that no kernel sums, with `model_items` and
+`requests` of a model; it adds the columns to the `UnitValues`.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""Sums of every metric of every model per unit, over the requests that every model scores."""
+"""Sums of every metric of every model per unit, over the requests that every model scores.
+
+`offline/replay_run.py`, `evaluate.py` and `evaluate_log.py` hand it the `Candidates`;
+`offline/estimates/judge.py` makes a result of the `Sums`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Metrics of the scores themselves by queries: pairs of rows, errors, calibration."""
+"""Metrics of the scores themselves by queries: pairs of rows, errors, calibration.
+
+`offline/sums/run.py` calls it with `scored_rows` and `traffic_rows` of one model; the sums go into
+its `UnitValues`, the calibration curve to `offline/estimates/`.
+"""
 
 from __future__ import annotations
 

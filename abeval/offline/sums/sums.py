@@ -1,4 +1,7 @@
-"""The sums of a replay: all that the statistics get from queries and kernels."""
+"""The sums of a replay: all that the statistics get from queries and kernels.
+
+`offline/sums/run.py` makes them; `offline/estimates/judge.py` makes the result of them.
+"""
 
 from __future__ import annotations
 
