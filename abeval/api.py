@@ -181,7 +181,7 @@ class LoadedExperiment:
         from abeval.time.aa import aa
 
         if runs < 1:
-            raise ExperimentError(f"{runs} replays", "ask for at least 1, 10,000 are a good number")
+            raise ExperimentError(f"{runs} replays", "use at least 1; 10,000 is usual")
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
@@ -214,9 +214,11 @@ class LoadedExperiment:
         from abeval.time.clock import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
-            raise ExperimentError("widths and looks count days from 1")
+            raise ExperimentError("widths and looks are numbers of days, at least 1")
         if unknown := [name for name in by if name not in CLOCKS]:
-            raise ExperimentError(f"windows by {unknown[0]!r}", f"there are {', '.join(CLOCKS)}")
+            raise ExperimentError(
+                f"no windows by {unknown[0]!r}", f"choose from {', '.join(CLOCKS)}"
+            )
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return windows(run, chosen, widths, looks or (), by)

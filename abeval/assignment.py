@@ -221,7 +221,7 @@ def unit_text(unit: object) -> str:
     if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
         return str(unit)
     if unit is None or unit is pd.NA or unit is pd.NaT:
-        raise LogError("a unit id is null", hint="leave rows without an id out before assigning")
+        raise LogError("a unit id is null", hint="drop rows without an id before assigning")
     if isinstance(unit, (float, np.floating)):
         raise _float_id(float(unit))
     raise LogError(
@@ -233,7 +233,7 @@ def _float_id(unit: float) -> LogError:
     if math.isnan(unit):
         return LogError(
             "a unit id is NaN, so it is null or the ids are floats",
-            hint="leave rows without an id out, then cast ids to text or integer",
+            hint="drop rows without an id, then cast ids to text or integer",
         )
     return LogError(
         f"unit id {unit!r} is a float",
@@ -256,7 +256,9 @@ def _check_weights(weights: Mapping[str, float]) -> None:
                 f"weight of variant {variant!r} is {weight}", hint="use a number of 0 or more"
             )
     if not sum(weights.values()) > 0:
-        raise ExperimentError("no variant has a weight above 0", hint="give at least one a weight")
+        raise ExperimentError(
+            "no variant has a weight above 0", hint="set at least one weight above 0"
+        )
 
 
 def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:

@@ -329,7 +329,7 @@ def test_an_earlier_simulation_is_replaced_and_other_files_stay(tmp_path: Path) 
 
 def test_logs_of_somebody_else_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "clicks.parquet").write_text("precious")
-    with pytest.raises(ExperimentError, match="in the way"):
+    with pytest.raises(ExperimentError, match="simulate did not write"):
         simulate(tmp_path, 5_000)
     assert (tmp_path / "clicks.parquet").read_text() == "precious"
     with pytest.raises(ExperimentError, match="is a file"):

@@ -27,7 +27,7 @@ from abeval.metrics.definition import Metric, Need
 from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
 
-_NO_ROWS = "the rows of the impressions, of which only sums per unit and day are given"
+_NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
 
 
 def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggregates:

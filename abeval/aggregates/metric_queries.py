@@ -34,8 +34,8 @@ from abeval.metrics.definition import Metric, Term
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
 _TOO_LARGE = (
-    "sums of squares must stay below 1e38 steps of `resolution` (1e-6 unless told): divide, or "
-    "give a coarser resolution"
+    "sums of squares must stay below 1e38 steps of `resolution` (1e-6 by default): divide the "
+    "value, or set a coarser resolution"
 )
 
 

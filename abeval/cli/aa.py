@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def aa(
     loaded: "LoadedExperiment",
-    runs: Annotated[int, typer.Option(help="Replays.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the re-splits.")] = 0,
+    runs: Annotated[int, typer.Option(help="Number of replays.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the random splits.")] = 0,
     metric: MetricNames = None,
     json_file: JsonFile = None,
 ) -> None:

@@ -28,26 +28,26 @@ def analyze(
     report: ReportFile = None,
     csv: Annotated[Path | None, output_file("--csv", "Write the scorecard as CSV.")] = None,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit 3, 4 or 5 where the verdict is not to ship.")
+        bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Print what each step costs, on stderr.")
+        bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
     ] = False,
     store: Annotated[
         Path | None,
-        folder("Keep sums of each input file here: the next run reads new files alone."),
+        folder("Keep the sums of each input file, so that the next run reads only new files."),
     ] = None,
     save_aggregates: Annotated[
-        Path | None, folder("Write what the result is judged by, for --aggregates.")
+        Path | None, folder("Write the aggregates behind the result, for --aggregates.")
     ] = None,
     aggregates: Annotated[
         Path | None,
-        folder("Judge what --save-aggregates or a warehouse wrote, without the log."),
+        folder("Compute the result from saved aggregates or a warehouse's sums, without the log."),
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
     if aggregates is not None and (store is not None or save_aggregates is not None):
-        raise ExperimentError("--aggregates reads no log: leave --store and --save-aggregates out")
+        raise ExperimentError("--aggregates reads no log: remove --store and --save-aggregates")
     with steps(profile=profile) as step:
         if aggregates is None:
             result = loaded.analyze(step=step, store=store, save_aggregates=save_aggregates)

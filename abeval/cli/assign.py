@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 
 def assign(
-    salt: Annotated[str, typer.Option(help="Names the randomisation.")],
-    variants: Annotated[str, typer.Option(help="Such as control=0.5,treatment=0.5.")],
+    salt: Annotated[str, typer.Option(help="Salt of the hash: the name of the randomisation.")],
+    variants: Annotated[
+        str, typer.Option(help="Variants and weights, such as control=0.5,treatment=0.5.")
+    ],
     ids: Annotated[Path | None, typer.Argument(help="A CSV file with a header line.")] = None,
     column: Annotated[
-        str | None, typer.Option(help="The column of the ids, if it is not the first.")
+        str | None, typer.Option(help="The id column, if it is not the first.")
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(help="Explain one id instead.", metavar="ID")
+        str | None, typer.Option(help="Explain the variant of one id instead.", metavar="ID")
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Assign ids to variants by hash; prints them with variant, slot and sub_bucket as CSV."""
+    """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV."""
     from abeval.assignment import Assignment
 
     rule = Assignment(salt, _weights(variants))
@@ -85,7 +87,7 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
 
     rows = _read_rows(file)
     if not rows:
-        raise LogError(f"{file} is empty", "give a CSV file with a header line and an id a line")
+        raise LogError(f"{file} is empty", "give a CSV file with a header line and one id per line")
     header = rows[0][1]
     name = column or header[0]
     if name not in header:
@@ -93,7 +95,7 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     place = header.index(name)
     short = next((line for line, row in rows if len(row) <= place or not row[place]), None)
     if short is not None:
-        raise LogError(f"{file}, line {short}: no id", "leave rows without an id out")
+        raise LogError(f"{file}, line {short}: no id", "drop rows without an id")
     return [row[place] for _, row in rows[1:]], name
 
 

@@ -19,7 +19,7 @@ def compare(
     metric: Annotated[str, typer.Option(help="The metric to compare variants on.")],
     json_file: JsonFile = None,
 ) -> None:
-    """Compare every two variants: the matrix of adjusted p-values, and each pair."""
+    """Compare every pair of variants: adjusted p-values as a matrix, and each effect."""
     with steps() as step:
         result = loaded.compare(metric, step=step)
     write_json(json_file, result)
@@ -30,4 +30,4 @@ def compare(
     print_frame(result.to_frame())
     for check in result.trust:
         if check.status == "fail":
-            typer.echo(f"not to be trusted: {check.message}", err=True)
+            typer.echo(f"do not trust this result: {check.message}", err=True)

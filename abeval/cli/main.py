@@ -27,7 +27,7 @@ from abeval.errors import AbevalError
 
 app = typer.Typer(
     name="abeval",
-    help="A/B tests of recommender, search and ads models: from logs to a scorecard to be trusted.",
+    help="A/B tests of recommender, search and ads models: from logs to a scorecard you can trust.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -25,31 +25,32 @@ def off_policy(
     probability: Annotated[
         str | None,
         typer.Option(
-            help="Or a column: the policy's probability of the logged item.", metavar="COLUMN"
+            help="Or a column with the policy's probability of the logged item.", metavar="COLUMN"
         ),
     ] = None,
     policy: Annotated[
         Path | None,
-        typer.Option(help="Or a file of item_id, position, probability.", metavar="FILE"),
+        typer.Option(help="Or a file with item_id, position and probability.", metavar="FILE"),
     ] = None,
     reward: Annotated[
-        str | None, typer.Option(help="What is earned, instead of the click.", metavar="COLUMN")
+        str | None, typer.Option(help="Reward column, instead of the click.", metavar="COLUMN")
     ] = None,
     clip: Annotated[
-        list[float] | None, typer.Option(help="Cap of clipped IPS; again for more. 10.")
+        list[float] | None, typer.Option(help="Cap of clipped IPS; repeat for more. Default: 10.")
     ] = None,
     switch: Annotated[
-        list[float] | None, typer.Option(help="Threshold of SwitchDR; again for more. 10.")
+        list[float] | None,
+        typer.Option(help="Threshold of SwitchDR; repeat for more. Default: 10."),
     ] = None,
     shrink: Annotated[
-        list[float] | None, typer.Option(help="λ of DRos; again for more. 100.")
+        list[float] | None, typer.Option(help="λ of DRos; repeat for more. Default: 100.")
     ] = None,
     min_ess: Annotated[
         float, typer.Option(help="Effective sample size below which nothing is estimated.")
     ] = 100.0,
     json_file: JsonFile = None,
 ) -> None:
-    """What a policy would have had on the traffic of a variant that logs its propensities."""
+    """Estimate the clicks or reward of a policy from the log of a variant with propensities."""
     with steps() as step:
         result = loaded.off_policy(
             source,

@@ -46,15 +46,15 @@ def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
 ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.")]
 JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.")]
 MetricNames = Annotated[
-    list[str] | None, typer.Option(help="A metric; again for more. The whole scorecard.")
+    list[str] | None, typer.Option(help="A metric; repeat for more. Default: the whole scorecard.")
 ]
 
-_SPARK = "Of Spark: local[4], spark://…, yarn, sc://… (Spark Connect)."
-_TEMPORARY = "Where what does not fit into memory goes."
+_SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
+_TEMPORARY = "Folder for data that does not fit into memory."
 _ENGINE: Mapping[str, object] = {
     "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
     "address": Annotated[str | None, _engine_flag(_SPARK, "ADDRESS")],
-    "memory_limit": Annotated[str | None, _engine_flag("Such as 4GB.", "SIZE")],
+    "memory_limit": Annotated[str | None, _engine_flag("Memory limit, such as 4GB.", "SIZE")],
     "threads": Annotated[int | None, _engine_flag("CPU cores.")],
     "temp_directory": Annotated[str | None, _engine_flag(_TEMPORARY, "FOLDER")],
 }

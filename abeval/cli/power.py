@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 def power(
     loaded: "LoadedExperiment",
     mde: Annotated[
-        str | None, typer.Option(help="Relative effect to find, such as 1% or 0.01.")
+        str | None, typer.Option(help="Relative effect to detect, such as 1% or 0.01.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Length of the experiment.")] = None,
-    power: Annotated[float, typer.Option(help="Wanted probability of finding it.")] = 0.8,
+    days: Annotated[float | None, typer.Option(help="Length of the experiment in days.")] = None,
+    power: Annotated[float, typer.Option(help="Probability of detecting the effect.")] = 0.8,
     metric: Annotated[
-        list[str] | None, typer.Option(help="A metric; again for more. Goals and guardrails.")
+        list[str] | None,
+        typer.Option(help="A metric; repeat for more. Default: goals and guardrails."),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """What the experiment can see, or how long it needs, from its own logs."""
+    """The smallest effect the experiment can detect, or the days it needs, from its own logs."""
     effect = None if mde is None else _fraction(mde)
     with steps() as step:
         result = loaded.power(mde=effect, days=days, power=power, metrics=metric, step=step)

@@ -36,11 +36,13 @@ class NoRelevant(StrEnum):
 
 Cutoffs = Annotated[str, typer.Option(help="Cut-offs, such as 1,5,10.")]
 Metrics = Annotated[
-    list[str] | None, typer.Option(help="A metric, such as ndcg@10[exp]; again for more.")
+    list[str] | None, typer.Option(help="A metric, such as ndcg@10[exp]; repeat for more.")
 ]
 Compat = Annotated[
     str | None,
-    typer.Option(help="trec, ranx, rectools, recommenders, sklearn or xgboost: its numbers."),
+    typer.Option(
+        help="Compute metrics as trec, ranx, rectools, recommenders, sklearn or xgboost does."
+    ),
 ]
 Relevance = Annotated[
     str,
@@ -48,26 +50,29 @@ Relevance = Annotated[
         help="click, long_click, dwell, similarity, truth, or an expression of the impression."
     ),
 ]
-TieOrder = Annotated[Ties | None, typer.Option(help="Which of equal scores stands first.")]
+TieOrder = Annotated[Ties | None, typer.Option(help="Order of items with equal scores.")]
 Irrelevant = Annotated[
-    NoRelevant | None, typer.Option(help="What a request without a relevant item counts as.")
+    NoRelevant | None, typer.Option(help="Value of a request without a relevant item.")
 ]
-Threshold = Annotated[
-    float | None, typer.Option(help="The score from which on a click is predicted.")
-]
+Threshold = Annotated[float | None, typer.Option(help="Lowest score that predicts a click.")]
 KeptNegatives = Annotated[
-    float | None, typer.Option(help="Share of non-clicks kept in training, to be undone.")
+    float | None,
+    typer.Option(help="Share of non-clicks kept in training; scores are corrected for it."),
 ]
-BinCount = Annotated[int, typer.Option(help="Of the calibration curve and error.", min=1)]
+BinCount = Annotated[
+    int, typer.Option(help="Number of bins of the calibration curve and error.", min=1)
+]
 Blend = Annotated[
     str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
 ]
 Split = Annotated[
     list[str] | None,
-    typer.Option(help="A column that names splits, or train=2026-09-01/2026-09-07, again."),
+    typer.Option(
+        help="A column that names splits, or train=2026-09-01/2026-09-07; repeat for more."
+    ),
 ]
 LongestCurve = Annotated[
-    int | None, typer.Option(help="Metrics at each k up to this, with their elbow.", min=3)
+    int | None, typer.Option(help="Metrics at each k up to this one, with their elbow.", min=3)
 ]
 CutoffsBy = Annotated[
     str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")
@@ -92,7 +97,7 @@ def replay(
     json_file: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
-    """Score the models offline, on the log of the experiment, and compare them in pairs."""
+    """Evaluate the models offline, on the log of the experiment, and compare them in pairs."""
     from abeval.offline.options import ReplayOptions
 
     options = ReplayOptions(

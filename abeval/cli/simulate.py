@@ -12,11 +12,13 @@ from abeval.progress import steps
 
 
 def simulate(
-    directory: Annotated[Path, typer.Argument(help="Where to write; made if it is not there.")],
-    impressions: Annotated[int, typer.Option(help="How many, the pre-period included.")] = 200_000,
-    seed: Annotated[int, typer.Option(help="Another seed, other logs.")] = 7,
+    directory: Annotated[Path, typer.Argument(help="Folder to write to; created if missing.")],
+    impressions: Annotated[
+        int, typer.Option(help="Number of impressions, including the pre-period.")
+    ] = 200_000,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 7,
 ) -> None:
-    """Write logs with known truth: logs, experiment.toml and truth.json."""
+    """Simulate logs with known effects: write the logs, experiment.toml and truth.json."""
     from abeval.simulate import simulate as write_logs
 
     with steps() as step:

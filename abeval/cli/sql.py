@@ -29,7 +29,7 @@ def sql(
         ),
     ] = None,
 ) -> None:
-    """Print a query of the analysis, or the names of all."""
+    """Print a query of the analysis, or the names of all queries."""
     from abeval.engines.queries import query_names
 
     if name is None:

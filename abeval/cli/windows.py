@@ -33,20 +33,21 @@ def windows(
     loaded: "LoadedExperiment",
     metric: MetricNames = None,
     width: Annotated[
-        list[int] | None, typer.Option(help="Days of rolling windows; again for more. 3 and 7.")
+        list[int] | None,
+        typer.Option(help="Days of a rolling window; repeat for more. Default: 3 and 7."),
     ] = None,
     look: Annotated[
-        list[int] | None, typer.Option(help="Day of a planned look; again for more.")
+        list[int] | None, typer.Option(help="Day of a planned look; repeat for more.")
     ] = None,
     by: Annotated[
-        list[By] | None, typer.Option(help="Effects by hour or weekday too; again for both.")
+        list[By] | None, typer.Option(help="Also effects by hour or weekday; repeat for both.")
     ] = None,
     json_file: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
-    """Effects by window: stable or not, novelty, and what daily looks would have declared.
+    """Effects by window: stability, novelty, and what daily looks would have declared.
 
-    The report holds A/A replays too.
+    The report has A/A replays too.
     """
     with steps() as step:
         result = loaded.windows(
@@ -62,7 +63,7 @@ def windows(
         result.report(report, replays)
     print_frame(result.to_frame())
     for test in result.rhythms:
-        same = test.reason if test.p_value is None else f"p {test.p_value:.3g} of one effect in all"
+        same = test.reason if test.p_value is None else f"one effect in all: p {test.p_value:.3g}"
         typer.echo(f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}")
     for note in result.notes:
         typer.echo(note, err=True)

@@ -42,15 +42,15 @@ def open_engine(
     name = choice if isinstance(choice, str) else options.name if session is None else "spark"
     if name not in ENGINES or (session is not None and not hasattr(session, "sql")):
         raise ExperimentError(
-            f"engine {choice!r} is none that is known",
-            "give 'duckdb', 'spark' or a SparkSession; a DuckDB connection is `connection`",
+            f"unknown engine {choice!r}",
+            "use 'duckdb', 'spark' or a SparkSession; pass a DuckDB connection as `connection`",
         )
     if name == "duckdb":
         from abeval.engines.duckdb import DuckDBEngine
 
         return DuckDBEngine(options, folder, connection)
     if connection is not None:
-        raise ExperimentError("a DuckDB connection is given, and the engine is to be Spark")
+        raise ExperimentError("a DuckDB connection cannot be used with the Spark engine")
     from abeval.engines.spark.engine import SparkEngine
 
     return SparkEngine(options, folder, session)

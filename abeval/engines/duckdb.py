@@ -81,7 +81,9 @@ class DuckDBEngine:
         log = log_name(name)
         files = sources.files_of(log, paths, self._folder)
         kind = sources.kind_of(log, files, format)
-        hint = "is the file whole, and of the kind its name says? `format` can name the kind"
+        hint = (
+            "check that the file is complete and has the format of its name; otherwise set `format`"
+        )
         with log_errors(f"{log} cannot be read from {', '.join(paths)}", hint):
             self._read(name, kind, files)
         if kind == "csv":
@@ -92,7 +94,7 @@ class DuckDBEngine:
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         packed = _packed(frame)
         source = _ArrowStream(frame, log_name(name)) if packed is None else packed
-        hint = "each column must have one type, and each column a name of its own"
+        hint = "each column needs one type and a unique name"
         with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
             self._connection.register("abeval_frame", source)
             self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
@@ -244,7 +246,9 @@ def _scratch(options: "EngineOptions | None") -> "TemporaryDirectory[str] | None
         return TemporaryDirectory(prefix="abeval-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
         what = f"the temporary folder {folder} cannot be used: {error.strerror}"
-        raise QueryError(what, "name another: [engine] temp_directory, --temp-directory") from error
+        raise QueryError(
+            what, "name another: [engine] temp_directory or --temp-directory"
+        ) from error
 
 
 def _connect(
@@ -259,7 +263,7 @@ def _connect(
     except duckdb.Error as error:
         if scratch is not None:
             scratch.cleanup()
-        what = f"DuckDB does not take these [engine] options: {message(error)}"
+        what = f"DuckDB does not accept these [engine] options: {message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
 
 
@@ -269,4 +273,4 @@ def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
         return connection.cursor()
     except duckdb.Error as error:
         what = f"the connection cannot be used: {message(error)}"
-        raise QueryError(what, "give an open one") from error
+        raise QueryError(what, "pass an open connection") from error

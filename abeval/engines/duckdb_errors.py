@@ -10,7 +10,7 @@ import duckdb
 
 from abeval.errors import LogError, QueryError
 
-_MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with space"
+_MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with free space"
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def files_of(log: str, paths: Sequence[str], folder: Path) -> list[str]:
     """
     if not paths:
         raise LogError(
-            f"nothing says where {log} are",
+            f"no path or table for {log}",
             f"give logs.{log}.path or .table, or pass a frame from Python",
         )
     return [file for path in paths for file in _matching(log, path, folder)]
@@ -51,7 +51,7 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
         raise LogError(f"no file of {log} matches {where}", hint)
     filled = [file for file in files if Path(file).stat().st_size]
     if not filled:
-        raise LogError(f"{log}: {files[0]} is empty", "was it written to the end? write it again")
+        raise LogError(f"{log}: {files[0]} is empty", "the file may be incomplete: write it again")
     return filled
 
 
@@ -63,7 +63,7 @@ def kind_of(log: str, files: Sequence[str], format: str) -> str:
     if len(kinds) != 1 or None in kinds:
         suffixes = sorted({Path(f).suffix or f for f in files})
         raise LogError(
-            f"{log} are files of unknown or mixed kinds: {', '.join(suffixes)}",
+            f"{log} are files of unknown or mixed formats: {', '.join(suffixes)}",
             f"set logs.{log}.format to parquet, csv or json, or narrow the path",
         )
     return str(kinds.pop())
@@ -89,8 +89,8 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
         return
     ragged = (line for file in files if (line := _ragged_line(file, delimiter)))
     raise LogError(
-        f"{log}: {next(ragged, files[0])}, so the lines do not fall into columns",
-        "mend the line, or quote fields that hold the delimiter",
+        f"{log}: {next(ragged, files[0])}, so the lines cannot be split into columns",
+        "correct the line, or quote fields that contain the delimiter",
     )
 
 
@@ -101,7 +101,10 @@ def _ragged_line(file: str, delimiter: str) -> str | None:
             width = len(next(rows))
             for row in rows:
                 if row and len(row) != width:
-                    return f"{file}, line {rows.line_num}: {len(row)} fields, the header {width}"
+                    return (
+                        f"{file}, line {rows.line_num}: {len(row)} fields, but the header has "
+                        f"{width}"
+                    )
     except (OSError, csv.Error):
         return None
     return None

@@ -34,7 +34,8 @@ def plain_statement(name: str, dialect: str) -> str:
     tree = parsed(text)
     if tree.find(exp.Columns) is not None:
         raise QueryError(
-            f"the columns of {name} depend on the experiment", "name it: --experiment FILE"
+            f"the columns of {name} depend on the experiment",
+            "name the experiment: --experiment FILE",
         )
     translation = transpiled(tree, dialect, _no_columns, trusted=True, pretty=True)
     return "\n".join([_header(name, dialect), translation, ""])
@@ -45,7 +46,7 @@ def _no_columns(relation: str) -> Sequence[str]:
 
 
 def _header(name: str, dialect: str) -> str:
-    note = "the tests run it" if dialect in RAN else f"NOT RUN: nobody has tried it on {dialect}"
+    note = "the tests run it" if dialect in RAN else f"NOT RUN: it has not been tried on {dialect}"
     return f"-- {name}, in the {dialect} dialect; {note}"
 
 
@@ -151,9 +152,9 @@ def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
     finally:
         recorder.close()
     raise QueryError(
-        f"the analysis of {experiment.name!r} does not come to {name}: none of its logs, metrics "
-        "and settings needs it",
-        "for the query over the canonical views, leave --experiment out",
+        f"the analysis of {experiment.name!r} does not run {name}: none of its logs, metrics and "
+        "settings need it",
+        "for the query over the canonical views, remove --experiment",
     )
 
 
@@ -174,7 +175,7 @@ def statement_text(experiment: Experiment, name: str, dialect: str, answer: Rela
     notes = [_header(name, dialect), f"-- of the experiment {experiment.name!r}"]
     notes += [f"-- {log}: {_place(experiment, log)}" for log in logs]
     notes += [f"-- to be defined: {call}" for call in _CALLS if f"{call}(" in text.lower()]
-    notes.append("-- written for these logs: other columns or new duplicates need it anew")
+    notes.append("-- written for these logs: write it again for other columns or new duplicates")
     return "\n".join([*(" ".join(note.split()) for note in notes), text])
 
 
@@ -210,5 +211,5 @@ def _place(experiment: Experiment, relation: str) -> str:
     """Where a log is read from."""
     source = getattr(experiment.logs, relation.removeprefix("raw_"), None)
     if source is None:
-        return "given apart"
+        return "a separate input"
     return f"table {source.table}" if source.table is not None else ", ".join(source.paths)

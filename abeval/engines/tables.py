@@ -47,14 +47,14 @@ class Tables:
         if database is not None:
             name = self._in_file(database, table)
         elif self._caller is not None:
-            with log_errors("the connection cannot be asked for its tables", "is it in use?"):
+            with log_errors("the tables of the connection cannot be listed", "is it in use?"):
                 if self._is_temporary(self._caller, table):
                     return self._caller.table(quoted(table))
                 name = self._of_caller(self._caller, table)
         else:
             raise LogError(
-                f"logs.{log}.table names {table!r}, but nothing says where it is",
-                f"give logs.{log}.database, or pass connection = ... from Python",
+                f"logs.{log}.table names {table!r}, but there is no database or connection for it",
+                f"set logs.{log}.database, or pass connection = ... from Python",
             )
         if isinstance(name, str):
             return name

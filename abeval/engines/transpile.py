@@ -88,7 +88,7 @@ def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
         text = generator.generate(tree)
     except (SqlglotError, AttributeError) as error:
         # SQLGlot raises AttributeError for some SQL that it does not support.
-        raise QueryError(f"SQLGlot cannot say this query for {dialect}: {error}") from error
+        raise QueryError(f"SQLGlot cannot translate this query to {dialect}: {error}") from error
     notes = dict.fromkeys(f"-- SQLGlot: {note}" for note in generator.unsupported_messages)
     return "\n".join([*notes, text])
 
@@ -165,7 +165,7 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
     sources = _sources(scope, columns_of)
     names: list[str] = []
     if not isinstance(scope.expression, exp.Query):
-        raise QueryError(f"`{scope.expression.sql('duckdb')}` is no query")
+        raise QueryError(f"`{scope.expression.sql('duckdb')}` is not a query")
     for item in scope.expression.selects:
         if isinstance(item, exp.Star):
             names += [name for columns in sources.values() for name in columns]

@@ -80,7 +80,7 @@ def _times(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(("timezone",), f"unknown time zone {experiment.timezone!r}{hint}")
     pre, period = experiment.pre_period, experiment.period
     if pre is not None and period is None:
-        yield Problem(("pre_period",), "needs a [period] to come before")
+        yield Problem(("pre_period",), "needs a [period] that comes after it")
     elif pre is not None and period is not None and pre.bounds[1] > period.bounds[0]:
         yield Problem(("pre_period", "end"), f"{pre.end} is after period.start {period.start}")
 
@@ -97,7 +97,7 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
             where, "a click is a column of the impression or a row of logs.clicks, not both"
         )
     if logs.exposures is not None and experiment.unit == ROW_UNIT:
-        yield Problem(("logs", "exposures"), 'needs a unit; unit = "row" has none to join by')
+        yield Problem(("logs", "exposures"), 'needs a unit to join by; unit = "row" has none')
 
 
 def _log(name: str, log: LogSource) -> Iterator[Problem]:
@@ -107,23 +107,23 @@ def _log(name: str, log: LogSource) -> Iterator[Problem]:
             message = f"unknown column `{column}`{suggestion(column, known)}"
             yield Problem(("logs", name, "columns", column), message)
     if log.database is not None and log.table is None:
-        yield Problem(("logs", name, "database"), "needs `table`, the table to read from it")
+        yield Problem(
+            ("logs", name, "database"), "needs `table`, the table to read from the database"
+        )
     if log.path is not None and log.table is not None:
-        yield Problem(("logs", name), "says both `path` and `table`; keep one")
+        yield Problem(("logs", name), "has both `path` and `table`; keep one")
 
 
 def _cleaning(experiment: Experiment) -> Iterator[Problem]:
     cleaning = experiment.cleaning
     if cleaning.duplicate_key is not None and cleaning.duplicates != "drop":
-        yield Problem(
-            ("cleaning", "duplicate_key"), 'only means something with duplicates = "drop"'
-        )
+        yield Problem(("cleaning", "duplicate_key"), 'is used only with duplicates = "drop"')
     if cleaning.crossover == "as_assigned" and not (
         experiment.assignment or experiment.logs.exposures
     ):
         yield Problem(
             ("cleaning", "crossover"),
-            '"as_assigned" needs [assignment] salt or an exposures log, which say the assignment',
+            '"as_assigned" needs [assignment] salt or an exposures log, to know the assignment',
         )
 
 
@@ -140,14 +140,20 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(("metrics", i, "cap"), f"{choice.name} has no totals per unit to cap")
         role = choice.role or (builtin[choice.name].role if choice.name in builtin else "goal")
         if role == "guardrail" and choice.margin is None:
-            message = "a guardrail needs the worst harm it may do: 0.02 is 2 % of control"
+            message = (
+                "a guardrail needs a margin, the largest harm that is allowed: 0.02 is 2 % of "
+                "control"
+            )
             yield Problem(("metrics", i, "margin"), message)
 
 
 def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Problem]:
     if not choice.is_own:
         if choice.quantile is not None:
-            yield Problem(("metrics", i, "quantile"), "needs `value`, whose quantile it is")
+            yield Problem(
+                ("metrics", i, "quantile"),
+                "needs `value`, the expression whose quantile is computed",
+            )
         if choice.name not in builtin:
             hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
             message = f"no built-in metric is called {choice.name!r}{hint}"
@@ -168,7 +174,7 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         message = "give either `value`, or both `numerator` and `denominator`"
         yield Problem(("metrics", i), message)
     if choice.quantile is not None and choice.value is None:
-        message = "is that of `value`, an expression of each impression"
+        message = "needs `value`, an expression of the impression"
         yield Problem(("metrics", i, "quantile"), message)
     for key in ("value", "numerator", "denominator"):
         text = getattr(choice, key)
@@ -179,7 +185,7 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
 def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
     for key in ("value", "numerator", "denominator", "quantile", "cap", "covariates"):
         if getattr(choice, key) is not None:
-            yield Problem(("metrics", i, key), "does not go with `function`")
+            yield Problem(("metrics", i, key), "cannot be used with `function`")
     if problem := function_problem(str(choice.function)):
         yield Problem(("metrics", i, "function"), problem)
 

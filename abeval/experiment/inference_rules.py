@@ -42,12 +42,12 @@ def _adjust(experiment: Experiment) -> Iterator[Problem]:
     if inference.adjust == "stratify" and by is None:
         yield _problem("stratify_by", 'adjust = "stratify" needs the name of one of [segments]')
     if by is not None and inference.adjust != "stratify":
-        yield _problem("stratify_by", 'only means something with adjust = "stratify"')
+        yield _problem("stratify_by", 'is used only with adjust = "stratify"')
     if by is not None and by not in segments:
         yield _problem("stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}")
     for i, choice in enumerate(experiment.metrics):
         if choice.cap is not None and inference.adjust == "stratify":
-            message = 'goes with adjust = "cuped" or "regression", not with "stratify"'
+            message = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
             yield Problem(("metrics", i, "cap"), message)
 
 
@@ -63,7 +63,7 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
         if experiment.inference.adjust not in ("cuped", "regression"):
             yield Problem(where, 'needs [inference] adjust = "cuped" or "regression"')
         if choice.cap is not None:
-            yield Problem(where, "does not go with `cap`")
+            yield Problem(where, "cannot be used with `cap`")
         if not _has_covariates(choice, builtin):
             yield Problem(where, f"{choice.name} is not made of sums over impressions")
         for name in choice.covariates:
@@ -86,12 +86,12 @@ def _resample(experiment: Experiment) -> Iterator[Problem]:
     if some and inference.relative == "log_delta":
         yield _problem("relative", 'with resampling, choose "fieller" or "delta"')
     if inference.resample is not None and inference.adjust != "none":
-        yield _problem("resample", f'does not go with adjust = "{inference.adjust}"')
+        yield _problem("resample", f'cannot be used with adjust = "{inference.adjust}"')
     if inference.resample == "permutation" and inference.looks != "fixed":
         yield _problem("resample", '"permutation" is for looks = "fixed"')
     for i, choice in enumerate(experiment.metrics):
         if inference.resample is not None and choice.cap is not None:
-            yield Problem(("metrics", i, "cap"), "does not go with [inference] resample")
+            yield Problem(("metrics", i, "cap"), "cannot be used with [inference] resample")
 
 
 def _functions(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
@@ -105,7 +105,7 @@ def _functions(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterato
         for name in names_of(choice.function):
             if name not in usable:
                 known = name in builtin or any(c.name == name for c in own)
-                what = "is no mean or ratio" if known else "is no metric"
+                what = "is not a mean or a ratio" if known else "is not a metric"
                 hint = "" if known else suggestion(name, usable)
                 yield Problem(("metrics", i, "function"), f"{name!r} {what}{hint}")
 
@@ -114,17 +114,20 @@ def _looks(experiment: Experiment) -> Iterator[Problem]:
     inference = experiment.inference
     sequential = inference.looks == "group_sequential"
     if inference.planned_units is not None and inference.looks == "fixed":
-        message = 'only means something with looks = "always_valid" or "group_sequential"'
+        message = 'is used only with looks = "always_valid" or "group_sequential"'
         yield _problem("planned_units", message)
     if sequential and inference.planned_looks is None:
         message = 'looks = "group_sequential" needs the planned looks: dates, or shares such as 0.5'
         yield _problem("planned_looks", message)
     if inference.planned_looks is not None and not sequential:
-        yield _problem("planned_looks", 'only means something with looks = "group_sequential"')
+        yield _problem("planned_looks", 'is used only with looks = "group_sequential"')
     if "spending" in inference.model_fields_set and not sequential:
-        yield _problem("spending", 'only means something with looks = "group_sequential"')
+        yield _problem("spending", 'is used only with looks = "group_sequential"')
     if sequential and experiment.period is None and inference.planned_units is None:
-        message = 'looks = "group_sequential" needs a [period] or planned_units: what is a whole?'
+        message = (
+            'looks = "group_sequential" needs a [period] or planned_units, to know how much is '
+            "planned"
+        )
         yield _problem("looks", message)
 
 
@@ -135,14 +138,16 @@ def _planned_looks(experiment: Experiment) -> Iterator[Problem]:
     if dates and len(dates) < len(looks):
         yield _problem("planned_looks", "mixes dates and shares; keep one kind")
     elif dates and inference.planned_units is not None:
-        yield _problem("planned_looks", "dates go with the [period], shares with planned_units")
+        yield _problem(
+            "planned_looks", "dates are looks of a [period]; with planned_units, use shares"
+        )
     elif dates and period is None:
         yield _problem("planned_looks", "dates need a [period]")
     elif period is not None:
         start, end = period.bounds
         for date in dates:
             if not start < date <= end:
-                message = f"{date} is not after the period's start and up to its end"
+                message = f"{date} must be after the period's start and not after its end"
                 yield _problem("planned_looks", message)
 
 
@@ -152,7 +157,9 @@ def _family(experiment: Experiment) -> Iterator[Problem]:
         yield _problem("family", '"dunnett" is for looks = "fixed"; choose "holm"')
     for i, choice in enumerate(experiment.metrics):
         if choice.weight is not None and inference.family != "weighted":
-            message = 'only means something with [inference] family = "weighted"'
+            message = 'is used only with [inference] family = "weighted"'
             yield Problem(("metrics", i, "weight"), message)
         if choice.weight is not None and choice.role not in (None, "goal"):
-            yield Problem(("metrics", i, "weight"), "is a goal's share of alpha")
+            yield Problem(
+                ("metrics", i, "weight"), "is only for goals: it is the goal's share of alpha"
+            )

@@ -36,7 +36,7 @@ def load_experiment(path: str | Path) -> Experiment:
     return parse_experiment(raw, folder=file.parent, source=str(file))
 
 
-_TOML_HINT = "text stands in quotes, a table begins with [name], and each key stands once in it"
+_TOML_HINT = "put text in quotes, begin a table with [name], and use each key once in it"
 
 
 def _text(file: Path) -> str:

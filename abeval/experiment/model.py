@@ -27,8 +27,8 @@ _SALT = r"^[A-Za-z0-9_.-]+$"
 _WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
 _SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
 PATTERNS: Mapping[str, str] = {
-    _SALT: "should be made of letters, digits, `_`, `.` and `-`",
-    _WORD: "should begin with a letter and go on with letters, digits and `_`",
+    _SALT: "should contain only letters, digits, `_`, `.` and `-`",
+    _WORD: "should begin with a letter and contain only letters, digits and `_`",
     _SIZE: 'should be a size such as "4GB"',
 }
 """Each pattern in words."""
@@ -109,7 +109,7 @@ class Model(Section):
 
 
 class AssignmentRule(Section):
-    """How abeval computes the variant where the log does not name it, and the sub-bucket."""
+    """How abeval computes the sub-bucket, and the variant if the log does not have it."""
 
     salt: Salt
 
@@ -133,7 +133,7 @@ class LogSource(Section):
 
 
 class ImpressionLog(LogSource):
-    """One row an impression."""
+    """One row per impression."""
 
     dwell_unit: Literal["s", "ms"] = "s"
     dwell_without_click: Literal["zero", "keep"] = "zero"
@@ -141,7 +141,7 @@ class ImpressionLog(LogSource):
 
 
 class ClickLog(LogSource):
-    """One row a click."""
+    """One row per click."""
 
     dwell_unit: Literal["s", "ms"] = "s"
     join: (
@@ -155,19 +155,19 @@ class ClickLog(LogSource):
 
 
 class ItemLog(LogSource):
-    """One row an item of the catalogue."""
+    """One row per item of the catalogue."""
 
 
 class ExposureLog(LogSource):
-    """One row a unit that entered the experiment."""
+    """One row per unit that entered the experiment."""
 
 
 class ScoreLog(LogSource):
-    """One row a model, request and item: the model's score or rank of it, for replays."""
+    """One row per model, request and item: the model's score or rank of the item, for replays."""
 
 
 class TruthLog(LogSource):
-    """One row a request (or unit) and item that is relevant to it, with its grade, for replays."""
+    """One row per request (or unit) and relevant item, with its grade, for replays."""
 
 
 class Logs(Section):
@@ -182,7 +182,7 @@ class Logs(Section):
 
 
 class Cleaning(Section):
-    """What happens to rows and units that real logs should not have."""
+    """How duplicate rows and units in several variants are handled."""
 
     duplicates: Literal["drop", "keep", "unchecked"] = "drop"
     duplicate_key: list[Name] | None = None
@@ -190,19 +190,19 @@ class Cleaning(Section):
 
 
 class Sessions(Section):
-    """A session ends where this long passes without an impression."""
+    """A session ends after this time without an impression."""
 
     gap_minutes: Annotated[float, Field(gt=0)] = 30.0
 
 
 class Clicks(Section):
-    """When a click is a long one."""
+    """From which dwell on a click is a long one."""
 
     long_seconds: Annotated[float, Field(gt=0)] = 30.0
 
 
 class Toward(Section):
-    """The better variant is the one nearer to this value."""
+    """The better variant is the one closer to this value."""
 
     toward: Annotated[float, Field(allow_inf_nan=False)]
 
@@ -239,7 +239,7 @@ class MetricChoice(Section):
 
 
 class Prior(Section):
-    """A normal belief about every lift before the data: 0.05 is 5 %."""
+    """A normal prior for every lift: 0.05 is 5 %."""
 
     mean: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     sd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -255,7 +255,7 @@ Family = Literal[
 
 
 class Inference(Section):
-    """How effects are judged."""
+    """How effects are estimated and tested."""
 
     relative: Relative = "fieller"
     adjust: Adjust = "none"
@@ -270,7 +270,7 @@ class Inference(Section):
 
 
 class TrustOptions(Section):
-    """What is looked at before numbers are believed."""
+    """Options of the trust checks."""
 
     aa_runs: Annotated[int, Field(ge=0, le=1_000_000)] = 2_000
 
@@ -286,7 +286,7 @@ class EngineOptions(Section):
 
 
 class Experiment(Section):
-    """An A/B test: who was treated how, when, where its logs are, and what is judged."""
+    """An A/B test: its variants, period, logs, metrics and options."""
 
     name: Name
     unit: Name

@@ -118,7 +118,7 @@ def _should(detail: ErrorDetails) -> str:
     """What a value should be, in the words of the file instead of pydantic's."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
-        return PATTERNS.get(str(context.get("pattern")), "has characters that it may not have")
+        return PATTERNS.get(str(context.get("pattern")), "has characters that are not allowed")
     if kind in ("model_type", "mapping_type", "dict_type"):
         return "should be a table" + _table_shape(detail)
     if kind.startswith(("date_", "datetime_")):

@@ -104,15 +104,15 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 
 
 _LOOKS = {
-    "fixed": "Intervals and p-values hold for one look, at the end that was planned.",
-    "always_valid": "Intervals and p-values hold at every look, however often one looks.",
-    "group_sequential": "Intervals and p-values hold at the planned looks together.",
+    "fixed": "Intervals and p-values are valid for one look, at the planned end.",
+    "always_valid": "Intervals and p-values are valid at every look, however often you look.",
+    "group_sequential": "Intervals and p-values are valid over all planned looks together.",
 }
 
 
 def _family_words(family: str) -> str:
     if family == "none":
-        return "as it is, adjusted for nothing"
+        return "unadjusted"
     return f"after {family.capitalize()} over goals × variants"
 
 
@@ -128,7 +128,7 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
     ]
     if experiment.unit == ROW_UNIT:
         sentences.append(
-            "Every row is its own unit: rows of one user, if there are any, count as independent."
+            "Every row is its own unit: several rows of one user count as independent."
         )
     outcome = "is refused" if experiment.metrics else "is not shown"
     sentences += [
@@ -138,8 +138,8 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
     before = aggregates.accounts.loc[aggregates.accounts["reason"] == USED_BEFORE, "rows"].sum()
     if before:
         sentences.append(
-            f"{int(before):,} of the used impressions lie before the period and serve only to "
-            "compare the groups before it."
+            f"{int(before):,} of the used impressions are from before the period; they only "
+            "serve to compare the groups before it."
         )
     sentences += [*_look(experiment, aggregates), *_small_arms(experiment, aggregates)]
     return (*sentences, *aggregates.notes)
@@ -156,8 +156,8 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
         yield f"This is look {len(fractions)} of {looks.of}, at {fractions[-1]} of the information."
     else:
         yield (
-            f"This look, at {fractions[-1]} of the information, is not one of the plan: its bound "
-            f"holds if looks were held at {fmt.listing(fractions)}, and at no other time."
+            f"This look, at {fractions[-1]} of the information, is not a planned one: its "
+            f"boundary is valid only if the looks so far were at {fmt.listing(fractions)}."
         )
 
 
@@ -169,6 +169,7 @@ def _small_arms(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]
         # Measured: too often at 9,000/1,000, at the level at 27,000/3,000 and at even splits.
         if 0 < small < _SMALL_ARM and large > _UNEVEN * small:
             yield (
-                f"{variant} and {experiment.control} are uneven, and the smaller has {small:,} "
-                "units: tests of skewed metrics reject about 6 % instead of 5 here."
+                f"{variant} and {experiment.control} have uneven numbers of units, and the "
+                f"smaller has {small:,}: tests of skewed metrics reject about 6 % here, instead "
+                "of 5 %."
             )

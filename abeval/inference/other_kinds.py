@@ -55,7 +55,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 def _clustered(metric: Metric, quantile: Quantile, counts: Moments) -> Estimate:
     """A quantile in the metric's unit, with its variance between units."""
     if quantile.low is None or quantile.high is None or metric.level is None:
-        raise Refusal("too_few_units", f"{quantile.events} impressions are too few")
+        raise Refusal("too_few_units", f"{quantile.events} impressions are too few for an interval")
     step = scales(metric)[0]
     ends = (quantile.value * step, quantile.low * step, quantile.high * step)
     independent = quantiles.from_order_statistics(*ends, quantile.events)

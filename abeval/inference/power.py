@@ -80,7 +80,7 @@ def _baseline(analysis: Analysis, metric: Metric) -> Baseline:
         raise Refusal("too_few_units", "control has no units")
     control = estimate(metric, moments[arms.control])
     if control.value == 0:
-        raise Refusal("control_near_zero", "no relative effect of zero")
+        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
     sd = design.sd_of(control)
     adjusted = compare(analysis, metric, arms).adjusted
     if adjusted is not None:
@@ -146,7 +146,7 @@ def _shares(experiment: Experiment) -> tuple[float, float]:
 def _growth(aggregates: Aggregates) -> list[float]:
     """Distinct units up to and including each day."""
     if not len(aggregates.days):
-        raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
+        raise Refusal("not_applicable", "the log has no timestamps, so traffic per day is unknown")
     return [float(n) for n in np.cumsum(aggregates.days["new_units"])]
 
 

@@ -69,10 +69,10 @@ def _srm(experiment: Experiment, aggregates: Aggregates) -> Check:
         f"{name} {n:,}" for name, n in zip(experiment.variants, observed, strict=True)
     )
     if p_value >= SRM_WARN:
-        return Check("srm", "pass", p_value, SRM_FAIL, f"units as the weights expect: {shares}")
+        return Check("srm", "pass", p_value, SRM_FAIL, f"units match the weights: {shares}")
     status: CheckStatus = "fail" if p_value < SRM_FAIL else "warn"
     message = (
-        f"units do not follow the weights ({shares}; chi-square p = {p_value:.2g}): look for "
+        f"units do not match the weights ({shares}; chi-square p = {p_value:.2g}): look for "
         "units lost after assignment, redirects, bots, or a filter that acts on one variant"
     )
     return Check("srm", status, p_value, SRM_FAIL, message)
@@ -87,10 +87,10 @@ def _segment_srm(experiment: Experiment, aggregates: Aggregates, name: str) -> C
     worst = split.segments[0]
     p_value = worst.p_adjusted
     if p_value >= SRM_WARN:
-        message = f"units as the weights expect in each of {len(split.segments)} cells of {name}"
+        message = f"units match the weights in each of {len(split.segments)} cells of {name}"
         return Check(check, "pass", p_value, SRM_FAIL, message)
     message = (
-        f"{name} = {worst.segment!r} does not follow the weights (p = {p_value:.2g} after "
+        f"{name} = {worst.segment!r} does not match the weights (p = {p_value:.2g} after "
         f"Holm; without it, all other units together p = {worst.p_value_without:.2g})"
     )
     return Check(check, _graded(-p_value, -SRM_WARN, -SRM_FAIL), p_value, SRM_FAIL, message)
@@ -157,7 +157,7 @@ def _balance_checks(analysis: Analysis) -> list[Check]:
     """Were the groups equal before the experiment, in every metric with values then?"""
     experiment = analysis.experiment
     if experiment.pre_period is None:
-        message = "no [pre_period], so whether the groups were equal before cannot be seen"
+        message = "no [pre_period], so it is unknown whether the groups were equal before"
         return [Check("pre_period", "skipped", None, IMBALANCE_FAIL, message)]
     metrics = [
         metric
@@ -196,7 +196,7 @@ def _aa(aa: AAResult | None) -> Check:
     a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
-        message = f"no A/A replays: not asked for, or fewer than {AA_UNITS} units in a variant"
+        message = f"no A/A replays: not requested, or fewer than {AA_UNITS} units in a variant"
         return Check("aa", "skipped", None, AA_FAIL, message)
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     smallest = min(doubts.values())
@@ -206,8 +206,9 @@ def _aa(aa: AAResult | None) -> Check:
         return Check("aa", "pass", smallest, AA_FAIL, message)
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
     message = (
-        f"tests at {aa.alpha:.3g} do not reject that share of A/A replays ({listed}): look for few "
-        "units with most of the value (cap it), or a unit that is not the one randomised"
+        f"tests at level {aa.alpha:.3g} do not reject {100 * aa.alpha:.3g}% of A/A replays "
+        f"({listed}): look for "
+        "few units with most of the value (cap it), or a unit other than the randomised one"
     )
     return Check("aa", "warn", smallest, AA_FAIL, message)
 
@@ -215,7 +216,7 @@ def _aa(aa: AAResult | None) -> Check:
 def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
     days = list(aggregates.days["day"]) if len(aggregates.days) else []
     if not days:
-        message = "the log has no time, so days cannot be checked"
+        message = "the log has no timestamps, so days cannot be checked"
         return Check("missing_days", "skipped", None, 0.0, message)
     first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
     if experiment.period is not None:

@@ -67,7 +67,7 @@ def _verdict(variant: str, case: _Case) -> Verdict:
     clause = _CLAUSES[decision](case)
     warned = [check.name for check in case.warned]
     if warned and decision != "do_not_trust":
-        clause += f"; mind the warning on {fmt.listing(warned)}"
+        clause += f"; note the warning on {fmt.listing(warned)}"
     return Verdict(variant, decision, f"{fmt.words(decision).upper()}: {clause}.")
 
 
@@ -160,7 +160,7 @@ def _waiting(case: _Case, row: Row) -> str:
     if case.effect(row) is None or row.status != "unclear":
         return _no_number(case, row)
     if metric is None or metric.margin is None:
-        return f"{_named(case, row)} has no margin to be held to"
+        return f"{_named(case, row)} has no margin"
     return f"{_named(case, row)} could still break its {_margin(metric)} margin"
 
 

@@ -28,8 +28,8 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
             raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
         if getattr(experiment.logs, name) is None:
             raise LogError(
-                f"a frame is given for {name}, but the experiment has no logs.{name}",
-                f"add an empty logs.{name}; it may also say how columns map",
+                f"there is a frame for {name}, but the experiment file has no [logs.{name}]",
+                f"add an empty [logs.{name}]; it may also map columns",
             )
 
 
@@ -39,8 +39,8 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
     impressions = logs["impressions"]
     if experiment.period is not None and "ts" not in impressions:
         raise LogError(
-            "[period] needs the time of each impression, and the log has no column `ts`",
-            'map it (columns = { ts = "..." }), or leave [period] out to take every row',
+            "[period] needs the time of each impression, but the log has no column `ts`",
+            'map it (columns = { ts = "..." }), or remove [period] to use every row',
         )
     for column in experiment.cleaning.duplicate_key or ():
         if column not in impressions.types:
@@ -53,8 +53,8 @@ def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns])
     named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
     if not named and experiment.assignment is None:
         raise LogError(
-            "nothing says which variant a unit was in: the log has no column `variant`",
-            'map it (columns = { variant = "..." }), or give [assignment] salt and abeval '
+            "the variant of a unit is unknown: the log has no column `variant`",
+            'map it (columns = { variant = "..." }), or set [assignment] salt, so that abeval '
             "computes it",
         )
 
@@ -69,7 +69,7 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
                 f"logs.{right.log}: column {right.mapped[name]!r} is {right.type_of(name)}, but in "
                 f"logs.{left.log} {left.mapped[name]!r} is {left.type_of(name)}: they cannot be "
                 "joined",
-                "write the id in one type where the logs are made",
+                "store the id with the same type in both logs",
             )
 
 
@@ -81,9 +81,10 @@ def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) 
     if least is not None and int(least) < 1:
         column = shape.impressions.mapped["position"]
         raise LogError(
-            f"logs.impressions: the smallest {column!r} is {int(least)} where the first is to be 1",
-            "give logs.impressions first_position = 0 if positions count from 0; negative ones "
-            "must be mended in the log",
+            f"logs.impressions: positions must start at 1, but the smallest {column!r} is "
+            f"{int(least)}",
+            "set first_position = 0 in [logs.impressions] if positions count from 0; correct "
+            "negative ones in the log",
         )
 
 
@@ -109,13 +110,16 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
         case "outside_period" | "used_before_the_period" | "not_in_experiment":
             ((first, last),) = engine.rows("select min(ts), max(ts) from seen")
             times = f"the log's times run from {first} to {last} ({timezone})"
-            return f"{times}; check [period], timezone, and time_unit where the time is a number"
+            return f"{times}; check [period], timezone, and time_unit if the time is a number"
         case "unknown_variant" | "no_variant":
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"
         case "not_exposed":
-            return "no unit of the exposures is in the impressions: are ids written alike in both?"
+            return (
+                "no unit of the exposures is in the impressions: are the ids written the same "
+                "way in both?"
+            )
         case "crossover":
             return 'cleaning.crossover = "first" keeps units that were seen in two variants'
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
@@ -183,10 +187,10 @@ def _advice(what: str) -> str:
     if "division by zero" in text:
         return "write nullif(x, 0) for the divisor x"
     if "convert string" in text:
-        return "try_cast(x as double) makes null of text that is no number"
+        return "try_cast(x as double) turns text that is not a number into null"
     if "out of range" in text or "overflow" in text:
         return (
-            "sums must stay below 9.2e18 steps of `resolution` (1e-6 unless told): divide, or give "
-            "a coarser resolution"
+            "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the "
+            "value, or set a coarser resolution"
         )
     return "check the types of its columns; the value must be a number (text in a segment)"

@@ -114,8 +114,8 @@ def _check_types(columns: LogColumns, source: LogSource) -> None:
 
 
 _TYPE_HINT = (
-    "map another column, or change the type where the log is made; a column of a CSV or JSON file "
-    "is text as soon as one value in it is"
+    "map another column, or change the type where the log is written; one text value makes a whole "
+    "column of a CSV or JSON file text"
 )
 
 
@@ -146,15 +146,15 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
 def _id_problem(canonical: str, kind: str) -> str | None:
     if _WHOLE.match(kind) or _TEXT.match(kind):
         return None
-    why = ": 123 and 123.0 would be two of them" if _FRACTION.match(kind) else ""
+    why = ": 123 and 123.0 would be two different ids" if _FRACTION.match(kind) else ""
     return f"but {canonical} must be a whole number or text{why}"
 
 
 def _time_problem(kind: str, source: LogSource) -> str | None:
     if _TIME.match(kind):
-        return "so time_unit has no meaning: leave it out" if source.time_unit else None
+        return "so time_unit has no meaning: remove it" if source.time_unit else None
     if not _WHOLE.match(kind):
         return "but ts must be a timestamp, a date, or a whole number with time_unit"
     if source.time_unit is None:
-        return 'so say what it counts since 1970: time_unit = "s", "ms", "us" or "ns"'
+        return 'so set its unit since 1970: time_unit = "s", "ms", "us" or "ns"'
     return None

@@ -145,7 +145,7 @@ def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
     missing = [name for name in chosen if name not in both]
     if missing:
         raise LogError(
-            f"logs.clicks.join names {missing[0]!r}, which not both logs have",
+            f"logs.clicks.join names {missing[0]!r}, which is not in both logs",
             f"both have: {', '.join(both) or 'none of ' + ', '.join(_JOIN_COLUMNS)}",
         )
     join = chosen[: len(CLICK_KEYS)] or _natural_join(both)
@@ -160,7 +160,7 @@ def _natural_join(both: Sequence[str]) -> list[str]:
     if {"request_id", "item_id"} <= set(both):
         return [name for name in both if name != "impression_id"]
     raise LogError(
-        "clicks cannot be tied to impressions: the logs share neither impression_id nor "
+        "clicks cannot be joined to impressions: the logs share neither impression_id nor "
         "(request_id, item_id)",
         "map the columns in logs.impressions.columns and logs.clicks.columns",
     )

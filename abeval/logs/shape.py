@@ -221,7 +221,7 @@ def _served_scores(
 
 
 def _check_score(model: str, column: str, impressions: LogColumns) -> None:
-    where, hint = f"models.{model}.score", "name the column that logs what the model predicted"
+    where, hint = f"models.{model}.score", "name the column with the model's predictions"
     if column not in impressions.types:
         near = near_miss(column, impressions.types)
         raise LogError(f"{where}: the impressions have no column {column!r}{near}", hint)

@@ -206,7 +206,8 @@ def _models() -> tuple[Metric, ...]:
         Metric(
             "auc",
             "auc",
-            "P(score of a clicked impression > score of another), ties half, over all impressions",
+            "P(score of a clicked impression > score of another), ties count half, over all "
+            "impressions",
             source=AUC,
             value=_value("c_auc"),
             per=ColumnTerm("c_scored_units"),

@@ -135,7 +135,7 @@ def _wrong_part(tree: exp.Expr) -> str | None:
             name = f" `{node.name}`" if isinstance(node, exp.Anonymous) else ""
             return f"holds {what}{name}"
     if any(column.table for column in tree.find_all(exp.Column)):
-        return "names a table; name columns alone"
+        return "names a table; use column names only"
     strange = next((node for node in tree.walk() if not _is_known(node)), None)
     return None if strange is None else f"holds `{strange.sql(dialect='duckdb')}`; {_MAY}"
 

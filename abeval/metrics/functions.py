@@ -51,7 +51,7 @@ parentheses, pow, abs, sqrt, exp, ln")
     except (SqlglotError, RecursionError):
         return f"{shown} is not one expression"
     if strange is not None:
-        return f"{shown} holds `{strange.sql(dialect='duckdb')}`; it may have {_MAY}"
+        return f"{shown} contains `{strange.sql(dialect='duckdb')}`; it may contain {_MAY}"
     return None if names_of(text) else f"{shown} names no metric"
 
 

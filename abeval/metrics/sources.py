@@ -97,7 +97,7 @@ CATALOGUE = Source(
     "catalogue",
     ("in_period", "item_id"),
     per_unit=False,
-    no_days="items shown do not add up over days",
+    no_days="sets of shown items do not add up over days",
     no_replays="not a sum over units: items overlap",
     capped=False,
 )

@@ -165,7 +165,7 @@ class _WithModel(_Common):
 
 def _fitted(log: PolicyLog, options: OffPolicyOptions) -> CrossFit | Refusal:
     if log.policy is None:
-        message = "needs the whole policy; a column tells only of the items that were shown"
+        message = "needs the whole policy; a column has it only for the items shown"
         return Refusal("not_applicable", message)
     try:
         return cross_fit(

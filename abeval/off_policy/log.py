@@ -44,7 +44,8 @@ class PolicyChoice:
         """Refuse any number of policies but one."""
         if sum(x is not None for x in (self.to, self.probability, self.table)) != 1:
             raise ExperimentError(
-                "say one policy to evaluate: a variant, a probability column, or a table",
+                "choose exactly one policy to evaluate: a variant, a probability column, or a "
+                "table",
                 "to = NAME, probability = COLUMN or policy = FILE",
             )
 
@@ -119,11 +120,11 @@ def _check_columns(log: LogColumns, choice: PolicyChoice) -> None:
     if "propensity" not in log:
         raise LogError(
             "off-policy evaluation needs the probability with which each impression was served, "
-            "and the impressions have no column `propensity`",
+            "but the impressions have no column `propensity`",
             'map it: columns = { propensity = "..." }; the log has: ' + ", ".join(log.types),
         )
     if choice.probability is None and "item_id" not in log:
-        what = "a policy is about items, and the impressions have no column `item_id`"
+        what = "a policy needs items, but the impressions have no column `item_id`"
         raise LogError(what, 'map it: columns = { item_id = "..." }')
     _check_number(log, choice.probability, "probability")
 
@@ -131,7 +132,7 @@ def _check_columns(log: LogColumns, choice: PolicyChoice) -> None:
 def _check_number(log: LogColumns, column: str | None, what: str) -> None:
     if column is not None and not is_number(log.types[_logged(log, column)]):
         kind = log.types[_logged(log, column)]
-        raise LogError(f"column {column!r} is {kind}, but a {what} is a number")
+        raise LogError(f"column {column!r} is {kind}, but a {what} must be a number")
 
 
 def _logged(log: LogColumns, column: str) -> str:
@@ -166,7 +167,7 @@ def _check_rewards(engine: Engine, column: str | None) -> None:
     )
     if unusable:
         what = f"reward column {column!r}: {unusable} impressions have no usable value"
-        raise LogError(what, "a reward is a number from 0; write 0 where nothing was earned")
+        raise LogError(what, "a reward is a number of at least 0; write 0 if nothing was earned")
 
 
 def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
@@ -204,14 +205,16 @@ def _check_table(engine: Engine) -> None:
         engine, "select count(*) from policy where item_id is null or probability is null"
     )
     if empty:
-        hint = "leave such rows out; ids must be of the kind that the log has"
-        raise LogError(f"{empty} rows of the policy table have no usable item or number", hint)
+        hint = "remove such rows; ids must have the type of the ids in the log"
+        raise LogError(
+            f"{empty} rows of the policy table have no usable item id or probability", hint
+        )
     twice = engine.rows(
         "select position, item_id from policy group by 1, 2 having count(*) > 1 limit 1"
     )
     if twice:
         position, item = twice[0]
-        where = f"item {item!r} stands twice at position {position}"
+        where = f"item {item!r} is repeated at position {position}"
         raise LogError(f"the policy table: {where}", "give each item once per position")
 
 
@@ -224,7 +227,7 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
     known = rows["item_no"].notna() if whole else pd.Series(True, index=rows.index)
     used = rows[known.to_numpy()]
     if used.empty:
-        raise LogError(f"no impression of variant {source!r} names its item")
+        raise LogError(f"no impression of variant {source!r} has an item_id")
     cells = engine.frame(query("offline_policy/policy_support")) if whole else None
     context, policy, unsupported = _contexts(used, cells)
     return PolicyLog(

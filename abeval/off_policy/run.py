@@ -21,12 +21,14 @@ from abeval.stats.records import Refusal, RefusalReason
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
-    "zero_variance": "nothing varies (no reward?): no interval",
+    "zero_variance": "no variation between rows (no reward?): no interval",
 }
 
 _HINTS: Mapping[RefusalReason, str] = {
-    "invalid_propensity": "; log the probability with which the shown item was chosen, or leave "
-    "rows without one out of the log",
+    "invalid_propensity": (
+        "; log the probability with which the shown item was chosen, or remove rows without one "
+        "from the log"
+    ),
 }
 
 
@@ -122,8 +124,8 @@ def _notes(
     if choice.to is not None and log.target is not None:
         shown = int(log.target["impressions"].sum())
         yield (
-            f"The policy is how often {choice.to} showed each item at each position in "
-            f"{shown:,} impressions; intervals take it as given."
+            f"The policy is estimated by how often {choice.to} showed each item at each position "
+            f"in {shown:,} impressions; intervals do not include the error of this estimate."
         )
     if not clustered:
         yield "Every row is its own unit: if users return, intervals are too narrow."

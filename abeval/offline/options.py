@@ -85,29 +85,31 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
 def _check_numbers(options: ReplayOptions) -> None:
     if options.kept_negatives is not None and not 0 < options.kept_negatives <= 1:
         what = f"kept_negatives {options.kept_negatives} is not a share between 0 and 1"
-        raise ExperimentError(what, "0.1 where one non-click in ten was kept")
+        raise ExperimentError(what, "0.1 if one non-click in ten was kept")
     if options.threshold is not None and not math.isfinite(options.threshold):
-        raise ExperimentError(f"threshold {options.threshold} is no score", "such as threshold=0.5")
+        raise ExperimentError(
+            f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
+        )
     if options.bins < 1:
-        raise ExperimentError(f"{options.bins} bins", "10 are usual, 1 is the least")
+        raise ExperimentError(f"{options.bins} bins", "use at least 1; 10 is usual")
     if options.curve is not None and not curve_metrics(options.metrics, options.curve):
-        what = "a curve is over k, and none of the metrics has a cut-off of requests"
+        what = "no metric has a cut-off k, so there is no curve"
         raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
 
 def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:
     """Notes that a reader of the result needs."""
     notes = [
-        "offline values rest on what was shown: an item that no variant showed has no click",
+        "offline values rest on what was shown: only shown items can be clicked",
         f"relevance: {options.relevance}",
     ]
     if options.relevance == SIMILARITY:
         notes.append(
-            "a model that was trained on these vectors is graded by itself; "
-            "metrics that know only relevant or not count every item with a cosine above 0"
+            "a model that was trained on these vectors judges itself; metrics of binary "
+            "relevance count every item with a cosine above 0 as relevant"
         )
     if not has_requests:
-        notes.append("the log has no request_id: all that a unit was shown is one list")
+        notes.append("the log has no request_id: all items shown to a unit form one list")
     if options.kept_negatives is not None:
         notes.append(f"scores corrected for negatives sampled at {options.kept_negatives:g}")
     return notes

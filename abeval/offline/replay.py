@@ -94,7 +94,7 @@ def _by_value(
     parts = [part for part in values if part.name in ks]
     missing = sorted(set(ks) - {part.name for part in parts})
     if missing:
-        raise ExperimentError(f"k by {column!r}: the log has no {missing[0]!r} there")
+        raise ExperimentError(f"k by {column!r}: no impression has the value {missing[0]!r}")
     cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
     estimates = {
         part.name: prepared.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)

@@ -65,7 +65,7 @@ def _elbows(curves: Sequence[Curve]) -> str:
     elbows = [
         f"{c.model} at {c.elbow}" if c.elbow is not None else f"{c.model} has none" for c in curves
     ]
-    return f"Elbow, from where more places pay less: {'; '.join(elbows)}."
+    return f"Elbow (further places add less): {'; '.join(elbows)}."
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:

@@ -14,7 +14,7 @@ from abeval.results.analysis import Result
 ROLES = (
     ("goal", "Goals", "what the experiment is meant to move"),
     ("guardrail", "Guardrails", "what it must not harm"),
-    ("diagnostic", "Diagnostics", "what helps to understand it; no verdict rests on these"),
+    ("diagnostic", "Diagnostics", "what helps to understand the result; no verdict uses these"),
 )
 """Role, title and hint of each part of the scorecard."""
 
@@ -74,7 +74,7 @@ def _adjustments(result: Result) -> TextTable:
         )
     return TextTable(
         "Adjustments",
-        "each difference as it would be without variance reduction and caps, and as it is judged.",
+        "each difference without variance reduction and caps, and with them.",
         ("metric", "variant", "by", "without", "with", "p without, with", "what changed"),
         tuple(rows),
     )
@@ -96,7 +96,7 @@ def _changes(change: Adjustment, unit: str) -> str:
 def _boundaries(result: Result) -> TextTable:
     return TextTable(
         "This look",
-        "how far the effect is, in standard errors, and how far it has to be at this look.",
+        "the effect in standard errors, and the boundary at this look.",
         ("metric", "variant", "information", "z", "boundary", "crossed"),
         tuple(
             (
@@ -131,10 +131,10 @@ def _beliefs(result: Result) -> TextTable:
         first = result.beliefs[0]
         lead = (
             f"with the prior that a lift is normal around {100 * first.prior_mean:g}%, standard "
-            f"deviation {100 * first.prior_sd:g}%: a credible interval, the chance to be better, "
-            "and what each choice loses on average."
+            f"deviation {100 * first.prior_sd:g}%: a credible interval, the probability to be "
+            "better, and the average loss of each choice."
         )
-    headers = ("metric", "variant", "lift", "beats control", "loss", "loss of control")
+    headers = ("metric", "variant", "lift", "beats control", "loss", "loss with control")
     return TextTable("Beliefs", lead, headers, tuple(rows))
 
 
@@ -151,7 +151,7 @@ def _family_intervals(result: Result) -> TextTable:
         rows.append((one.metric, one.variant, fmt.level(1 - one.level), difference))
     return TextTable(
         "Intervals of goals together",
-        f"they fit how {result.experiment.family} adjusts p.",
+        f"adjusted like p, by {result.experiment.family}.",
         ("metric", "variant", "level", "difference"),
         tuple(rows),
     )
@@ -160,7 +160,8 @@ def _family_intervals(result: Result) -> TextTable:
 def _segment_tests(result: Result) -> TextTable:
     return TextTable(
         "Segments",
-        "one effect in all of them? Cochran's Q, Holm over this table; I2 is what is no noise.",
+        "one effect in all of them? Cochran's Q, Holm over this table; I2: share of the "
+        "variation that is not noise.",
         ("segment", "metric", "variant", "cells", "Q", "p", "I2", "mix of cells"),
         tuple(
             (
@@ -180,7 +181,9 @@ def _segment_tests(result: Result) -> TextTable:
 
 def _mix(test: SegmentTest) -> str:
     if test.reversed:
-        return f"REVERSES the difference (Simpson); p of one mix {fmt.p_value(test.mix_p_value)}"
+        return (
+            f"REVERSES the difference (Simpson); p of equal mixes {fmt.p_value(test.mix_p_value)}"
+        )
     return f"p {fmt.p_value(test.mix_p_value)}"
 
 
@@ -188,8 +191,8 @@ def _contrasts(result: Result) -> TextTable:
     units, alpha = _units(result), result.experiment.alpha
     clear = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
     return TextTable(
-        "Segments unlike the rest",
-        "effect in the segment less the effect in all others, where p after Holm is below alpha.",
+        "Segments that differ from the rest",
+        "effect in the segment minus the effect in all others, where p after Holm is below alpha.",
         ("segment", "cell", "metric", "variant", "difference of effects", "p"),
         tuple(
             (

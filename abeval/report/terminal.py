@@ -101,7 +101,7 @@ def _trust(result: Result) -> Iterator[Text | Padding]:
 
 
 def _check_table(checks: Sequence[Check]) -> Padding:
-    table = _table("check", "status", "found")
+    table = _table("check", "status", "result")
     for check in checks:
         status = Text(check.status, _STATUS_STYLE.get(check.status, ""))
         table.add_row(_cell(check.name), status, _cell(check.message))

@@ -96,6 +96,7 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
     """
     if raw.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(
-            f"schema version {raw.get('schema_version')!r}, this abeval reads {SCHEMA_VERSION!r}"
+            f"schema version {raw.get('schema_version')!r}, but this abeval reads "
+            f"{SCHEMA_VERSION!r}"
         )
     return TypeAdapter(Result).validate_python(raw)

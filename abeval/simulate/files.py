@@ -123,7 +123,8 @@ def _check(folder: Path) -> None:
     foreign = [name for name in WRITTEN if (folder / name).exists()]
     if foreign and "truth.json" not in foreign:
         raise ExperimentError(
-            f"{folder / foreign[0]} is in the way and was not simulated", hint="name a new folder"
+            f"{folder} contains {foreign[0]}, which simulate did not write",
+            hint="name a new folder",
         )
 
 

@@ -72,7 +72,7 @@ class Plan:
         if self.impressions < LEAST_IMPRESSIONS:
             raise ExperimentError(
                 f"{self.impressions:,} impressions are too few to simulate",
-                hint=f"ask for at least {LEAST_IMPRESSIONS:,}",
+                hint=f"use at least {LEAST_IMPRESSIONS:,}",
             )
         if self.seed < 0:
             raise ExperimentError(f"seed {self.seed} is negative", hint="use 0 or more")

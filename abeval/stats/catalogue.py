@@ -121,7 +121,7 @@ def compare_all(
         ...     *np.divmod(np.arange(80), 16), *np.full((2, 80), 2), np.full(16, 5), 10
         ... )
         >>> compare_all(one, one)["gini"]
-        Refusal('gini is the same whichever group is left out')
+        Refusal('gini does not change when any group is left out')
     """
     size, test = control.catalogue_size, _Test(alpha, permutations, seed)
     outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
@@ -175,7 +175,7 @@ def _jackknifed(
     control, treatment = values.tolist()
     groups, se = without.shape[1], _jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(control) + abs(treatment)):
-        return Refusal("zero_variance", f"{functional} is the same whichever group is left out")
+        return Refusal("zero_variance", f"{functional} does not change when any group is left out")
     difference, method = treatment - control, f"{functional}_jackknife"
     effect = effects.from_difference(control, treatment, difference, se, groups - 1, alpha, method)
     return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
@@ -214,7 +214,7 @@ def _common_units(control: Arm, treatment: Arm) -> int:
     if small / (small + large) * len(control.units) < 2:
         raise Refusal(
             "too_few_units",
-            f"the smaller variant holds less than two of {len(control.units)} groups' worth of "
-            "units; cut the sub-buckets into more groups",
+            f"the smaller variant has fewer units than two of {len(control.units)} groups; use "
+            "more groups",
         )
     return int(small)

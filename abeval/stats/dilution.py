@@ -87,5 +87,5 @@ def _share(part: float, whole: float, what: str) -> float:
         raise Refusal("too_few_units", f"no {what} to dilute over")
     share = part / whole
     if not 0 <= share <= 1 + 1e-12:
-        raise Refusal("not_applicable", f"triggered {what} {part:g} of {whole:g} is no share")
+        raise Refusal("not_applicable", f"triggered {what} {part:g} of {whole:g} is not a share")
     return share

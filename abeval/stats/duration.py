@@ -59,7 +59,7 @@ def _days(information: Sequence[float], needed: float) -> float:
     if reached:
         return float(reached[0])
     if len(information) < 2:
-        raise Refusal("too_few_units", "growth shows from two days on")
+        raise Refusal("too_few_units", "growth needs at least two days")
     # The last week, on logarithms: information ~ day^b, and b never above 1 for long.
     days = np.arange(1, len(information) + 1)[-7:]
     values = np.asarray(information, dtype=np.float64)[-7:]
@@ -68,5 +68,7 @@ def _days(information: Sequence[float], needed: float) -> float:
     slope = min(float(np.polyfit(np.log(days), np.log(values), 1)[0]), 1.0)
     exponent = math.log(needed / values[-1]) / slope if slope > 0 else math.inf
     if exponent > 20:
-        raise Refusal("not_applicable", "hardly anything is added any more: no date in sight")
+        raise Refusal(
+            "not_applicable", "almost no information is added any more: no end can be predicted"
+        )
     return float(days[-1] * math.exp(exponent))

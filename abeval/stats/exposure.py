@@ -62,7 +62,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
     if not 1 <= at <= units:
         raise Refusal("too_few_units", f"cannot rarefy {units} units to {at}")
     if np.any((shown < 0) | (shown > units)):
-        raise Refusal("not_applicable", "an item is shown to between no and all units")
+        raise Refusal("not_applicable", "an item must be shown to between 0 and all units")
     if len(shown) > catalogue_size:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
     bounded = np.minimum(shown, units - at)
@@ -169,7 +169,7 @@ def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
     if len(shown) > catalogue_size or np.any(shown < 0):
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
     if finite(shown, "impressions must be finite").sum() == 0:
-        raise Refusal("too_few_units", "nothing was shown")
+        raise Refusal("too_few_units", "there are no impressions")
     return shown
 
 
@@ -210,7 +210,7 @@ _OF_LEVELS: Mapping[Spread, Callable[[_Levels, int], float]] = {
 
 def _positive(impressions: float) -> float:
     if impressions == 0:
-        raise Refusal("too_few_units", "a set of groups was shown nothing; cut fewer groups")
+        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
     return impressions
 
 

@@ -169,7 +169,7 @@ def segments_against_rest(
         [2.46, -2.46]
     """
     if len(control) != len(treatment) or len(control) < 2:
-        raise Refusal("too_few_units", "a segment needs a rest: give two segments or more")
+        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
     contrasts = []
     for i in range(len(control)):
         inside = effects.compare(estimate(control[i]), estimate(treatment[i]))

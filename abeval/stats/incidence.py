@@ -85,7 +85,7 @@ def _values(arm: Incidence, counted: Counted) -> Numbers:
     if not np.isfinite(values).all() or np.any(values < 0):
         raise Refusal("not_finite", "counts must be finite and not negative")
     if values.sum() == 0:
-        raise Refusal("too_few_units", "a variant was shown nothing")
+        raise Refusal("too_few_units", "a variant has no impressions")
     return values
 
 

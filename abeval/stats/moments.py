@@ -199,7 +199,7 @@ class Moments:
 def _matrix(columns: Sequence[ArrayLike]) -> Floats:
     """Columns as one (k, n) array of doubles."""
     if not columns:
-        raise ValueError("moments of no variable")
+        raise ValueError("moments need at least one variable")
     data = np.array([np.asarray(column, dtype=np.float64) for column in columns])
     if data.ndim != 2:
         raise ValueError("columns must be one-dimensional and of equal length")

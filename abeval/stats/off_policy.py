@@ -276,5 +276,5 @@ def _check_uniform(logging: ArrayLike) -> None:
     p = np.asarray(logging, dtype=np.float64)
     if p.size and not np.ptp(p) <= 1e-9 * p.max():
         message = "replay is right only where every action was logged with one probability"
-        range_ = f"here they run from {p.min():.3g} to {p.max():.3g}: use SNIPS"
+        range_ = f"here it ranges from {p.min():.3g} to {p.max():.3g}: use SNIPS"
         raise Refusal("unsupported_by_logging", f"{message}; {range_}")

@@ -189,7 +189,7 @@ def _under_policy(
 def _codes(name: str, values: ArrayLike, length: int) -> Integers:
     codes = np.asarray(values)
     if codes.shape != (length,) or codes.dtype.kind not in "iu" or (length and codes.min() < 0):
-        message = f"{name} codes must be whole numbers from 0, one a row"
+        message = f"{name} codes must be whole numbers from 0, one per row"
         raise Refusal("inconsistent", f"{message}; got {codes.dtype} {codes.shape}")
     if length == 0:
         raise Refusal("too_few_units", "the log has no rows")

@@ -72,7 +72,7 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
         return values
     ids = np.asarray(clusters)
     if ids.shape != values.shape or ids.dtype.kind not in "iu":
-        message = f"cluster ids must be whole numbers, one a row; got {ids.dtype} {ids.shape}"
+        message = f"cluster ids must be whole numbers, one per row; got {ids.dtype} {ids.shape}"
         raise Refusal("inconsistent", message)
     codes = np.unique(ids, return_inverse=True)[1]
     return np.bincount(codes, weights=values).astype(np.float64)

@@ -55,7 +55,7 @@ def threshold(*variants: ArrayLike, level: float = 0.99) -> float:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
     values = np.concatenate([finite(variant) for variant in variants])
     if values.size == 0:
-        raise Refusal("too_few_units", "a percentile of no units")
+        raise Refusal("too_few_units", "a percentile needs at least one unit")
     return float(np.quantile(values, level))
 
 

@@ -236,7 +236,7 @@ def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson")
 
 def _share(count: Count) -> float:
     if count.units < 1:
-        raise Refusal("too_few_units", "a proportion of no units")
+        raise Refusal("too_few_units", "a proportion needs at least one unit")
     if not 0 <= count.successes <= count.units:
         raise ValueError(f"{count.successes} successes of {count.units} units")
     return count.successes / count.units

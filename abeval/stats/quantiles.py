@@ -72,7 +72,7 @@ def from_order_statistics(
     if not all(map(math.isfinite, (value, low, high))):
         raise Refusal("not_finite", "a quantile is infinite or missing")
     if high <= low:
-        raise Refusal("zero_variance", f"the quantile sits on a tie at {value}")
+        raise Refusal("zero_variance", f"the quantile is tied at {value}")
     se = (high - low) / (2 * two_sided_quantile(alpha))
     return Estimate(value, se * se, n, float(n - 1))
 

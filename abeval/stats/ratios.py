@@ -33,7 +33,7 @@ def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
     weights[numerator] = 1 / divisor
     weights[denominator] -= float(mean[numerator]) / divisor / divisor
     if not np.isfinite(weights).all():
-        raise Refusal("zero_denominator", "the denominator of the ratio is next to zero")
+        raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
     return weights
 
 

@@ -190,13 +190,13 @@ def _delta(table: Floats, n: Floats, s: Floats) -> tuple[Floats, Floats]:
     """Ratio and its delta-method variance per split and metric, from centred sums."""
     units = table[:, :1]
     if np.any(units < 2):
-        raise Refusal("too_few_units", "a re-split left a variant with fewer than two units")
+        raise Refusal("too_few_units", "a random split has a variant with fewer than two units")
     centred = table[:, 1:].reshape(len(table), -1, 5) / units[:, :, None]
     y_c, x_c, yy, yx, xx = np.moveaxis(centred, 2, 0)
     means = _means(n, s)
     y, x = means[:, 0] + y_c, means[:, 1] + x_c
     if np.any(x == 0):
-        raise Refusal("zero_denominator", "a re-split has a denominator of zero")
+        raise Refusal("zero_denominator", "a random split has a denominator of zero")
     ratio = y / x
     spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * (xx - x_c**2)
     return ratio, spread / ((units - 1) * x**2)

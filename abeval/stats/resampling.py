@@ -181,8 +181,8 @@ def permutation(
         seed: Seed of the assignments.
 
     Raises:
-        Refusal: As `jackknife`; `too_few_units` if the smaller variant has less than two buckets'
-            worth of units.
+        Refusal: As `jackknife`; `too_few_units` if the smaller variant has fewer
+            units than two sub-buckets.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -286,7 +286,7 @@ def _null_differences(
     buckets, total = len(pooled), pooled.sum(axis=0)
     exact = buckets * units[1] / units.sum() if units.sum() else 0.0
     if not 2 <= exact <= buckets - 2:
-        raise Refusal("too_few_units", "the smaller variant has less than two buckets' worth")
+        raise Refusal("too_few_units", "the smaller variant has fewer units than two sub-buckets")
     size = round(exact)
     differences = []
     for batch in batches(permutations):

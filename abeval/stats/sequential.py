@@ -142,7 +142,7 @@ def confidence_sequence(
     if se <= 0:
         raise Refusal("zero_variance", "a look needs a positive standard error")
     if fraction <= 0:
-        raise Refusal("too_few_units", "a look without information")
+        raise Refusal("too_few_units", "a look needs information")
     return _looks(np.array([difference]), np.array([se]), np.array([fraction]), alpha)[0]
 
 

@@ -161,7 +161,7 @@ def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
         raise Refusal("too_few_units", f"{len(y)} times for {columns.shape[1]} coefficients")
     information = columns.T @ columns
     if np.linalg.cond(information) > 1e12:
-        raise Refusal("zero_variance", "the columns are linear functions of one another")
+        raise Refusal("zero_variance", "the columns are linearly dependent")
     inverse = np.asarray(np.linalg.inv(information), dtype=np.float64)
     coefficients = np.asarray(inverse @ (columns.T @ y), dtype=np.float64)
     q, df = float(np.sum((y - columns @ coefficients) ** 2)), len(y) - columns.shape[1]
@@ -202,7 +202,7 @@ def search(
     size = np.linalg.norm(residual, axis=0)
     usable = np.flatnonzero(size > 1e-6 * np.linalg.norm(candidates, axis=0))
     if not len(usable):
-        raise Refusal("not_applicable", "no change can be told from the rhythm in so few days")
+        raise Refusal("not_applicable", "too few days to separate a change from the weekly rhythm")
     unit = residual[:, usable] / size[usable]
     z = unit.T @ y
     matches = tuple(
@@ -237,7 +237,7 @@ def _whitened(
         raise Refusal("zero_variance", "a day's effect has no variance")
     correlation = sigma / np.outer(scale, scale)
     if np.linalg.eigvalsh(correlation).min() < 1e-10:
-        raise Refusal("zero_variance", "the days' effects are linear functions of one another")
+        raise Refusal("zero_variance", "the effects are linearly dependent")
     root = np.linalg.cholesky(correlation)
     solved = np.asarray(
         np.linalg.solve(root, np.column_stack([y, x]) / scale[:, None]), dtype=float

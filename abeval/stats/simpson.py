@@ -154,9 +154,9 @@ def mix_shift(
     if not (np.isfinite(values).all() and np.isfinite(weights).all() and np.isfinite(units).all()):
         raise Refusal("not_finite", "values, weights and units must be finite")
     if np.any(weights < 0):
-        raise Refusal("not_applicable", "a segment cannot weigh less than nothing")
+        raise Refusal("not_applicable", "the weight of a segment must not be negative")
     if np.any(weights.sum(axis=1) == 0):
-        raise Refusal("too_few_units", "a variant without weight")
+        raise Refusal("too_few_units", "a variant has no weight")
     share = weights / weights.sum(axis=1, keepdims=True)
     within = float(share.mean(axis=0) @ (values[1] - values[0]))
     mix = float((share[1] - share[0]) @ values.mean(axis=0))
@@ -206,7 +206,7 @@ def same_shares(units: Floats) -> float:
     if kept.shape[1] < 2:
         return 1.0
     if np.any(kept.sum(axis=1) == 0):
-        raise Refusal("too_few_units", "a variant without units")
+        raise Refusal("too_few_units", "a variant has no units")
     expected = kept.sum(axis=1, keepdims=True) * kept.sum(axis=0) / kept.sum()
     statistic = float(np.sum((kept - expected) ** 2 / expected))
     return float(special.chdtrc(kept.shape[1] - 1, statistic))

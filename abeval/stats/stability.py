@@ -95,7 +95,7 @@ def gls(differences: ArrayLike, covariance: ArrayLike, times: ArrayLike | None =
     if len(effect) < 2:
         raise Refusal("too_few_units", "a trend needs two windows")
     if time.shape != effect.shape or np.ptp(time) == 0:
-        raise Refusal("not_applicable", "one time per window, not all the same")
+        raise Refusal("not_applicable", "times must be one per window and not all equal")
     # Centred, so that large numbers such as dates are not collinear with the constant.
     centre = float(time.mean())
     whitened = np.linalg.solve(
@@ -201,7 +201,7 @@ def novelty(
 def _checked(differences: ArrayLike, covariance: ArrayLike) -> tuple[Floats, Floats]:
     effect, sigma = np.asarray(differences, dtype=float), np.asarray(covariance, dtype=float)
     if effect.ndim != 1 or sigma.shape != (len(effect), len(effect)):
-        raise Refusal("not_applicable", "a covariance for every pair of windows")
+        raise Refusal("not_applicable", "the covariance must have the shape (windows, windows)")
     message = "effects and covariances must be finite"
     return finite(effect, message), finite(sigma, message)
 
@@ -212,5 +212,5 @@ def _root(sigma: Floats) -> Floats:
     if np.any(scale == 0):
         raise Refusal("zero_variance", "a window's effect has no variance")
     if np.linalg.eigvalsh(sigma / np.outer(scale, scale)).min() < 1e-10:
-        raise Refusal("zero_variance", "windows' effects are linearly dependent")
+        raise Refusal("zero_variance", "the effects are linearly dependent")
     return np.asarray(np.linalg.cholesky(sigma), dtype=float)

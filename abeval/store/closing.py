@@ -105,8 +105,8 @@ class Closing:
         if parts.broken(closed):
             (parts.folder / STATE).unlink()
             raise ExperimentError(
-                "the store has damaged parts, which units that moved need",
-                "run again: the parts are computed anew",
+                "parts of the store that moved units need are damaged",
+                "run again: the parts are recomputed",
             )
         where = (
             f"phase = {views.IN_PERIOD} and day <= date {literal(state.last_day)} "

@@ -55,22 +55,23 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
         (
             experiment.engine.name != "duckdb",
             "it needs the engine duckdb",
-            "leave [engine] name out, or analyse without a store",
+            "remove [engine] name, or analyse without a store",
         ),
         (
             experiment.cleaning.duplicates == "drop",
-            "a duplicate may lie in another file, which only reading all files again can tell",
+            "a duplicate may be in another file, so all files would have to be read again",
             "drop duplicates where the files are written, and set cleaning.duplicates to "
             '"unchecked" ("keep" counts them, and reads all files for it)',
         ),
         (
             experiment.logs.clicks is not None,
-            "a click of a log of its own may change an impression of any file",
-            "write `click` and `dwell` into the impressions, and a file anew when clicks come late",
+            "a click of a separate log may change an impression of any file",
+            "write `click` and `dwell` into the impressions, and write a file again when clicks "
+            "come late",
         ),
         (
             experiment.unit == ROW_UNIT,
-            "every row is a unit of its own, so that nothing adds up",
+            "every row is its own unit, so there is nothing to add up",
             "name the unit that was randomised",
         ),
     ):
@@ -154,8 +155,8 @@ def _load(
         # All of them may leave; with too few units left, replays need the units themselves.
         if replays_add_up(experiment, totals.analysed - touched):
             note = (
-                f"Sums of units: {touched:,} units with rows in new files were added up; what all "
-                "others add up to was carried on."
+                f"Sums of units: {touched:,} units with rows in new files were added up again; "
+                "those of all other units were reused."
             )
             return replace(stored, notes=(*stored.notes, note), all_units=False, totals=totals)
     closing = Closing(parts, experiment, stored.entries, refreshed)
@@ -220,7 +221,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExperimentError(f"the store {folder} cannot be made: {error.strerror}") from error
+        raise ExperimentError(f"the store {folder} cannot be created: {error.strerror}") from error
 
 
 def _read_again(
@@ -237,6 +238,6 @@ def _read_again(
         return ()
     size = sum(Path(file).stat().st_size for file in files) / 1e6
     return (
-        f"Read over all {len(files)} files ({size:,.1f} MB) all the same, because no sums per unit "
-        f"and day replace their rows: {', '.join(names)}.",
+        f"All {len(files)} files ({size:,.1f} MB) were still read for: {', '.join(names)}. They "
+        "need the rows, not only sums per unit and day.",
     )

@@ -94,7 +94,7 @@ def fingerprint(file: str) -> Input:
     except OSError as error:
         raise LogError(f"{file} cannot be read: {error.strerror}") from error
     if tail[4:] != _MAGIC:
-        raise LogError(f"{file} is no whole Parquet file", "was it written to the end?")
+        raise LogError(f"{file} is not a complete Parquet file", "was it written completely?")
     return Input(stat.st_size, stat.st_mtime_ns, hashlib.sha256(footer).hexdigest())
 
 
@@ -116,7 +116,7 @@ def read_manifest(folder: Path, experiment: str) -> Manifest:
                 "name another folder: each experiment has a store of its own",
             )
         if version != FORMAT:
-            return Manifest({}, f"it has format {version}, this abeval keeps {FORMAT}")
+            return Manifest({}, f"it has format {version}, but this abeval uses {FORMAT}")
         return Manifest({path: _entry(part) for path, part in raw["parts"].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Manifest({}, f"{MANIFEST} cannot be read")
@@ -124,16 +124,16 @@ def read_manifest(folder: Path, experiment: str) -> Manifest:
 
 def _without_manifest(folder: Path) -> Manifest:
     if folder.exists() and not folder.is_dir():
-        raise ExperimentError(f"{folder} is a file, and a store is a folder")
+        raise ExperimentError(f"{folder} is a file, but a store is a folder")
     files = folder.iterdir() if folder.exists() else ()
     names = sorted(file.name for file in files if file.name != LOCK)
     foreign = [name for name in names if not name.startswith(_OWN)]
     if foreign:
         raise ExperimentError(
-            f"{folder} is no store: it holds {foreign[0]} and no {MANIFEST}",
+            f"{folder} is not a store: it contains {foreign[0]} but no {MANIFEST}",
             "name a new or an empty folder",
         )
-    return Manifest({}, "the first run did not come to its end" if names else None)
+    return Manifest({}, "the first run did not finish" if names else None)
 
 
 def _entry(raw: Mapping[str, object]) -> Entry:

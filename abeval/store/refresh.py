@@ -59,20 +59,22 @@ class Refresh:
             f"impressions were read{_span('days ', read)}, {len(self.kept)} were kept."
         ]
         if self.trouble is not None:
-            notes.append(f"The store was computed anew: {self.trouble}.")
+            notes.append(f"The store was recomputed: {self.trouble}.")
         if self.vanished:
-            notes.append(f"Files that the log has no more were dropped: {_names(self.vanished)}.")
+            notes.append(
+                f"Files that are no longer in the log were dropped: {_names(self.vanished)}."
+            )
         if self.broken:
-            notes.append(f"Damaged parts of the store were computed anew: {_names(self.broken)}.")
+            notes.append(f"Damaged parts of the store were recomputed: {_names(self.broken)}.")
         if self.state is not None:
             days = {day for part in self.entries.values() for day in part.days}
             later = {day for day in days if day > self.state.last_day}
             notes.append(
-                f"State of units: {len(days) - len(later)} closed days were carried on, "
+                f"State of units: {len(days) - len(later)} closed days were reused, "
                 f"{len(later)} added up{_span('', later)}."
             )
         if self.anew is not None:
-            notes.append(f"State of units: all days were added up anew, because {self.anew}.")
+            notes.append(f"State of units: all days were added up again, because {self.anew}.")
         return tuple(notes)
 
 

@@ -33,7 +33,7 @@ def check_savable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExperimentError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        raise ExperimentError(f"the folder {folder} cannot be created: {error.strerror}") from error
     check_writable(folder / SAVED)
 
 
@@ -112,13 +112,15 @@ def _document(folder: Path) -> Mapping[str, Any]:
         version, keys = raw["format"], set(raw)
     except FileNotFoundError:
         raise ExperimentError(
-            f"{folder} holds no aggregates: there is no {SAVED}",
+            f"{folder} has no aggregates: there is no {SAVED}",
             "abeval analyze EXPERIMENT.toml --save-aggregates FOLDER writes them",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ExperimentError(f"{file} cannot be read", _AGAIN) from error
     if version != FORMAT or not keys >= _KEYS:
-        raise ExperimentError(f"{file} has format {version}, this abeval reads {FORMAT}", _AGAIN)
+        raise ExperimentError(
+            f"{file} has format {version}, but this abeval reads {FORMAT}", _AGAIN
+        )
     return raw
 
 
@@ -150,13 +152,14 @@ def definition(experiment: Experiment) -> dict[str, Any]:
 def _check_definition(folder: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     if saved.get("name") != wanted["name"]:
         raise ExperimentError(
-            f"{folder} holds the aggregates of {saved.get('name')!r}, not of {wanted['name']!r}",
+            f"{folder} has the aggregates of {saved.get('name')!r}, not of {wanted['name']!r}",
             "name the folder of this experiment",
         )
     changed = [name for name in wanted if saved.get(name) != wanted[name]]
     if changed:
         raise ExperimentError(
-            f"the aggregates in {folder} were made with another {', another '.join(changed)}",
+            f"the aggregates in {folder} were computed with a different "
+            f"{', a different '.join(changed)}",
             "analyse the log again, with --save-aggregates; alpha, families, looks, roles, margins "
             "and directions may change",
         )
@@ -183,7 +186,7 @@ def _read(
     file = folder / f"{name}.parquet"
     try:
         if name not in (*_FRAMES, _BUCKETS) or sha256_of(file) != digest:
-            raise ExperimentError(f"{file} is not what was written with {SAVED}", _AGAIN)
+            raise ExperimentError(f"{file} is not the file that was written with {SAVED}", _AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", _AGAIN) from error
     rows = f"from read_parquet({literal(str(file))})"

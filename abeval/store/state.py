@@ -67,14 +67,14 @@ def why_unusable(state: State, parts: Sequence[Entry], analysis: str) -> str | N
         analysis: The `analysis_digest` of this run.
     """
     if state.definition != analysis:
-        return "the analysis is another"
+        return "the analysis has changed"
     if has_twins(parts):
-        return "two files have the same sums, which closed days do not tell apart"
+        return "two files have the same sums, so closed days cannot tell them apart"
     if not set(state.closed_parts) <= {part.file for part in parts}:
         return "files of closed days changed or are gone"
     new = [part for part in parts if part.file not in state.closed_parts and part.days]
     late = [part.days[0] for part in new if part.days[0] <= state.last_day]
-    return None if not late else f"new files have rows of {min(late)}, which was closed"
+    return None if not late else f"new files have rows of {min(late)}, a closed day"
 
 
 def day_to_close(

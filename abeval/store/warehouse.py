@@ -31,8 +31,11 @@ def check_supported(experiment: Experiment) -> None:
         ExperimentError: With the reason.
     """
     for refused, why in (
-        (experiment.logs.exposures is not None, "units that were exposed and idle are not in them"),
-        (experiment.unit == ROW_UNIT, "every row is a unit of its own"),
+        (
+            experiment.logs.exposures is not None,
+            "exposed units without an impression are not in the sums",
+        ),
+        (experiment.unit == ROW_UNIT, "every row is its own unit"),
     ):
         if refused:
             what = f"an analysis from logged_sums does not work here: {why}"
@@ -57,8 +60,8 @@ def _load(file: Path, run: Run, metrics: Sequence[Metric], shape: LogShape) -> S
     columns = ", ".join(f"cast({quoted(n)} as {kind}) as {quoted(n)}" for n, kind in types.items())
     load_sums(engine, f"select {columns} from given_sums")
     note = (
-        f"The sums per unit and day are those of {file.name}: duplicates and clicks of no "
-        "impression are not checked here; they were left out where it was made."
+        f"The sums per unit and day are from {file.name}: duplicates and clicks without an "
+        "impression are not checked here; they were left out when the file was made."
     )
     return Summed((note,), has_rows=False)
 

@@ -242,7 +242,8 @@ def _refused(timeline: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     if len(timeline.strata) == 1:
         return refused
     why = (
-        "traffic shares changed, and only sums over days are compared within stretches of one share"
+        "traffic shares changed, and only sums over days can be compared among units that "
+        "entered at the same share"
     )
     no_days = {metric.name: metric.source.no_days for metric in metrics}
     return {name: why if text == no_days[name] else text for name, text in refused.items()}
@@ -253,22 +254,23 @@ def _notes(timeline: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
     notes = []
     if len(strata) > 1:
         notes.append(
-            f"Traffic shares changed during the experiment: units are compared within "
-            f"{len(strata)} stretches of entry days of one share each."
+            "Traffic shares changed during the experiment: units are compared within "
+            f"{len(strata)} groups of entry days with the same shares."
         )
     if sums.partial:
-        notes.append(f"Only partly covered: {', '.join(sorted(sums.partial))}.")
+        notes.append(f"Days that the log covers only in part: {', '.join(sorted(sums.partial))}.")
     if "gauc" in sums.metrics:
-        notes.append("GAUC over time is that of units within a day, weighted by impressions.")
+        notes.append("GAUC over time is the AUC of a unit within a day, weighted by impressions.")
     notes.extend(
-        f"Not by {clock.by}, because no sums over impressions: {', '.join(clock.refused)}."
+        f"Not by {clock.by}, because they are not sums over impressions: "
+        f"{', '.join(clock.refused)}."
         for clock in sums.clocks
         if clock.refused
     )
     cut = [m.name for m in metrics if m.name in timeline.cut_names and m.name in sums.metrics]
     if cut:
         notes.append(
-            "Capped or adjusted on the calendar and at looks; not in the tests of stability and "
-            f"novelty, nor by days since entry, hour and weekday: {', '.join(cut)}."
+            "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
+            f"and novelty, nor by days since entry, hour and weekday: {', '.join(cut)}."
         )
     return tuple(notes)

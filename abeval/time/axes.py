@@ -88,7 +88,7 @@ class Axis:
         kept = [arms for arms in strata if min(arm.n for arm in arms) >= 2]
         total = sum(arm.n for arms in kept for arm in arms)
         if not total:
-            raise Refusal("too_few_units", f"no units of control and {variant} at the same share")
+            raise Refusal("too_few_units", f"control and {variant} have no units at the same share")
         shares = [sum(arm.n for arm in arms) / total for arms in kept]
         control, treatment = (stratified([arms[side] for arms in kept], shares) for side in (0, 1))
         return control, treatment

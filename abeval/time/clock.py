@@ -67,7 +67,7 @@ def hour_sums(logs: OpenLogs, days: Sequence[str], partial: frozenset[str]) -> C
     """The metrics that are sums over impressions, by local hour of the day."""
     metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
     refused = {
-        m.name: "by hour there are only sums over impressions"
+        m.name: "effects by hour are only for sums over impressions"
         for m in logs.metrics
         if m not in metrics
     }

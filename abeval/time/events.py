@@ -43,7 +43,7 @@ def _row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
     row = replace(bare, days=int(inside.sum()))
     if row.days in (0, len(inside)):
         where = "no" if not row.days else "every"
-        return replace(row, reason=f"{where} whole day of the log lies inside")
+        return replace(row, reason=f"{where} whole day of the log is inside the event")
     try:
         return _tested(row, series, inside)
     except Refusal as refusal:

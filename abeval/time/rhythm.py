@@ -61,7 +61,9 @@ def rhythm_of(course: Course) -> Rhythm:
     parts = [place for place in range(len(labels)) if has_effect(course, place)]
     rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
     if len(parts) < 2:
-        return replace(rhythm, reason=f"fewer than two have {MIN_UNITS} units in each variant")
+        return replace(
+            rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
+        )
     try:
         windows = effects(*course.by_day(parts))
         level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)))

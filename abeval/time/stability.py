@@ -107,7 +107,7 @@ def _late_less_early(series: Series) -> Effect:
 
 def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[Verdict, str]:
     change, late, weeks = evidence.change, evidence.late, row.weeks
-    caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks alike"
+    caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
     if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):
         tau = decays.rows[0].tau
         return "settling", f"the effect changes with days since entry, time constant {tau:g} days"
@@ -117,13 +117,13 @@ def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[Verdic
         tau = change.shape.shape.at
         return "settling", f"the effect changed early, with a time constant of {tau:g} days{caveat}"
     if weeks < 2:
-        return "too_early", f"{weeks} whole weeks; whole weeks are compared from two on"
+        return "too_early", f"{weeks} whole weeks; at least two are needed to compare weeks"
     reach = max(abs(row.effect or 0.0), _tolerance(evidence.series))
     width = (late.high - late.low) / 2
     if width > reach:
-        return "too_early", f"a change of {reach:.3g} would not have been seen (± {width:.3g})"
+        return "too_early", f"a change of {reach:.3g} would not have been detected (± {width:.3g})"
     apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
-    return "stable", f"no change found{apart}, and one of {reach:.3g} would have been seen"
+    return "stable", f"no change detected{apart}; one of {reach:.3g} would have been detected"
 
 
 def _tolerance(series: Series) -> float:

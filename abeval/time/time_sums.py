@@ -60,7 +60,7 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
     experiment, engine = queries.experiment, queries.engine
     if not queries.shape.has_time:
         raise LogError(
-            "windows need a time, and the impressions log has no column `ts`",
+            "windows need a time, but the impressions log has no column `ts`",
             'map it: [logs.impressions] columns = { ts = "..." }',
         )
     engine.table("entry", _entry(experiment, engine))

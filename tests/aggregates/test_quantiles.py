@@ -112,8 +112,11 @@ def test_what_cannot_be_had_is_refused_by_name():
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ({"name": "ctr", "quantile": 0.9}, "needs `value`, whose quantile it is"),
-        ({"name": "x", "numerator": "click", "denominator": "1", "quantile": 0.9}, "of `value`"),
+        (
+            {"name": "ctr", "quantile": 0.9},
+            "needs `value`, the expression whose quantile is computed",
+        ),
+        ({"name": "x", "numerator": "click", "denominator": "1", "quantile": 0.9}, "needs `value`"),
         ({"name": "x", "value": "click", "quantile": 1.0}, "less than 1"),
         ({"name": "x", "value": "click", "quantile": 0.5, "cap": 0.9}, "no totals per unit"),
         ({"name": "dwell_p50", "cap": 0.9}, "no totals per unit"),

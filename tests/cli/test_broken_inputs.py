@@ -169,7 +169,8 @@ BROKEN = {
     ),
     "missing_file": Broken(("no file of impressions matches", "relative paths start"), log=None),
     "truncated_parquet": Broken(
-        ("impressions cannot be read from log.parquet", "is the file whole"), files=truncate
+        ("impressions cannot be read from log.parquet", "check that the file is complete"),
+        files=truncate,
     ),
     "wrong_type": Broken(
         ("column 'click' is VARCHAR, but click must be a number", "hint:"),
@@ -215,7 +216,8 @@ BROKEN = {
         ("no built-in metric is called 'revenue'; `abeval metrics` lists",), {'"ctr"': '"revenue"'}
     ),
     "guardrail_without_margin": Broken(
-        ("metrics[0].margin: a guardrail needs the worst harm",), add='role = "guardrail"\n'
+        ("metrics[0].margin: a guardrail needs a margin, the largest harm",),
+        add='role = "guardrail"\n',
     ),
     "metric_twice": Broken(
         ("metrics[1].name: 'ctr' is listed twice",), add='[[metrics]]\nname = "ctr"\n'
@@ -298,16 +300,16 @@ BROKEN = {
     ),
     # Files of logs.
     "csv_ragged": Broken(
-        ("log.csv, line 1501: 13 fields, the header 11",), CSV, files=edit_csv(add_fields)
+        ("log.csv, line 1501: 13 fields, but the header has 11",), CSV, files=edit_csv(add_fields)
     ),
     "csv_text_among_numbers": Broken(
-        ("column 'click' is VARCHAR, but click must be a number", "text as soon as one value"),
+        ("column 'click' is VARCHAR, but click must be a number", "one text value"),
         CSV,
         files=edit_csv(spoil_click),
     ),
     "csv_empty": Broken(("log.csv is empty",), CSV, files=put("log.csv", "")),
     "csv_binary": Broken(
-        ("cannot be read from log.csv", "of the kind its name says"),
+        ("cannot be read from log.csv", "has the format of its name"),
         CSV,
         files=put("log.csv", bytes(range(256)) * 20),
     ),
@@ -320,7 +322,7 @@ BROKEN = {
     "parquet_without_rows": Broken(("the impressions have no rows",), log=f"{LOG} where false"),
     "parquet_of_no_bytes": Broken(("log.parquet is empty",), files=put("log.parquet", "")),
     "folder_of_mixed_kinds": Broken(
-        ("unknown or mixed kinds: .csv, .parquet", "logs.impressions.format"),
+        ("unknown or mixed formats: .csv, .parquet", "logs.impressions.format"),
         {"log.parquet": "logs"},
         files=mixed_folder,
     ),
@@ -333,11 +335,16 @@ BROKEN = {
         ("no file of impressions matches", "logs/*.parquet"), {"log.parquet": "logs/*.parquet"}
     ),
     "unknown_kind": Broken(
-        ("unknown or mixed kinds: .xlsx",), {"log.parquet": "log.xlsx"}, files=put("log.xlsx", "x")
+        ("unknown or mixed formats: .xlsx",),
+        {"log.parquet": "log.xlsx"},
+        files=put("log.xlsx", "x"),
     ),
     "nul_in_path": Broken(("no file of impressions",), {"log.parquet": "lo\\u0000g.parquet"}),
     "table_without_database": Broken(
-        ("names 'impressions', but nothing says where it is", "logs.impressions.database"),
+        (
+            "names 'impressions', but there is no database or connection for it",
+            "logs.impressions.database",
+        ),
         {'path = "log.parquet"': 'table = "impressions"'},
     ),
     "database_missing": Broken(("no DuckDB database at",), TABLE),
@@ -365,7 +372,7 @@ BROKEN = {
         log=replaced(user_id="cast(null as varchar)"),
     ),
     "time_as_number": Broken(
-        ("column 'ts' is BIGINT, so say what it counts since 1970: time_unit",),
+        ("column 'ts' is BIGINT, so set its unit since 1970: time_unit",),
         log=replaced(ts=EPOCH),
     ),
     "time_as_text": Broken(
@@ -386,11 +393,11 @@ BROKEN = {
         ("column 'ts' is TIMESTAMP, so time_unit has no meaning",), mapped('time_unit = "s"')
     ),
     "no_time_for_the_period": Broken(
-        ("[period] needs the time of each impression", "leave [period] out"),
+        ("[period] needs the time of each impression", "remove [period]"),
         log=f"select * exclude ts from ({LOG})",
     ),
     "no_variant": Broken(
-        ("nothing says which variant a unit was in", "[assignment] salt"),
+        ("the variant of a unit is unknown", "[assignment] salt"),
         log=f"select * exclude variant from ({LOG})",
     ),
     "variants_of_other_names": Broken(
@@ -407,7 +414,7 @@ BROKEN = {
         log=replaced(position="position - 1"),
     ),
     "positions_negative": Broken(
-        ("the smallest 'position' is -2", "must be mended in the log"),
+        ("the smallest 'position' is -2", "correct negative ones in the log"),
         add=RANKING,
         log=replaced(position="position - 3"),
     ),
@@ -430,13 +437,13 @@ BROKEN = {
     ),
     # Other logs.
     "clicks_without_key": Broken(
-        ("clicks cannot be tied to impressions", "map the columns"),
+        ("clicks cannot be joined to impressions", "map the columns"),
         add=CLICKS,
         log=WITHOUT_CLICKS,
         files=copied(f"select user_id, ts {CLICKED}", "clicks.parquet"),
     ),
     "clicks_joined_by_nothing": Broken(
-        ("logs.clicks.join names 'request_id', which not both logs have", "both have"),
+        ("logs.clicks.join names 'request_id', which is not in both logs", "both have"),
         add=f'{CLICKS}join = ["request_id"]\n',
         log=WITHOUT_CLICKS,
         files=copied(f"select impression_id, ts {CLICKED}", "clicks.parquet"),
@@ -453,7 +460,7 @@ BROKEN = {
         files=copied("select 1 as uid", "x.parquet"),
     ),
     "exposures_of_others": Broken(
-        ("(not_exposed 2,400)", "are ids written alike"),
+        ("(not_exposed 2,400)", "are the ids written the same way"),
         add='[logs.exposures]\npath = "x.parquet"\n',
         files=copied("select 'zz' as user_id, 'a' as variant", "x.parquet"),
     ),
@@ -471,7 +478,7 @@ BROKEN = {
         ("memory", "raise [engine] memory_limit"), add='[engine]\nmemory_limit = "1MB"\n'
     ),
     "memory_too_large": Broken(
-        ("DuckDB does not take these [engine] options",),
+        ("DuckDB does not accept these [engine] options",),
         add='[engine]\nmemory_limit = "99999999999999999999TB"\n',
     ),
     "no_threads": Broken(

@@ -100,7 +100,7 @@ def test_a_flag_leaves_the_other_entries_of_the_file(tmp_path: Path) -> None:
 
 def test_what_is_no_engine_is_refused(experiment: LoadedExperiment) -> None:
     for wrong in ("oracle", 7):
-        with pytest.raises(ExperimentError, match="is none that is known"):
+        with pytest.raises(ExperimentError, match="unknown engine"):
             experiment.analyze(engine=wrong)  # type: ignore[arg-type]
 
 

@@ -69,7 +69,7 @@ experiment.toml has 14 problems:
   period: is empty: start 2026-09-14 is not before end 2026-09-14
   variants.control.weight: should be greater than or equal to 0 (got -1)
   logs.impressions.time_unit: should be 's', 'ms', 'us' or 'ns' (got 'sec')
-  segments.1st: should begin with a letter and go on with letters, digits and `_` (got '1st')
+  segments.1st: should begin with a letter and contain only letters, digits and `_` (got '1st')
   metrics[0].direction: should be 'increase' or 'decrease' (got 'up') or should be a table such \
 as { toward = 1.0 } (got 'up')
   metrics[3].margin: should be less than 1 (got 2) or should be a table such as \
@@ -169,7 +169,8 @@ def test_directions_and_margins_may_be_tables() -> None:
         (
             {"assignment": {"salt": "a:b"}},
             [
-                "assignment.salt: should be made of letters, digits, `_`, `.` and `-` (got 'a:b')",
+                "assignment.salt: should contain only letters, digits, `_`, `.` and `-` "
+                "(got 'a:b')",
             ],
         ),
         (
@@ -193,7 +194,7 @@ def test_directions_and_margins_may_be_tables() -> None:
         ({"period": {"start": date(2026, 9, 14)}}, ["period.end: missing"]),
         (
             {"pre_period": {"start": date(2026, 9, 7), "end": date(2026, 9, 14)}},
-            ["pre_period: needs a [period] to come before"],
+            ["pre_period: needs a [period] that comes after it"],
         ),
         (
             {
@@ -212,7 +213,7 @@ def test_directions_and_margins_may_be_tables() -> None:
         ),
         (
             {"logs": {"impressions": {"path": "x", "table": "y"}}},
-            ["logs.impressions: says both `path` and `table`; keep one"],
+            ["logs.impressions: has both `path` and `table`; keep one"],
         ),
         (
             {"variants": {"a": {"weight": 0}, "b": {}}},
@@ -222,7 +223,7 @@ def test_directions_and_margins_may_be_tables() -> None:
             {"cleaning": {"crossover": "as_assigned"}},
             [
                 'cleaning.crossover: "as_assigned" needs [assignment] salt or an exposures log, '
-                "which say the assignment"
+                "to know the assignment"
             ],
         ),
     ],

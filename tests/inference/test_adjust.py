@@ -213,7 +213,7 @@ class TestPlannedLooks:
         assert unplanned.boundaries[0].boundary == pytest.approx(
             group_sequential.bounds(fractions).z[-1]
         )
-        assert any("is not one of the plan" in note for note in unplanned.notes)
+        assert any("is not a planned one" in note for note in unplanned.notes)
 
     def test_dates_and_units_are_clocks_too(self):
         dated = self.looks(7, planned_looks=["2026-09-21", "2026-09-28"])
@@ -337,7 +337,7 @@ class TestFamilies:
         ),
         (
             {"inference": {"looks": "group_sequential", "planned_looks": ["2026-10-20"]}},
-            "is not after the period's start and up to its end",
+            "must be after the period's start and not after its end",
         ),
         (
             {"inference": {"looks": "group_sequential", "planned_looks": [1.5]}},
@@ -366,7 +366,7 @@ class TestFamilies:
                 "inference": {"adjust": "stratify", "stratify_by": "device"},
                 "metrics": [{"name": "ctr", "cap": 0.99}],
             },
-            'goes with adjust = "cuped"',
+            'can be used with adjust = "cuped"',
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_always_valid_intervals_are_wider_and_say_so(loaded):
         assert wide.difference_high > narrow.difference_high
         assert wide.p_value > narrow.p_value
         assert wide.method.startswith("always_valid_")
-    assert any("hold at every look" in note for note in valid.notes)
+    assert any("valid at every look" in note for note in valid.notes)
 
 
 def test_always_valid_lift_and_difference_exclude_zero_together(loaded):

@@ -99,7 +99,7 @@ def test_a_mismatch_is_traced_to_its_segment():
     )
     check = next(c for c in result.trust if c.name == "srm:device")
     assert check.status == "fail"
-    assert check.message.startswith("device = 'web' does not follow the weights")
+    assert check.message.startswith("device = 'web' does not match the weights")
     assert "all other units together p = 1" in check.message
     assert result["ctr"].status == "untrusted"
 
@@ -112,6 +112,8 @@ def test_one_cell_is_nothing_to_compare():
 def test_a_small_uneven_variant_is_noted():
     cells = [("a", "tv", 900, 0.1), ("b", "tv", 100, 0.1)]
     notes = analysed(cells).notes
-    assert any("b and a are uneven, and the smaller has 100 units" in note for note in notes)
+    assert any(
+        "b and a have uneven numbers of units, and the smaller has 100" in note for note in notes
+    )
     even = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)]).notes
     assert not any("uneven" in note for note in even)

@@ -103,16 +103,16 @@ def test_what_cannot_be_had_is_refused():
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ({"function": "sum(ctr)"}, "holds `SUM"),
+        ({"function": "sum(ctr)"}, "contains `SUM"),
         ({"function": "ctr +"}, "is not one expression"),
         ({"function": "ctr; drop table x"}, "is not one expression"),
         ({"function": "1 + 2"}, "names no metric"),
-        ({"function": "'ctr'"}, "holds"),
-        ({"function": "ctrr"}, "'ctrr' is no metric; did you mean `ctr`"),
-        ({"function": "gini"}, "'gini' is no mean or ratio"),
-        ({"function": "x"}, "'x' is no mean or ratio"),
-        ({"function": "ctr", "value": "click"}, "does not go with `function`"),
-        ({"function": "ctr", "cap": 0.99}, "does not go with `function`"),
+        ({"function": "'ctr'"}, "contains"),
+        ({"function": "ctrr"}, "'ctrr' is not a metric; did you mean `ctr`"),
+        ({"function": "gini"}, "'gini' is not a mean or a ratio"),
+        ({"function": "x"}, "'x' is not a mean or a ratio"),
+        ({"function": "ctr", "value": "click"}, "cannot be used with `function`"),
+        ({"function": "ctr", "cap": 0.99}, "cannot be used with `function`"),
     ],
 )
 def test_mistakes_are_named(metric, message):

@@ -382,7 +382,7 @@ def test_what_is_odd_about_scores_is_said():
     rows = random_rows()
     loaded, logs = small([(*row[:5], 0.25, None) for row in rows])
     notes = loaded.replay(metrics=["auc"], logs=logs).notes
-    assert "every score of a is 0.25: its order is that of ties" in notes
+    assert "every score of a is 0.25: its items are ordered by the tie rule only" in notes
     assert "b has no usable score and is not compared" in notes
     loaded, logs = small([(*row[:6], None if row[2].endswith("-1") else row[6]) for row in rows])
     notes = loaded.replay(metrics=["auc"], logs=logs).notes
@@ -411,12 +411,12 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
         ({"k": ()}, "k must be"),
         ({"k": (0,)}, "k must be"),
         ({"compat": "tresc"}, "trec"),
-        ({"metrics": ["ndcg@10"]}, "does not say which"),
+        ({"metrics": ["ndcg@10"]}, "has several definitions"),
         ({"kept_negatives": 0}, "kept_negatives"),
         ({"blend": (2.0,)}, "between 0 and 1"),
-        ({"threshold": float("nan")}, "no score"),
+        ({"threshold": float("nan")}, "not a finite number"),
         ({"bins": 0}, "0 bins"),
-        ({"curve": 5, "metrics": ["auc"]}, "over k"),
+        ({"curve": 5, "metrics": ["auc"]}, "no curve"),
     ],
 )
 def test_mistakes_are_said(options, error):

@@ -95,7 +95,7 @@ def test_items_without_a_vector_are_counted_and_as_relevant_as_their_clicks():
     found = replayed(rows, with_vectors(vectors), metrics=["cg@3"])
     without = sum(row[3] in (0, 1) for row in rows)
     assert dict(found.accounting)["rows_of_items_without_a_vector"] == without
-    assert any("graded by itself" in note for note in found.notes)
+    assert any("judges itself" in note for note in found.notes)
     liked = {(row[0], row[3]) for row in rows if row[4]}
     top = pd.DataFrame(rows).sort_values(6, ascending=False).groupby(2).head(3)
     worth = [
@@ -111,7 +111,7 @@ def test_items_without_a_vector_are_counted_and_as_relevant_as_their_clicks():
     [
         (pd.DataFrame({"item_id": range(5)}), "embedding"),
         (with_vectors([[1.0, 2], [1.0, 2, 3], [1.0], [2.0, 2], [1.0, 1]]), "1 to 3 numbers"),
-        (with_vectors(["a"] * 5), "no lists of numbers"),
+        (with_vectors(["a"] * 5), "not lists of numbers"),
         (with_vectors([[math.nan, 1.0]] * 5), "usable"),
     ],
 )

@@ -127,7 +127,7 @@ def test_splits_are_judged_by_the_same_truth():
     ("truth", "error"),
     [
         (pd.DataFrame({"request_id": ["0-0"]}), "no column item_id"),
-        (pd.DataFrame({"item_id": [1]}), "no column request_id"),
+        (pd.DataFrame({"item_id": [1]}), "neither a column request_id"),
         (pd.DataFrame({"request_id": ["0-0"], "item_id": [1], "grade": ["good"]}), "number"),
     ],
 )

@@ -35,14 +35,14 @@ def carried(notes: tuple[str, ...]) -> tuple[int, int] | None:
     """Days that were carried on, and days that were added up; None where all were added up."""
     for note in notes:
         words = note.split()
-        if "carried on" in note:
-            return int(words[3]), int(words[9])
+        if "closed days were reused" in note:
+            return int(words[3]), int(words[8])
     return None
 
 
 def anew(notes: tuple[str, ...]) -> str:
     """Why days were not carried on."""
-    said = [note for note in notes if "all days were added up anew" in note]
+    said = [note for note in notes if "all days were added up again" in note]
     return said[0] if said else ""
 
 
@@ -100,7 +100,7 @@ def test_a_late_event_reopens_every_day_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, "late", day_log(2, 10, seed=3))
     notes = same(tmp_path)
     assert counts(notes) == (1, 4)
-    assert "new files have rows of 2024-03-03, which was closed" in anew(notes)
+    assert "new files have rows of 2024-03-03, a closed day" in anew(notes)
     write(tmp_path, "day-4", day_log(4))
     assert carried(same(tmp_path)) is not None
 
@@ -336,7 +336,7 @@ def test_damaged_parts_of_closed_days_stop_a_run_that_needs_them(tmp_path: Path)
     moving = day_log(4)
     moving["variant"] = np.where(moving["variant"] == "a", "b", "a")
     write(tmp_path, "day-4", moving)
-    with pytest.raises(AbevalError, match="damaged parts"):
+    with pytest.raises(AbevalError, match="are damaged"):
         experiment(tmp_path, **entries).analyze(store=store)
     assert "Damaged parts" in " ".join(same(tmp_path, **entries))
 

@@ -72,7 +72,7 @@ def told(result: Result) -> tuple[str, ...]:
         "The store",
         "Files that",
         "Damaged",
-        "Read over",
+        "All ",
         "State of units",
         "Sums of units",
     )
@@ -247,7 +247,7 @@ def test_metrics_that_read_rows_are_named(tmp_path: Path) -> None:
     write(tmp_path, "day-3", day_log(3))
     notes = same(tmp_path, metrics=metrics)
     assert counts(notes) == (1, 3)
-    assert "all 4 files" in notes[-1]
+    assert "All 4 files" in notes[-1]
     assert "gauc, sessions_per_user" in notes[-1]
 
 
@@ -296,7 +296,7 @@ def test_a_damaged_part_is_computed_anew(tmp_path: Path, damage: str) -> None:
     (tmp_path / "store" / "state.json").unlink()
     notes = same(tmp_path)
     assert counts(notes) == (1, 2)
-    assert notes[1].startswith("Damaged parts of the store were computed anew: day-")
+    assert notes[1].startswith("Damaged parts of the store were recomputed: day-")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3, "experiment": "daily"}', "\x00"])
@@ -306,7 +306,7 @@ def test_a_damaged_manifest_is_computed_anew(tmp_path: Path, text: str) -> None:
     (tmp_path / "store" / "manifest.json").write_text(text)
     notes = same(tmp_path)
     assert counts(notes) == (1, 0)
-    assert notes[1] == "The store was computed anew: manifest.json cannot be read."
+    assert notes[1] == "The store was recomputed: manifest.json cannot be read."
 
 
 def test_another_format_is_computed_anew(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_another_format_is_computed_anew(tmp_path: Path) -> None:
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "day", pd.concat(day_log(day) for day in range(3)))
-    with pytest.raises(ExperimentError, match=r"is no store: it holds day\.parquet"):
+    with pytest.raises(ExperimentError, match=r"is not a store: it contains day\.parquet"):
         experiment(tmp_path).analyze(store=tmp_path / "log")
     with pytest.raises(ExperimentError, match="is a file"):
         experiment(tmp_path).analyze(store=tmp_path / "log" / "day.parquet")
@@ -331,8 +331,8 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
-        ({"cleaning": {}}, "a duplicate may lie in another file"),
-        ({"unit": "row"}, "every row is a unit of its own"),
+        ({"cleaning": {}}, "a duplicate may be in another file"),
+        ({"unit": "row"}, "every row is its own unit"),
         ({"engine": {"name": "spark"}}, "it needs the engine duckdb"),
         ({"logs": {"impressions": {"path": "log/*.csv"}}}, "not local Parquet files"),
         (
@@ -342,7 +342,7 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
                     "clicks": {"path": "log/*.parquet"},
                 }
             },
-            "a click of a log of its own",
+            "a click of a separate log",
         ),
     ],
 )

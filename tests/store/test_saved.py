@@ -92,13 +92,13 @@ def test_other_definitions_are_refused(tmp_path: Path, entries: dict[str, Any], 
 
 def test_what_is_missing_or_damaged_is_said(tmp_path: Path) -> None:
     loaded, kept = experiment(tmp_path), tmp_path / "kept"
-    with pytest.raises(ExperimentError, match="holds no aggregates"):
+    with pytest.raises(ExperimentError, match="has no aggregates"):
         loaded.from_aggregates(kept)
     loaded.analyze(save_aggregates=kept)
     moments, told = kept / "moments.parquet", kept / "aggregates.json"
     data = moments.read_bytes()
     moments.write_bytes(data[:-1])
-    with pytest.raises(ExperimentError, match="is not what was written"):
+    with pytest.raises(ExperimentError, match="is not the file that was written"):
         loaded.from_aggregates(kept)
     moments.unlink()
     with pytest.raises(ExperimentError, match="cannot be read: No such file"):

@@ -82,7 +82,7 @@ def test_sums_of_a_warehouse_are_judged(
         "gauc is refused" in note and "rows of the impressions" in note for note in found.notes
     )
     assert any(
-        note.startswith(f"The sums per unit and day are those of {file}") for note in found.notes
+        note.startswith(f"The sums per unit and day are from {file}") for note in found.notes
     )
 
 
@@ -118,5 +118,5 @@ def test_exposures_are_refused(tmp_path: Path) -> None:
     small_log(20).to_parquet(tmp_path / "exposures.parquet")
     loaded = folder_of(tmp_path, 'logs.exposures.path = "exposures.parquet"')
     (tmp_path / "logged_sums.csv").write_text("unit_id\n")
-    with pytest.raises(AbevalError, match="units that were exposed and idle"):
+    with pytest.raises(AbevalError, match="exposed units without an impression"):
         loaded.from_aggregates(tmp_path)

@@ -183,7 +183,7 @@ def test_a_log_without_time_is_refused():
 
 
 def test_widths_count_days():
-    with pytest.raises(ExperimentError, match="count days"):
+    with pytest.raises(ExperimentError, match="numbers of days"):
         small().windows(widths=[0])
 
 

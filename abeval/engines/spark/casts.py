@@ -121,7 +121,7 @@ def cast(node: exp.Cast) -> exp.Expr:
         return node
     reading = _READINGS.get(name)
     if reading is None:
-        raise refused(node, "is a cast that Spark does not know, or does otherwise")
+        raise refused(node, "is a cast that Spark does not know, or does differently")
     if _needs_no_rule(name, value.unnest()):
         return node
     tried = isinstance(node, exp.TryCast)

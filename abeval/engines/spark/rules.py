@@ -95,7 +95,7 @@ def _int_div(node: exp.IntDiv) -> exp.Expr:
 def _round(node: exp.Round) -> exp.Expr:
     """Rounding to whole numbers, half away from zero; -0.0 keeps its sign."""
     if node.args.get("decimals") is not None:
-        raise refused(node, "may round the last digit otherwise on Spark")
+        raise refused(node, "may round the last digit differently on Spark")
     if is_cast_to_integer(node.parent):
         return node
     return filled(
@@ -191,11 +191,9 @@ def _counted_from_one(node: exp.Left | exp.Right | exp.Substring | exp.SplitPart
     if isinstance(node, (exp.Left, exp.Right)):
         numbers = [node.expression]
     if not all(isinstance(n, exp.Literal) and n.this.isdigit() and int(n.this) for n in numbers):
-        raise refused(
-            node, "means the same on Spark only where its numbers are written out, from 1"
-        )
+        raise refused(node, "means the same on Spark only with literal numbers of at least 1")
     if isinstance(node, exp.SplitPart) and not node.args["delimiter"].name:
-        raise refused(node, "splits by nothing")
+        raise refused(node, "has an empty delimiter")
     return node
 
 

@@ -79,7 +79,7 @@ def _check_same(running: "SparkSession", address: str | None) -> None:
     if address not in (None, there, running.conf.get("spark.remote", "")):
         raise QueryError(
             f"[engine] address is {address!r}, but a Spark session of {there!r} is running here",
-            "stop it first, or leave the address out",
+            "stop it first, or remove the address",
         )
 
 

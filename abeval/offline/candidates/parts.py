@@ -61,7 +61,7 @@ def parts_of_column(engine: Engine, log: LogColumns, column: str) -> list[Part]:
     )
     values = [str(value) for (value,) in rows]
     if len(values) > 12:
-        what = f"column {column!r} has more than a dozen values: it names no split"
+        what = f"column {column!r} has more than a dozen values, too many for splits"
         raise LogError(what, "name a column such as one of train, validation and test")
     values.sort(key=lambda v: _KNOWN.index(v.lower()) if v.lower() in _KNOWN else len(_KNOWN))
     return [Part(v, f"in_period and cast({name} as varchar) = {literal(v)}") for v in values]
@@ -91,7 +91,7 @@ def parts_of_periods(periods: Periods) -> list[Part]:
         try:
             days = date.fromisoformat(first), date.fromisoformat(last)
         except ValueError:
-            what = f"split {name!r}: {first} to {last} are no days"
+            what = f"split {name!r}: {first} to {last} are not dates"
             raise ExperimentError(what, "write them like 2026-09-01") from None
         if days[0] > days[1]:
             raise ExperimentError(f"split {name!r} ends before it begins")
@@ -101,8 +101,8 @@ def parts_of_periods(periods: Periods) -> list[Part]:
 
 def _check_days(engine: Engine, parts: Sequence[Part], has_time: bool) -> None:
     if not has_time:
-        what = "splits by period need a time, and the impressions have no column ts"
-        raise LogError(what, "map it, or name a column that says which split a row is of")
+        what = "splits by period need a time, but the impressions have no column ts"
+        raise LogError(what, "map it, or name a column with the split of each row")
     for part in parts:
         if not whole_number(engine, f"select count(*) from impressions where {part.where}"):
             ((first, last),) = engine.rows("select min(day), max(day) from impressions")

@@ -61,7 +61,7 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
     """
     hint = 'map it: [logs.impressions] columns = { item_id = "..." }'
     if "item_id" not in shape.impressions and "position" not in shape.impressions:
-        what = "a replay needs the items that were shown, and there is no column item_id"
+        what = "a replay needs the items that were shown, but there is no column item_id"
         raise LogError(what, hint)
     if relevance in (SIMILARITY, TRUTH) and "item_id" not in shape.impressions:
         what = f"relevance = {relevance!r} needs item_id, which the impressions lack"
@@ -70,7 +70,7 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
         if need not in shape.needs_met(""):
             raise LogError(
                 f"relevance = {relevance!r} needs {need}, which the logs do not have",
-                "give [logs.clicks], map the column, or name another relevance",
+                "add [logs.clicks], map the column, or choose another relevance",
             )
 
 

@@ -29,7 +29,7 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
     """
     source = experiment.logs.truth
     if source is None:
-        what = f"relevance = {TRUTH!r} needs a ground truth, and the experiment has no logs.truth"
+        what = f"relevance = {TRUTH!r} needs a ground truth, but the experiment has no logs.truth"
         raise LogError(
             what, '[logs.truth] path = "...", of request_id (or the unit), item_id, grade'
         )
@@ -65,7 +65,7 @@ def _key(log: LogColumns) -> str:
         raise LogError("logs.truth: no column item_id", f"map it; the log has: {has}")
     key = next((name for name in ("request_id", "unit_id") if name in log), None)
     if key is None:
-        what = "logs.truth: no column request_id, and none of the unit"
+        what = "logs.truth: neither a column request_id nor a unit column"
         raise LogError(what, f'map one: columns = {{ request_id = "..." }}; the log has: {has}')
     return key
 

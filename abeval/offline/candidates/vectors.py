@@ -50,7 +50,9 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
     length = np.linalg.norm(matrix, axis=1)
     usable = np.isfinite(length) & (length > 0)
     if not usable.any():
-        raise LogError(f"{reader}: no item has a usable vector", "each needs a finite length")
+        raise LogError(
+            f"{reader}: no item has a usable vector", "each vector needs a finite length above 0"
+        )
     matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
     engine.add_frame("item_dimensions", _by_dimension(ids, matrix))
 
@@ -58,7 +60,7 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
 def _with_vectors(items: LogColumns | None, reader: str) -> LogColumns:
     if items is None or "embedding" not in items or "item_id" not in items:
         lacks = "there is no item log" if items is None else "the item log has no such column"
-        what = f"{reader} needs the vectors of items, a column `embedding`, and {lacks}"
+        what = f"{reader} needs the vectors of items, a column `embedding`, but {lacks}"
         raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
     return items
 
@@ -69,12 +71,12 @@ def _read_vectors(engine: Engine, items: LogColumns, reader: str) -> pd.DataFram
     frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
     frame = frame.dropna().drop_duplicates("item_id")
     if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
-        what = f"{reader}: the vectors of items are no lists of numbers"
-        raise LogError(what, "write them as lists")
+        what = f"{reader}: the vectors of items are not lists of numbers"
+        raise LogError(what, "write each vector as a list of numbers")
     lengths = frame["vector"].map(len)
     if lengths.nunique() > 1:
         what = f"{reader}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
-        raise LogError(what, "give all the same dimensions")
+        raise LogError(what, "all vectors need the same length")
     return frame
 
 

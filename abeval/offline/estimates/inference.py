@@ -183,7 +183,7 @@ def _entropy(mean: Floats, above: int, below: int, clicks: int) -> tuple[float, 
     loss, loss_slope = paired.ratio(above, below)(mean)
     rate, rate_slope = paired.ratio(clicks, below)(mean)
     if not 0 < rate < 1:
-        raise Refusal("not_applicable", "without both clicks and non-clicks entropy is zero")
+        raise Refusal("not_applicable", "without both clicks and non-clicks, the entropy is zero")
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
     slope_of_entropy = math.log((1 - rate) / rate) * rate_slope
     return loss / entropy, loss_slope / entropy - loss / entropy**2 * slope_of_entropy

@@ -63,7 +63,10 @@ def _notes(sums: Sums) -> Iterator[str]:
         if model is None:
             yield f"{covered.model} has no usable score and is not compared"
         elif model.low == model.high:
-            yield f"every score of {covered.model} is {model.low:g}: its order is that of ties"
+            yield (
+                f"every score of {covered.model} is {model.low:g}: its items are ordered by the "
+                "tie rule only"
+            )
 
 
 def _policy(policy: Policy) -> Iterator[tuple[str, str]]:

@@ -141,7 +141,7 @@ def _ratio(
     return Definition(name, variant, family, y, x, "none", formula, form=form)
 
 
-_AUC = "pairs of a click and a non-click that the score orders right, ties half"
+_AUC = "pairs of a click and a non-click ordered correctly by the score, ties count half"
 SCORES = (
     _ratio("auc", "auc", "", "auc", "units", f"share of {_AUC}, over all impressions"),
     _ratio(
@@ -167,13 +167,21 @@ SCORES = (
     ),
     _ratio(
         *("pairs", "fcp", "half", "won_graded", "graded"),
-        "(concordant + ½ tied) / all pairs of unlike relevance within units",
+        "(concordant + ½ tied) / all pairs of different relevance within units",
     ),
-    _ratio("point", "log_loss", "", "log_loss", "rows", "−mean ln p of what happened"),
-    _ratio("point", "log_likelihood", "", "log_likelihood", "", "Σ ln p of what happened", "total"),
+    _ratio("point", "log_loss", "", "log_loss", "rows", "−mean ln(probability of the outcome)"),
+    _ratio(
+        "point",
+        "log_likelihood",
+        "",
+        "log_likelihood",
+        "",
+        "Σ ln(probability of the outcome)",
+        "total",
+    ),
     _ratio(
         *("point", "ne", "", "log_loss", "rows"),
-        "log loss / entropy of the rate of clicks of the same rows",
+        "log loss / entropy of the click rate of the same rows",
         "entropy",
     ),
     _ratio("point", "rig", "", "log_loss", "rows", "1 − normalised entropy", "information"),
@@ -218,16 +226,16 @@ BEYOND = (
     _beyond("popularity", "", "popularity", "the mean number of earlier choices"),
     _beyond(
         *("serendipity", "", "serendipity"),
-        "the mean over relevant items of how much higher they stand than by popularity / catalogue",
+        "the mean over relevant items of how much higher they rank than by popularity / catalogue",
     ),
-    _beyond("ild", "category", "ild", "the share of pairs of items of unlike category"),
+    _beyond("ild", "category", "ild", "the share of pairs of items of different categories"),
     _beyond(
         "ild", "vectors", "ild_vectors", "1 − the mean cosine of two items' vectors (`embedding`)"
     ),
     _catalogue("coverage", "", "coverage", "items in a list / items of the catalogue"),
     _catalogue(
         *("coverage", "equal", "coverage_equal"),
-        "items that lists of as many units as the smallest traffic has would hold / catalogue",
+        "expected items in the lists of as many units as the smallest traffic has / catalogue",
     ),
     _catalogue("gini", "catalogue", "gini", "Gini of lists per item, over the whole catalogue"),
     _catalogue("gini", "listed", "gini_listed", "Gini of lists per item, over items in a list"),

@@ -28,7 +28,7 @@ def parse_metric(text: str) -> OfflineMetric:
     Example:
         >>> parse_metric("ndcg@10")
         Traceback (most recent call last):
-        abeval.errors.ExperimentError: 'ndcg@10' does not say which definition
+        abeval.errors.ExperimentError: 'ndcg@10' has several definitions: choose one
           hint: one of ndcg@10[bin], ndcg@10[lin], ndcg@10[exp], ndcg@10[bin,list], \
 ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     """
@@ -51,7 +51,7 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
 
 def _which(text: str, variant: str | None) -> str:
     if variant is None:
-        return f"{text!r} does not say which definition"
+        return f"{text!r} has several definitions: choose one"
     return f"{text!r}: there is no definition [{variant}]"
 
 
