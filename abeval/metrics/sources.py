@@ -13,22 +13,27 @@ from dataclasses import dataclass
 class Source:
     """What a metric's values are computed from.
 
+    One of `daily`, `day_query` and `no_days` says what its values are by day.
+
     Attributes:
         name: Its id, and the name of its relation.
         title: The step that computes it, as a progress bar shows it.
-        reads: Columns of the impressions that its query reads, beside scores; empty if the sums
-            per unit and day are enough.
-        scored: Whether it reads the score of the variant's model.
-        per_unit: Whether it has one value per unit, so that sums over units describe it.
-        daily: Whether its values belong to a day and add up over days.
-        day_query: The query of its values by day, if they are computed otherwise than the period's.
-        no_days: Why it has no effects by day; None if it has.
-        no_replays: Why A/A replays cannot split it; None if they can.
-        capped: Whether the total of a unit can be capped.
+        reads: Columns of `impressions` that its query reads, `in_period` among them; empty if it
+            reads `unit_day` only.
+        scored: Whether it reads the score of the model that a variant serves.
+        per_unit: Whether each unit has one value; if not, other queries compute it.
+        daily: Whether its query has a row per day (column `day`), and days add up. Only such
+            metrics are compared before the period.
+        day_query: A query of its own for values by day, which do not add up to the period's.
+        no_days: Why it has no effects by day, for users to read.
+        no_replays: Why A/A replays cannot split it, None if they can.
+
+    Raises:
+        ValueError: Not exactly one of `daily`, `day_query` and `no_days` is set.
 
     Example:
-        >>> GAUC.query, GAUC.daily, AUC.no_days
-        ('units/gauc', False, 'AUC over all impressions does not add up over days')
+        >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
+        ('units/gauc', False, 'AUC over all impressions does not add up over days', False)
     """
 
     name: str
@@ -40,7 +45,16 @@ class Source:
     day_query: str | None = None
     no_days: str | None = None
     no_replays: str | None = None
-    capped: bool = True
+
+    def __post_init__(self) -> None:
+        """Check that the source says what its values are by day."""
+        if self.daily + (self.day_query is not None) + (self.no_days is not None) != 1:
+            raise ValueError(f"source {self.name!r}: set one of daily, day_query and no_days")
+
+    @property
+    def capped(self) -> bool:
+        """Whether units' totals can be capped; windows need them by day."""
+        return self.no_days is None
 
     @property
     def query(self) -> str:
@@ -73,7 +87,6 @@ AUC = Source(
     ("in_period", "click"),
     scored=True,
     no_days="AUC over all impressions does not add up over days",
-    capped=False,
 )
 QUANTILE = Source(
     "quantile",
@@ -82,7 +95,6 @@ QUANTILE = Source(
     per_unit=False,
     no_days="a quantile over impressions does not add up over days",
     no_replays="not a sum over units: a quantile is over all impressions",
-    capped=False,
 )
 FUNCTION = Source(
     "function",
@@ -90,7 +102,6 @@ FUNCTION = Source(
     per_unit=False,
     no_days="a function of other metrics is resampled over the whole period",
     no_replays="not a sum over units: a function of other metrics",
-    capped=False,
 )
 CATALOGUE = Source(
     "catalogue",
@@ -99,5 +110,4 @@ CATALOGUE = Source(
     per_unit=False,
     no_days="sets of shown items do not add up over days",
     no_replays="not a sum over units: items overlap",
-    capped=False,
 )

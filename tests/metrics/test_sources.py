@@ -1,0 +1,25 @@
+"""What a source says of its values by day, and what follows from it."""
+
+import pytest
+
+from abeval.metrics import sources
+from abeval.metrics.sources import AUC, GAUC, SESSIONS, Source
+
+EVERY = [value for value in vars(sources).values() if isinstance(value, Source)]
+
+
+@pytest.mark.parametrize("days", [{}, {"daily": True, "no_days": "why"}])
+def test_a_source_says_in_one_way_what_its_values_are_by_day(days):
+    with pytest.raises(ValueError, match="source 'clicked': set one of daily, day_query and no_d"):
+        Source("clicked", "units with a click", **days)
+
+
+def test_totals_are_capped_where_windows_have_them_by_day():
+    assert [source.capped for source in (SESSIONS, GAUC, AUC)] == [True, True, False]
+
+
+def test_every_source_that_reads_impressions_reads_whether_they_are_in_the_period():
+    assert len(EVERY) >= 10
+    assert [
+        source.name for source in EVERY if source.reads and "in_period" not in source.reads
+    ] == []
