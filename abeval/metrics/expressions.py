@@ -159,7 +159,7 @@ def missing_columns(tree: exp.Expr, known: Collection[str]) -> list[str]:
 
 
 def never_fails(text: str) -> bool:
-    """Whether an expression over the views' columns has a value for every row.
+    """Whether an expression over the views' columns surely raises no error; it may be null.
 
     This is certain if it only compares and chooses among clicks, dwell, scores and numbers.
 

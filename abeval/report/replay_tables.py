@@ -34,8 +34,8 @@ class ComparedView:
     Attributes:
         metric: Its id.
         label: The model or stage of the row; often empty.
-        values: The value of control's model and of the model.
-        effect: Their difference.
+        values: One per column: two models, the splits, or a single value.
+        effect: The difference of two models, or the gap between two splits.
         p: Its p-value.
     """
 
@@ -48,7 +48,7 @@ class ComparedView:
 
 @dataclass(frozen=True)
 class GroupView:
-    """A table: metrics of one kind on one axis.
+    """A table: some metrics on one axis.
 
     Attributes:
         title: Such as `Requests at k = 10`.
@@ -56,7 +56,7 @@ class GroupView:
         label: Header of the rows' labels; empty without labels.
         scale: The axis of the drawings; empty without any.
         rows: The metrics.
-        main: Whether it is open from the start: it has a metric with a figure.
+        main: Whether it is open from the start.
     """
 
     title: str

@@ -1,7 +1,7 @@
-"""Trust checks, and the decision on each variant.
+"""Trust checks, A/A replays, balance before the period, and the decision on each variant.
 
-`inference/trust.py`, `inference/verdict.py` and `inference/aa.py` fill these records; they are
-fields of `Result`.
+`inference/trust.py`, `inference/verdict.py` and `inference/aa.py` fill these records. They are
+fields of `Result`; `Balance` is one of `TimeResult`.
 """
 
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ from abeval.results.record import Record, frame
 TIME_SCHEMA_VERSION = "1"
 
 AxisName = Literal["calendar", "exposure", "hour", "weekday"]
-Verdict = Literal["stable", "settling", "drifting", "too_early"]
+StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
@@ -160,7 +160,7 @@ class Stability:
 
     metric: str
     variant: str
-    verdict: Verdict
+    verdict: StabilityVerdict
     reason: str
     scale: str | None = None
     days: int = 0

@@ -86,14 +86,14 @@ class Stored(Summed):
     Attributes:
         parts: The store.
         entries: The parts of the log.
-        has_totals: Whether the next run may carry totals on.
+        may_total: Whether the next run may carry totals on.
         totals: Previous totals; None if `logged_sums` has all units.
         closing: Carries closed days on; None with totals, and if days cannot be closed.
     """
 
     parts: Parts
     entries: Sequence[Entry]
-    has_totals: bool
+    may_total: bool
     totals: Totals | None = None
     closing: Closing | None = None
 
@@ -147,7 +147,7 @@ def _load(
         notes=(*refreshed.notes(), *read_again),
         parts=parts,
         entries=[refreshed.entries[os.path.relpath(file, experiment.folder)] for file in files],
-        has_totals=may_total,
+        may_total=may_total,
     )
     run.step("units and days")
     if totals is not None and totals.hold_for(stored.entries):
@@ -194,7 +194,7 @@ def _previous_totals(parts: Parts, experiment: Experiment, files: int) -> Totals
 def _keep(stored: Stored, experiment: Experiment, aggregates: Aggregates) -> None:
     """Keep what the next run carries on: totals where they are cheaper, otherwise closed days."""
     totals = Totals(frozenset(entry.file for entry in stored.entries), aggregates)
-    if stored.has_totals and prefers_totals(experiment, totals, stored.entries, 1):
+    if stored.may_total and prefers_totals(experiment, totals, stored.entries, 1):
         write_totals(stored.parts, experiment, totals)
     elif stored.closing is not None:
         stored.closing.close(aggregates)

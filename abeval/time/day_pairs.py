@@ -1,7 +1,8 @@
 """Sums over units of products of a metric's values on two days (hours, weekdays), by day of entry.
 
-Every two days on which a unit is active count. `time/time_sums.py` (days) and `time/clock.py`
-(hours, weekdays) hand it a relation of `Cells`; `time/axes.py` computes windows from the `DaySums`.
+All pairs of days on which a unit is active count, a day with itself included. `time/time_sums.py`
+(days) and `time/clock.py` (hours, weekdays) hand it a relation of `Cells`; the `DaySums` go into
+`TimeSums`, of which `time/analysis.py` makes axes.
 """
 
 from bisect import bisect_left

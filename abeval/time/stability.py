@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from abeval.metrics.definition import Metric
-from abeval.results.windows import Declared, Stability, Verdict, WindowRow
+from abeval.results.windows import Declared, Stability, StabilityVerdict, WindowRow
 from abeval.stats import shapes, stability
 from abeval.stats.records import Effect, Refusal
 from abeval.time.axes import Course
@@ -105,7 +105,7 @@ def _late_less_early(series: Series) -> Effect:
     return stability.contrast(series.windows.effect, series.windows.covariance, weights)
 
 
-def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[Verdict, str]:
+def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[StabilityVerdict, str]:
     change, late, weeks = evidence.change, evidence.late, row.weeks
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
     if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from abeval.results.windows import Verdict
+from abeval.results.windows import StabilityVerdict
 from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.time.day_sums import DaySums
 from abeval.time.time_sums import TimeSums
@@ -32,7 +32,7 @@ class World:
 
     name: str
     lift: Lift
-    right: Verdict
+    right: StabilityVerdict
     ramp: int | None = None
 
 

@@ -1,6 +1,7 @@
 """Spark's errors, as abeval reports them.
 
-`engine.py` runs all of Spark within this context; what is raised reaches the user.
+`engine.py` runs queries and reads within this context. It turns some errors into a `LogError`, or
+reads with DuckDB instead; the rest reach the user.
 """
 
 from collections.abc import Iterator

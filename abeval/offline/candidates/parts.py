@@ -49,7 +49,7 @@ def parts_of(engine: Engine, shape: LogShape, split: str | Periods) -> list[Part
 
 
 def parts_of_column(engine: Engine, log: LogColumns, column: str) -> list[Part]:
-    """A part for each value of a column of the impressions, in the order of their use.
+    """A part for each value of a column: splits in the order of their use, others by name.
 
     Raises:
         LogError: There is no such column, or it has more than a dozen values.

@@ -25,9 +25,10 @@ class Definition:
     Attributes:
         name: Such as `map`.
         variant: The text in brackets; empty where the name is enough.
-        family: The query that computes its values.
+        family: How its values are computed: by which queries or kernel, and which estimate.
         numerator: Column that is summed over units.
-        denominator: Column that it is divided by; empty where that is the number of requests.
+        denominator: Column that it is divided by; empty where the family decides: the requests that
+            count, the rows, or no such sum.
         cut: Whether the id has an `@k`.
         formula: In words, with R the relevant items of a request.
         same_for_all: Whether every order of a list has the same value once k covers the list.
