@@ -37,8 +37,8 @@ def function_problem(text: str) -> str | None:
 
     Example:
         >>> function_problem("ctr * dwell_per_click"), function_problem("sum(ctr)")
-        (None, "'sum(ctr)' holds `SUM(ctr)`; it may have metrics by name, numbers, + - * / and \
-parentheses, pow, abs, sqrt, exp, ln")
+        (None, "'sum(ctr)' contains `SUM(ctr)`; it may contain metrics by name, numbers, + - * / \
+and parentheses, pow, abs, sqrt, exp, ln")
     """
     shown = repr(text if len(text) <= 100 else f"{text[:100]}…")
     if len(text) > _LONGEST:
