@@ -297,7 +297,11 @@ def test_a_log_without_clicks_has_no_interval() -> None:
         (lambda log: log.assign(propensity="x"), {"policy": B}, "propensity must be a number"),
         (lambda log: log.drop(columns="item_id"), {"to": "b"}, "column `item_id`"),
         (lambda log: log, {"probability": "p_nwe"}, "did you mean `p_new`"),
-        (lambda log: log.assign(p_new="x"), {"probability": "p_new"}, "probability must be a number"),
+        (
+            lambda log: log.assign(p_new="x"),
+            {"probability": "p_new"},
+            "probability must be a number",
+        ),
         (lambda log: log, {"policy": B.drop(columns="item_id")}, "no column 'item_id'"),
         (lambda log: log, {"policy": pd.concat([B, B.head(1)])}, "is repeated at position 1"),
         (lambda log: log, {"policy": B.assign(item_id="x")}, "no usable item"),
