@@ -158,8 +158,8 @@ def _check_definition(folder: Path, saved: Mapping[str, Any], wanted: Mapping[st
     changed = [name for name in wanted if saved.get(name) != wanted[name]]
     if changed:
         raise ExperimentError(
-            f"the aggregates in {folder} were computed with a different "
-            f"{', a different '.join(changed)}",
+            f"the aggregates in {folder} were computed with different settings: "
+            f"{', '.join(changed)}",
             "analyse the log again, with --save-aggregates; alpha, families, looks, roles, margins "
             "and directions may change",
         )

@@ -84,8 +84,8 @@ def series_of(course: Course) -> Series:
     if len(days) < MIN_DAYS:
         raise Refusal(
             "too_few_units",
-            f"{len(days)} whole days with {MIN_UNITS} units in each variant and an effect "
-            f"estimate; {MIN_DAYS} are needed",
+            f"{len(days)} whole days with {MIN_UNITS} units in each variant and values "
+            f"that vary; {MIN_DAYS} are needed",
         )
     control, treatment = course.by_day(days)
     if min(control.n, treatment.n) <= len(days):

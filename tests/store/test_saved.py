@@ -78,9 +78,9 @@ def test_what_only_judges_may_change(tmp_path: Path) -> None:
     ("entries", "said"),
     [
         ({"name": "other"}, "the aggregates of 'small', not of 'other'"),
-        ({"metrics": METRICS[:2]}, "another metrics"),
-        ({"period": {"start": "2024-03-02", "end": "2024-03-03"}}, "another period"),
-        ({"segments": {}, "timezone": "Asia/Tokyo"}, "another timezone, another segments"),
+        ({"metrics": METRICS[:2]}, "different settings: metrics"),
+        ({"period": {"start": "2024-03-02", "end": "2024-03-03"}}, "different settings: period"),
+        ({"segments": {}, "timezone": "Asia/Tokyo"}, "different settings: timezone, segments"),
         ({"inference": {"resample": "bootstrap"}, "metrics": METRICS[2:]}, r"inference\.resample"),
     ],
 )

@@ -105,7 +105,7 @@ def test_what_does_not_add_up_over_days_is_refused_by_name(result):
 
 def test_a_metric_that_is_one_on_every_active_day_says_so(result):
     assert result["active_days_per_user"].verdict == "too_early"
-    assert "measure" in result["active_days_per_user"].reason
+    assert "values that vary" in result["active_days_per_user"].reason
 
 
 def test_command_line_writes_the_result(tmp_path):
