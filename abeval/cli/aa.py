@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.cli.options import JsonFile, MetricNames, print_frame, print_refused, write_json
-from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -22,6 +21,8 @@ def aa(
     json_file: JsonFile = None,
 ) -> None:
     """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?"""
+    from abeval.progress import steps
+
     with steps() as step:
         result = loaded.aa(runs=runs, seed=seed, metrics=metric, step=step)
     write_json(json_file, result)

@@ -12,8 +12,6 @@ import typer
 
 from abeval.cli.options import JsonFile, ReportFile, folder, output_file, write_json
 from abeval.errors import ExperimentError
-from abeval.files import write_text
-from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -46,6 +44,9 @@ def analyze(
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
+    from abeval.files import write_text
+    from abeval.progress import steps
+
     if aggregates is not None and (store is not None or save_aggregates is not None):
         raise ExperimentError("--aggregates reads no log: remove --store and --save-aggregates")
     with steps(profile=profile) as step:

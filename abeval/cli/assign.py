@@ -3,7 +3,6 @@
 Calls `assignment.py`; no experiment file and no engine.
 """
 
-import csv
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,6 @@ import typer
 
 from abeval.cli.options import JsonFile
 from abeval.errors import ExperimentError, LogError
-from abeval.files import write_text
 
 if TYPE_CHECKING:
     from abeval.assignment import Assignment
@@ -46,6 +44,8 @@ def assign(
 
 
 def _explain(rule: "Assignment", unit: str, json_file: Path | None) -> None:
+    from abeval.files import write_text
+
     explanation = rule.explain(unit)
     typer.echo(str(explanation))
     if json_file is not None:
@@ -56,6 +56,8 @@ def _explain(rule: "Assignment", unit: str, json_file: Path | None) -> None:
 def _assign_file(
     rule: "Assignment", file: Path, column: str | None, json_file: Path | None
 ) -> None:
+    from abeval.files import write_text
+
     units, name = _read_ids(file, column)
     frame = rule.assign_many(units).rename(columns={"unit": name})
     frame = frame[[name, "variant", "slot", "sub_bucket"]]
@@ -101,6 +103,8 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
 
 def _read_rows(file: Path) -> list[tuple[int, list[str]]]:
     """The rows of a CSV file that are not empty, with their line numbers."""
+    import csv
+
     try:
         with file.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.reader(lines)

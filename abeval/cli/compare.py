@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.cli.options import JsonFile, print_frame, write_json
-from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -20,6 +19,8 @@ def compare(
     json_file: JsonFile = None,
 ) -> None:
     """Compare every pair of variants: adjusted p-values as a matrix, and each effect."""
+    from abeval.progress import steps
+
     with steps() as step:
         result = loaded.compare(metric, step=step)
     write_json(json_file, result)

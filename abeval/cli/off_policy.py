@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.cli.options import JsonFile, write_json
-from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -51,6 +50,8 @@ def off_policy(
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the clicks or reward of a policy from the log of a variant with propensities."""
+    from abeval.progress import steps
+
     with steps() as step:
         result = loaded.off_policy(
             source,

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from abeval.files import check_writable, write_text
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -24,6 +22,8 @@ ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML)
 
 def writable(file: Path | None) -> Path | None:
     """Fail before long work if its result could not be written."""
+    from abeval.files import check_writable
+
     if file is not None:
         check_writable(file)
     return file
@@ -101,6 +101,8 @@ def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
 
 def write_json(file: Path | None, result: "Record") -> None:
     """Write a result as JSON, if a file is named."""
+    from abeval.files import write_text
+
     if file is not None:
         write_text(file, result.to_json())
 

@@ -9,7 +9,6 @@ import typer
 
 from abeval.cli.options import JsonFile, print_frame, write_json
 from abeval.errors import ExperimentError
-from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -29,6 +28,8 @@ def power(
     json_file: JsonFile = None,
 ) -> None:
     """The smallest effect the experiment can detect, or the days it needs, from its own logs."""
+    from abeval.progress import steps
+
     effect = None if mde is None else _fraction(mde)
     with steps() as step:
         result = loaded.power(mde=effect, days=days, power=power, metrics=metric, step=step)

@@ -10,8 +10,6 @@ import typer
 
 from abeval.cli.options import JsonFile, ReportFile, write_json
 from abeval.errors import ExperimentError
-from abeval.progress import steps
-from abeval.results.format import words
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -99,6 +97,7 @@ def replay(
 ) -> None:
     """Evaluate the models offline, on the log of the experiment, and compare them in pairs."""
     from abeval.offline.options import ReplayOptions
+    from abeval.progress import steps
 
     options = ReplayOptions(
         k=_whole(k),
@@ -169,6 +168,8 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
 
 def _print(result: "ReplayResult") -> None:
     """Print the models side by side, their differences, and what is not counted."""
+    from abeval.results.format import words
+
     frame = result.to_frame()
     names = list(dict.fromkeys(frame["metric"]))
     frame["shown"] = [
@@ -199,6 +200,8 @@ def _coverage_line(model: "ModelCoverage") -> str:
 
 def _print_pairs(result: "ReplayResult", names: list[str]) -> None:
     """Differences with their intervals, one line per metric; the reason if there is none."""
+    from abeval.results.format import words
+
     pairs = result.pairs_frame()
     if pairs.empty:
         return
@@ -216,6 +219,8 @@ def _print_pairs(result: "ReplayResult", names: list[str]) -> None:
 
 def _print_extras(result: "ReplayResult") -> None:
     """Gaps between splits, elbows of curves, cut-offs by value."""
+    from abeval.results.format import words
+
     if result.gaps:
         typer.echo("\nGaps between splits, paired by unit\n")
     for gap in result.gaps:

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from abeval.progress import steps
-
 
 def simulate(
     directory: Annotated[Path, typer.Argument(help="Folder to write to; created if missing.")],
@@ -19,6 +17,7 @@ def simulate(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 7,
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json."""
+    from abeval.progress import steps
     from abeval.simulate import simulate as write_logs
 
     with steps() as step:

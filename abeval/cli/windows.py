@@ -16,7 +16,6 @@ from abeval.cli.options import (
     print_refused,
     write_json,
 )
-from abeval.progress import steps
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -49,6 +48,8 @@ def windows(
 
     The report has A/A replays too.
     """
+    from abeval.progress import steps
+
     with steps() as step:
         result = loaded.windows(
             metrics=metric,
