@@ -5,7 +5,8 @@
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -112,8 +113,7 @@ def collect_stored(folder: Path, run: Run, metrics: Sequence[Metric]) -> Aggrega
     files = _files(run.experiment)
     # Refuses a folder that is no store, before the lock is written into it.
     read_manifest(folder, run.experiment.name)
-    _make_folder(folder)
-    with held(folder):
+    with _made(folder), held(folder):
         prepared = prepare(run, metrics, sums=partial(_load, folder, files, run.engine))
         check_some_left(run.experiment, prepared, run.engine)
         aggregates = gathered(run, metrics, prepared)
@@ -217,11 +217,19 @@ def _files(experiment: Experiment) -> list[str]:
     return files
 
 
-def _make_folder(folder: Path) -> None:
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder of a store, made if it is missing; a run that fails leaves no empty one."""
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExperimentError(f"the store {folder} cannot be created: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _read_again(

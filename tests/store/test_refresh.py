@@ -317,6 +317,13 @@ def test_another_format_is_computed_anew(tmp_path: Path) -> None:
     assert "format 0" in same(tmp_path)[1]
 
 
+def test_a_run_that_cannot_read_the_log_leaves_no_folder(tmp_path: Path) -> None:
+    write(tmp_path, "0", day_log(0).drop(columns="user_id"))
+    with pytest.raises(AbevalError, match="user_id"):
+        experiment(tmp_path).analyze(store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "day", pd.concat(day_log(day) for day in range(3)))
     with pytest.raises(ExperimentError, match=r"is not a store: it contains day\.parquet"):
