@@ -196,7 +196,10 @@ def _aa(aa: AAResult | None) -> Check:
     a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
-        message = f"no A/A replays: not requested, or fewer than {AA_UNITS} units in a variant"
+        message = (
+            f"no A/A replays: not requested, fewer than {AA_UNITS} units in a variant, or only "
+            "metrics with exact tests"
+        )
         return Check("aa", "skipped", None, AA_FAIL, message)
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     smallest = min(doubts.values())
