@@ -126,11 +126,13 @@ def load_days(queries: MetricQueries, source: Source) -> str:
     if source.day_query is None:
         queries.load(source)
         return source.name
-    scored = queries.scored(("unit_id", "day", "click"))
-    queries.engine.table("scored_day", f"select * from ({scored}) as s where day is not null")
-    queries.engine.table("gauc_day", query(source.day_query))
-    queries.show_days("select * from gauc_day")
-    return "gauc_day"
+    if source.scored:
+        scored = queries.scored(("unit_id", "day", "click"))
+        queries.engine.table("scored_day", f"select * from ({scored}) as s where day is not null")
+    by_day = f"{source}_day"
+    queries.engine.table(by_day, query(source.day_query))
+    queries.show_days(f"select * from {by_day}")
+    return by_day
 
 
 def _before(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Mapping[str, Moments]]:
