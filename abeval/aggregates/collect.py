@@ -118,7 +118,7 @@ def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tupl
     """
     parts = {part.name: part for metric in metrics for part in metric.parts}
     if experiment.inference.resample is not None:
-        parts |= {m.name: m for m in metrics if m.kind in ("mean", "ratio")}
+        parts |= {m.name: m for m in metrics if m.is_mean_or_ratio}
     return tuple(parts.values())
 
 

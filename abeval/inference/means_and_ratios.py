@@ -69,9 +69,10 @@ def _compare(
     bare = Comparison(units_control, units, _value(control), _value(treatment))
     try:
         arms = _estimate(metric, control), _estimate(metric, treatment)
-        rare = proportions.rare(control, treatment)
-        if rare is not None and rule.looks is None and metric.kind in ("mean", "ratio"):
-            return _exact(bare, rare, rule)
+        if rule.looks is None and metric.is_mean_or_ratio:
+            rare = proportions.rare(control, treatment)
+            if rare is not None:
+                return _exact(bare, rare, rule)
         adjusted = adjustment(metric, control, treatment, rule)
         if adjusted is None or sum(arm.variance for arm in arms) == 0:
             return with_difference(bare, *arms, method_of(metric), rule)

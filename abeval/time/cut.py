@@ -46,7 +46,7 @@ def cut_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> list[Metri
         for m in metrics
         if m.kind in ("quantile", "catalogue")
         or m.cap is not None
-        or (adjusts and m.kind in ("mean", "ratio") and m.source.daily)
+        or (adjusts and m.is_mean_or_ratio and m.source.daily)
     ]
 
 
