@@ -14,12 +14,15 @@ from abeval.experiment.model import Experiment
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.aggregates.aggregates import Aggregates
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
     from abeval.offline.metrics.presets import NoRelevant, Ties
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.audit import AuditResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -185,6 +188,28 @@ class LoadedExperiment:
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
+
+    def audit(
+        self,
+        *,
+        others: "Mapping[str, pd.Series[str]] | None" = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "AuditResult":
+        """Compare the log's variants with those that [assignment] gives, unit by unit.
+
+        Args:
+            others: Name of another experiment → variant of each unit, by unit id: are the two
+                assigned independently?
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: The file has no [assignment], and there are no others.
+        """
+        from abeval.audit.run import audit
+        from abeval.pipeline import opened
+
+        with opened(self.experiment, inputs) as run:
+            return audit(run, others or {})
 
     def windows(
         self,

@@ -14,6 +14,7 @@ import typer
 from abeval.cli.aa import aa
 from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
+from abeval.cli.audit import audit
 from abeval.cli.compare import compare
 from abeval.cli.off_policy import off_policy
 from abeval.cli.options import on_engine
@@ -38,6 +39,7 @@ app.command()(on_engine(analyze))
 app.command()(on_engine(compare))
 app.command()(on_engine(power))
 app.command()(assign)
+app.command()(on_engine(audit))
 app.command()(simulate)
 app.command()(metrics)
 app.command()(schema)

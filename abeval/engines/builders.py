@@ -1,7 +1,8 @@
 """Time and hash, which every SQL dialect writes differently.
 
 SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
-zone)` and `abeval_hash60(salt, unit)`; the last step replaces the calls by the dialect's own SQL.
+zone)`, `abeval_hash60(salt, unit)` and `abeval_hex(digits)`; the last step replaces the calls by
+the dialect's own SQL.
 
 `logs/canonical.py` and `logs/prepare.py` ask the engine for them; `transpile.py` replaces the
 calls, `duckdb.py` defines them as macros.
@@ -15,12 +16,14 @@ from sqlglot import exp
 from abeval.engines.sql import literal
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
+HEX = "abeval_hex"
 
 _SPARK = {
     EPOCH_MS: "unix_millis(cast({0} as timestamp))",
     LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
     HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
     " as bigint)",
+    HEX: "cast(conv({0}, 16, 10) as bigint)",
 }
 
 _TEMPLATES: Mapping[str, Mapping[str, str]] = {
@@ -31,6 +34,7 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
         " // 1000)",
         LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
         HASH60: "cast('0x' || substr(md5({0} || ':' || {1}), 1, 15) as bigint)",
+        HEX: "cast('0x' || {0} as bigint)",
     },
     "spark": _SPARK,
     "databricks": _SPARK,
@@ -72,6 +76,10 @@ class CallBuilders:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{HASH60}({literal(salt)}, {unit})"
 
+    def hex_number(self, digits: str) -> str:
+        """SQL: the whole number that an expression of at most 15 hex digits stands for."""
+        return f"{HEX}({digits})"
+
 
 def duckdb_epoch_ms(timestamp: str) -> str:
     """DuckDB's SQL of whole milliseconds since 1970, rounded down.
@@ -86,8 +94,13 @@ def duckdb_epoch_ms(timestamp: str) -> str:
 
 
 def duckdb_macros() -> list[str]:
-    """Statements that define the three functions in DuckDB."""
-    arguments = {EPOCH_MS: ("t",), LOCAL_TIME: ("ms", "zone"), HASH60: ("salt", "unit")}
+    """Statements that define the functions in DuckDB."""
+    arguments = {
+        EPOCH_MS: ("t",),
+        LOCAL_TIME: ("ms", "zone"),
+        HASH60: ("salt", "unit"),
+        HEX: ("digits",),
+    }
     return [
         f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
         for name, names in arguments.items()

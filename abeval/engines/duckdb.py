@@ -174,6 +174,10 @@ class DuckDBEngine:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{builders.HASH60}({literal(salt)}, {unit})"
 
+    def hex_number(self, digits: str) -> str:
+        """SQL: the whole number that an expression of at most 15 hex digits stands for."""
+        return f"{builders.HEX}({digits})"
+
     def close(self) -> None:
         """Release memory and files, and detach what was attached to the caller's connection."""
         with suppress(duckdb.Error):

@@ -54,6 +54,9 @@ class Engine(Protocol):
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
 
+    def hex_number(self, digits: str) -> str:
+        """SQL: the whole number that an expression of at most 15 hex digits stands for."""
+
     def close(self) -> None:
         """Release memory and files."""
 
