@@ -31,6 +31,12 @@ HashName = Literal[
     "flagsmith",
 ]
 
+HexHash = Literal["md5", "sha1", "sha256"]
+"""Hashes that SQL has, as text of hex digits."""
+
+HexNumber = Callable[[HexHash, str, int, int], str]
+"""Hash, SQL of a text, first digit, number of digits → SQL of the number."""
+
 LONG_SCALE = float(0xFFFFFFFFFFFFFFF)
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1."""
 
@@ -112,12 +118,12 @@ class Rule(NamedTuple):
         """The variant of each unit, in their order."""
         return [self.variant(unit) for unit in units]
 
-    def sql(self, unit: str, hex_number: Callable[[str], str]) -> str | None:
+    def sql(self, unit: str, hex_number: HexNumber) -> str | None:
         """The same as an SQL expression, None where a hash has no form in plain SQL.
 
         Args:
             unit: SQL of the id as text.
-            hex_number: SQL of the whole number that at most 15 hex digits stand for.
+            hex_number: SQL of the number of at most 15 hex digits of a text's hash.
         """
         numbers = [_number_sql(stage.draw, unit, hex_number) for stage in self.stages]
         label: str | None = "null"
@@ -186,7 +192,7 @@ _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
     "flagsmith": _flagsmith,
 }
 
-_HEX_SQL: Mapping[HashName, tuple[str, int]] = {
+_HEX_SQL: Mapping[HashName, tuple[HexHash, int]] = {
     "md5_32": ("md5", 8),
     "md5_60": ("md5", 15),
     "sha1_60": ("sha1", 15),
@@ -201,31 +207,33 @@ def _xor32(number: int, seed: int) -> int:
     return h - 0x100000000 if h >= 0x80000000 else h
 
 
-def _number_sql(draw: Draw, unit: str, hex_number: Callable[[str], str]) -> str | None:
+def _number_sql(draw: Draw, unit: str, hex_number: HexNumber) -> str | None:
     if draw.hash not in _HEX_SQL:
         return None
     function, digits = _HEX_SQL[draw.hash]
     parts = [_literal(draw.before)] if draw.before else []
     parts += [unit] + ([_literal(draw.after)] if draw.after else [])
-    whole = _remainder_sql(f"{function}({' || '.join(parts)})", digits, draw.modulus, hex_number)
+    text = " || ".join(parts)
+
+    def number(start: int, count: int) -> str:
+        return hex_number(function, text, start, count)
+
+    whole = _remainder_sql(number, digits, draw.modulus)
     if draw.divisor is None:
         return whole
     return f"(cast({whole} as double) / cast({draw.divisor!r} as double))"
 
 
-def _remainder_sql(
-    digest: str, digits: int, modulus: int | None, hex_number: Callable[[str], str]
-) -> str:
+def _remainder_sql(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
     """The remainder of a number of many hex digits, eight digits at a time."""
     if digits <= hashes.HEX_DIGITS:
-        whole = hex_number(f"substr({digest}, 1, {digits})")
+        whole = number(1, digits)
         return whole if modulus is None else f"({whole} % {modulus})"
     if modulus is None:
         raise ValueError("a number of more than 60 bits needs a modulus")
     rest = "0"
     for start in range(1, digits, 8):
-        part = hex_number(f"substr({digest}, {start}, 8)")
-        rest = f"(({rest} * 4294967296 + {part}) % {modulus})"
+        rest = f"(({rest} * 4294967296 + {number(start, 8)}) % {modulus})"
     return rest
 
 

@@ -1,35 +1,67 @@
-"""Reads assignments of other experiments from CSV files.
+"""Plans and assignments from the options of the command line and from CSV files.
 
-`cli/audit.py` hands it the options of the command line.
+`cli/assign.py` and `cli/audit.py` hand it what they were called with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
+from abeval.assignment.plan import Holdout, Layer, Plan
+from abeval.assignment.split import Assignment
 from abeval.errors import ExperimentError, LogError
 
 
-def read_assignments(options: Iterable[str]) -> dict[str, pd.Series[str]]:
-    """`NAME=FILE` each: name → variant of each unit, by unit id.
+def read_plan(
+    split: Assignment,
+    traffic: float,
+    layer: str | None,
+    holdout: str | None,
+    overrides: Path | None,
+    sticky: Path | None,
+) -> Plan:
+    """The plan that the options of `abeval assign` describe.
 
     Raises:
-        ExperimentError: An option is not NAME=FILE, or a name is there twice.
-        LogError: A file cannot be read, or a unit is in it twice.
+        ExperimentError: An option is not written as it should be.
+        LogError: A file cannot be read.
     """
-    assignments: dict[str, pd.Series[str]] = {}
-    for option in options:
-        name, _, file = option.partition("=")
-        if not name or not file or name in assignments:
-            raise ExperimentError(
-                f"--against {option!r} is not NAME=FILE, or its name is there twice",
-                hint="write --against other_experiment=units.csv",
-            )
-        assignments[name] = read_assignment(Path(file))
-    return assignments
+    return Plan(
+        split,
+        traffic,
+        None if layer is None else _layer(layer),
+        None if holdout is None else _holdout(holdout),
+        _table(overrides),
+        _table(sticky),
+    )
+
+
+def _table(file: Path | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    assignment = read_assignment(file)
+    return dict(zip(assignment.index.astype(str), assignment, strict=True))
+
+
+def _layer(text: str) -> tuple[Layer, str]:
+    salt, _, slots = text.rpartition(":")
+    start, _, stop = slots.partition("-")
+    if not (salt and start.isdecimal() and stop.isdecimal()):
+        raise ExperimentError(
+            f"--layer {text!r} is not SALT:START-STOP", hint="write --layer ranker:0-300000"
+        )
+    return Layer(salt, {"this": (int(start), int(stop))}), "this"
+
+
+def _holdout(text: str) -> Holdout:
+    salt, _, share = text.rpartition(":")
+    try:
+        return Holdout(salt, float(share))
+    except ValueError:
+        hint = "write --holdout holdout.2026:0.05"
+        raise ExperimentError(f"--holdout {text!r} is not SALT:SHARE", hint=hint) from None
 
 
 def read_assignment(file: Path) -> pd.Series[str]:

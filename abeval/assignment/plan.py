@@ -238,9 +238,41 @@ class Plan:
         variant = _owner(self.ranges, _slot(self.split.salt, text))
         return Placement(text, variant, "split" if variant else "traffic", analysed=True)
 
+    def explain(self, unit: object) -> str:
+        r"""Every step for one unit, one a line, in their order; the split as `Assignment.explain`.
+
+        >>> plan = Plan(Assignment("exp_42", {"a": 1, "b": 1}), 0.2, holdout=Holdout("h", 0.1))
+        >>> print("\n".join(plan.explain("123").splitlines()[:2]))
+        holdout     slot 579,094 of h: in the experiment ([0, 100,000) is held out)
+        unit        123
+        """
+        text = unit_text(unit)
+        placement = self.place(text)
+        lines = [f"override    {self.overrides[text]}"] if text in self.overrides else []
+        if self.holdout is not None:
+            place = _slot(self.holdout.salt, text)
+            words = "held out" if place < self.holdout.stop else "in the experiment"
+            edge = f"[0, {self.holdout.stop:,}) is held out"
+            lines.append(f"holdout     slot {place:,} of {self.holdout.salt}: {words} ({edge})")
+        lines += [f"sticky      {self.sticky[text]}"] if text in self.sticky else []
+        if self.layer is not None:
+            layer, name = self.layer
+            start, stop = layer.owned[name]
+            edge = f"{name} owns [{start:,}, {stop:,})"
+            lines.append(f"layer       slot {_slot(layer.salt, text):,} of {layer.salt} ({edge})")
+        lines.append(str(self.split.explain(text)))
+        if self.traffic < 1:
+            edges = ", ".join(f"{r} is {r.variant}" for r in self.ranges)
+            lines.append(f"traffic     {self.traffic:g}: {edges}")
+        if len(lines) > 1:
+            lines.append(f"placed      {placement.variant or 'not in it'}, by {placement.reason}")
+        return "\n".join(lines)
+
     def place_many(self, units: Iterable[object]) -> pd.DataFrame:
-        """One row a unit: `unit, variant, reason, analysed`."""
-        return pd.DataFrame([self.place(unit) for unit in units], columns=Placement._fields)
+        """One row a unit: `unit, variant, reason, analysed, slot, sub_bucket`."""
+        rows = [self.place(unit) for unit in units]
+        split = self.split.assign_many(row.unit for row in rows)[["slot", "sub_bucket"]]
+        return pd.DataFrame(rows, columns=Placement._fields).join(split)
 
     def _in_layer(self, text: str) -> bool:
         if self.layer is None:

@@ -367,11 +367,12 @@ class Flagsmith(Scheme):
 
     def rule(self, weights: Weights) -> Rule:
         """The split of multivariate options."""
-        return Rule((Stage(flagsmith_draw(self.feature), shares(weights, 100.0)),))
+        draw = flagsmith_draw(self.feature)._replace(divisor=None)
+        return Rule((Stage(draw, shares(weights, FLAGSMITH_STEPS - 1)),))
 
 
 def flagsmith_draw(feature: str | int) -> Draw:
-    """Flagsmith's percentage, 0 to 100.
+    """Flagsmith's percentage, as a share from 0 to 1.
 
     >>> round(flagsmith_draw(12).number(93) * 100, 6)
     27.655531

@@ -11,7 +11,7 @@ from scipy.stats import fisher_exact
 from statsmodels.stats.proportion import proportion_confint
 
 from abeval.assignment.draws import Rule
-from abeval.assignment.randomness import independence, uniformity
+from abeval.assignment.randomness import Independence, independence, uniformity
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.expected import expected_variants
@@ -23,12 +23,12 @@ SINCE_LEVEL = 0.001
 """A change of the mismatch rate is named if its p-value, times the days tried, is below this."""
 
 
-def audit(run: Run, others: Mapping[str, "pd.Series[str]"]) -> AuditResult:
+def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResult:
     """Compare logged variants with the rule, and this experiment with others.
 
     Args:
         run: The experiment, its logs and an engine.
-        others: Name of another experiment → variant of each unit, by unit id.
+        others: Name of another experiment → its rule, or the variant of each unit by unit id.
 
     Raises:
         ExperimentError: There is nothing to audit by.
@@ -46,7 +46,7 @@ def audit(run: Run, others: Mapping[str, "pd.Series[str]"]) -> AuditResult:
     run.step("audit")
     cells = expected_variants(run.engine) if prepared.has_rule else _NO_CELLS
     units = _units(run)
-    pairs = independence({experiment.name: units, **others}) if others else ()
+    pairs = _pairs(experiment, units, others)
     days = _days(cells)
     total, mismatches = sum(day.units for day in days), sum(day.mismatches for day in days)
     low, high = _interval(mismatches, total)
@@ -83,6 +83,36 @@ def _units(run: Run) -> "pd.Series[str]":
         "join unit_names n on u.unit_id = n.unit_id"
     )
     return pd.Series(rows["variant"].to_numpy(dtype=object), rows["id"].to_numpy(dtype=object))
+
+
+def _pairs(
+    experiment: Experiment, units: "pd.Series[str]", others: Mapping[str, "Rule | pd.Series[str]"]
+) -> tuple[Independence, ...]:
+    """Every pair; by tenths of the last draw where all have a rule, which shows more than variants.
+
+    A hash can be even within two halves and not within tenths.
+    """
+    rules = {name: other for name, other in others.items() if isinstance(other, Rule)}
+    own = experiment.assignment_rule
+    if own is not None and rules and len(rules) == len(others):
+        return independence(
+            {name: _tenths(rule, units) for name, rule in {experiment.name: own, **rules}.items()}
+        )
+    variants = {
+        name: _variants(other, units) if isinstance(other, Rule) else other
+        for name, other in others.items()
+    }
+    return independence({experiment.name: units, **variants}) if variants else ()
+
+
+def _tenths(rule: Rule, units: "pd.Series[str]") -> "pd.Series[str]":
+    draw = rule.stages[-1].draw
+    numbers = pd.Series([draw.number(unit) for unit in units.index], units.index)
+    return pd.qcut(numbers.rank(method="first"), 10).astype(str)
+
+
+def _variants(rule: Rule, units: "pd.Series[str]") -> "pd.Series[str]":
+    return pd.Series(rule.variants(units.index), units.index)
 
 
 def _differs(cells: pd.DataFrame) -> "pd.Series[bool]":

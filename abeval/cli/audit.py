@@ -3,13 +3,18 @@
 Calls `LoadedExperiment.audit` of `api.py`.
 """
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from abeval.cli.options import JsonFile, write_json
+from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.api import LoadedExperiment
     from abeval.results.audit import AuditResult
 
@@ -19,21 +24,45 @@ def audit(
     against: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another experiment: a CSV file of unit and variant; repeat for more.",
+            help="Another experiment: its file, or a CSV of unit and variant; repeat for more.",
             metavar="NAME=FILE",
         ),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Compute each unit's variant by [assignment], and compare it with the log."""
-    from abeval.assignment.files import read_assignments
     from abeval.progress import steps
 
-    others = read_assignments(against or ())
+    others = {name: _other(file) for name, file in named_files(against or ()).items()}
     with steps() as step:
         result = loaded.audit(others=others, step=step)
     write_json(json_file, result)
     typer.echo(_text(result))
+
+
+def _other(file: Path) -> "LoadedExperiment | pd.Series[str]":
+    from abeval.api import load
+    from abeval.assignment.files import read_assignment
+
+    return load(file) if file.suffix == ".toml" else read_assignment(file)
+
+
+def named_files(options: Iterable[str]) -> dict[str, Path]:
+    """`NAME=FILE` each.
+
+    Raises:
+        ExperimentError: An option is not written so, or a name is there twice.
+    """
+    files: dict[str, Path] = {}
+    for option in options:
+        name, _, file = option.partition("=")
+        if not name or not file or name in files:
+            raise ExperimentError(
+                f"--against {option!r} is not NAME=FILE, or its name is there twice",
+                "write --against other_experiment=units.csv",
+            )
+        files[name] = Path(file)
+    return files
 
 
 def _text(result: "AuditResult") -> str:

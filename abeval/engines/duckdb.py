@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from abeval.assignment.draws import HexHash
     from abeval.experiment.model import EngineOptions, LogSource
 
 _Result = TypeVar("_Result")
@@ -174,9 +175,9 @@ class DuckDBEngine:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{builders.HASH60}({literal(salt)}, {unit})"
 
-    def hex_number(self, digits: str) -> str:
-        """SQL: the whole number that an expression of at most 15 hex digits stands for."""
-        return f"{builders.HEX}({digits})"
+    def hex_number(self, function: "HexHash", text: str, start: int, count: int) -> str:
+        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
+        return builders.hex_call(function, text, start, count)
 
     def close(self) -> None:
         """Release memory and files, and detach what was attached to the caller's connection."""

@@ -120,8 +120,6 @@ def _assignment(experiment: Experiment) -> Iterator[Problem]:
     own = experiment.assignment
     if own is None:
         return
-    if own.salt is None and own.scheme is None:
-        yield Problem(("assignment",), "needs a `salt`, or the `scheme` of another platform")
     if (
         own.scheme is not None
         and not own.model_copy(update={"scheme": None, "order": None}).is_plain
@@ -148,7 +146,7 @@ def _cleaning(experiment: Experiment) -> Iterator[Problem]:
     ):
         yield Problem(
             ("cleaning", "crossover"),
-            '"as_assigned" needs [assignment] or an exposures log, to know the assignment',
+            '"as_assigned" needs [assignment] salt or an exposures log, to know the assignment',
         )
 
 

@@ -139,6 +139,12 @@ class AssignmentRule(Section):
     scheme: AnyScheme | None = None
     order: list[Name] | None = None
 
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Self:
+        if self.salt is None and self.scheme is None:
+            raise ValueError("needs a `salt`, or the `scheme` of another platform")
+        return self
+
     @property
     def is_plain(self) -> bool:
         """Whether all units are in, by abeval's own hash."""

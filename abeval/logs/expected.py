@@ -16,15 +16,18 @@ _ID = "cast(logged_id as varchar)"
 def write_expected_units(rule: Rule, engine: Engine) -> None:
     """Create `expected_units` from `unit_names`: by the engine where it can, else in Python."""
     expected = rule.sql(_ID, engine.hex_number)
-    if expected is not None:
+    if expected is None:
+        engine.add_frame("computed_variants", _computed(rule, engine))
+        sql = "select unit_id, expected from computed_variants"
+    else:
         sql = f"select unit_id, {expected} as expected from unit_names"
-        engine.table("expected_units", sql)
-        return
+    engine.table("expected_units", sql)
+
+
+def _computed(rule: Rule, engine: Engine) -> pd.DataFrame:
     units = engine.frame(f"select unit_id, {_ID} as id from unit_names")
     variants = pd.array(rule.variants(units["id"]), dtype="string")
-    engine.add_frame(
-        "expected_units", pd.DataFrame({"unit_id": units["unit_id"], "expected": variants})
-    )
+    return pd.DataFrame({"unit_id": units["unit_id"], "expected": variants})
 
 
 def expected_variants(engine: Engine) -> pd.DataFrame:
