@@ -23,6 +23,7 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 
+from abeval.bounds import MAX_WEIGHT
 from abeval.errors import ExperimentError, LogError
 
 SLOTS = 1_000_000
@@ -251,9 +252,10 @@ def _check_salt(salt: str) -> None:
 
 def _check_weights(weights: Mapping[str, float]) -> None:
     for variant, weight in weights.items():
-        if not (math.isfinite(weight) and weight >= 0):
+        if not 0 <= weight <= MAX_WEIGHT:
             raise ExperimentError(
-                f"weight of variant {variant!r} is {weight}", hint="use a number of 0 or more"
+                f"weight of variant {variant!r} is {weight}",
+                hint=f"use a number from 0 to {MAX_WEIGHT:g}",
             )
     if not sum(weights.values()) > 0:
         raise ExperimentError(

@@ -8,13 +8,16 @@ from typing import Annotated
 
 import typer
 
+from abeval.bounds import MAX_IMPRESSIONS
+
 
 def simulate(
     directory: Annotated[Path, typer.Argument(help="Folder to write to; created if missing.")],
     impressions: Annotated[
-        int, typer.Option(help="Number of impressions, including the pre-period.")
+        int,
+        typer.Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
     ] = 200_000,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 7,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 7,
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json."""
     from abeval.progress import steps
