@@ -52,6 +52,9 @@ def time_ms(log: LogColumns, source: LogSource, engine: Engine, time: str | None
         return "cast(null as bigint)"
     value = time or quoted(log.mapped["ts"])
     if source.time_unit is None:
+        if log.type_of("ts") == "TIMESTAMPTZ_NS":
+            # DuckDB has no cast from this type to a timestamp without a zone.
+            value = f"cast({value} as timestamp with time zone)"
         return engine.epoch_ms(f"cast({value} as timestamp)")
     # A number too large to be a time becomes null, so that it does not stop the run.
     first, last = _KNOWN[source.time_unit]
