@@ -26,6 +26,7 @@ ORDER = (
     ("simulate",),
     ("results", "stats"),
     ("assignment", "files", "progress", "steps", "threads", "version"),
+    ("bounds",),
     ("errors",),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
@@ -41,7 +42,7 @@ OFFLINE = (
     ("metrics",),
 )
 
-SHARED = {"assignment", "errors", "files", "progress", "steps", "threads"}
+SHARED = {"assignment", "bounds", "errors", "files", "progress", "steps", "threads"}
 
 VIEW_HOOK = ("abeval.results.views", "abeval.report")
 """A result displays itself: the one import that runs up."""

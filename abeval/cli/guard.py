@@ -3,6 +3,7 @@
 `main.py` runs the command line within `guarded`, and gives each command the flag `--debug`.
 """
 
+import errno
 import inspect
 import os
 import sys
@@ -19,6 +20,11 @@ from abeval.errors import AbevalError
 
 INPUT, FAULT = 2, 1
 """Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
+
+_NAMES = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
+)
+"""What the system says of a name that somebody gave."""
 
 _HOME = Path(__file__).parents[1]
 
@@ -57,7 +63,7 @@ def guarded(work: Callable[[], None]) -> None:
         _close_stdout()
         sys.exit(FAULT)
     except OSError as error:
-        _stop(FAULT, _of_the_machine(error))
+        _stop(INPUT if error.errno in _NAMES else FAULT, _of_the_machine(error))
     except MemoryError as error:
         _stop(FAULT, _of_memory(error))
     except Exception as error:
@@ -85,7 +91,7 @@ def _of_the_machine(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     return (
         f"the system refused: {error.strerror or error}{where}\n"
-        "  hint: check the space on the disks, stdout's too, the permissions and the names of files"
+        "  hint: check the names and permissions of files, and the space on the disks, stdout's too"
     )
 
 

@@ -33,11 +33,12 @@ def writable(file: Path | None) -> Path | None:
 
 def page(file: Path | None) -> Path | None:
     """Fail before long work if the report could not be written."""
+    file = writable(file)
     if file is not None:
         from abeval.report import check_page
 
         check_page(file)
-    return writable(file)
+    return file
 
 
 def place(text: str) -> Path:
