@@ -4,8 +4,9 @@
 
 A change is one operator, number, bound or aggregate of `abeval/stats/`, `abeval/logs/`,
 `abeval/store/`, `abeval/assignment.py`, the status, the verdict, or of a query. It is made in a
-copy of the tree, and judged by the tests of its room alone: those named after its module first. A change
-that no test notices survives; look at it, and write the test, or see that it changes nothing.
+copy of the tree, and judged by the tests of its room alone: those named after its module first.
+A change that no test notices survives; look at it, and write the test, or see that it changes
+nothing.
 """
 
 import argparse

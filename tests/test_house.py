@@ -25,9 +25,9 @@ ORDER = (
     ("metrics",),
     ("simulate",),
     ("results", "stats"),
-    ("assignment", "files", "progress", "steps", "threads", "version"),
+    ("assignment", "files", "progress", "scratch", "steps", "threads", "version"),
     ("bounds",),
-    ("errors",),
+    ("errors", "locks"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
 
@@ -42,7 +42,19 @@ OFFLINE = (
     ("metrics",),
 )
 
-SHARED = {"assignment", "bounds", "errors", "files", "progress", "steps", "threads"}
+SHARED = {
+    *(
+        "assignment",
+        "bounds",
+        "errors",
+        "files",
+        "locks",
+        "progress",
+        "scratch",
+        "steps",
+        "threads",
+    ),
+}
 
 VIEW_HOOK = ("abeval.results.views", "abeval.report")
 """A result displays itself: the one import that runs up."""
