@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from abeval.bounds import (
+    MAX_DAYS,
+    MAX_EFFECT,
+    MAX_REPLAYS,
+    MIN_DAYS,
+    MIN_EFFECT,
+    check_between,
+    check_seed,
+)
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
@@ -153,8 +162,10 @@ class LoadedExperiment:
             raise ExperimentError("give mde or days, not both: each follows from the other")
         if not self.experiment.alpha < power < 1:
             raise ExperimentError(f"power {power} must lie between alpha and 1")
-        if (mde is not None and mde <= 0) or (days is not None and days <= 0):
-            raise ExperimentError("mde and days must be positive")
+        if mde is not None:
+            check_between("mde", mde, MIN_EFFECT, MAX_EFFECT)
+        if days is not None:
+            check_between("days", days, MIN_DAYS, MAX_DAYS)
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
@@ -184,8 +195,8 @@ class LoadedExperiment:
         from abeval.pipeline import opened
         from abeval.time.aa import aa
 
-        if runs < 1:
-            raise ExperimentError(f"{runs} replays", "use at least 1; 10,000 is usual")
+        check_between("runs", runs, 1, MAX_REPLAYS)
+        check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
