@@ -38,7 +38,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *_balance_checks(analysis),
         _aa(aa),
         _missing_days(experiment, aggregates),
-        _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
+        _duplicates(experiment, aggregates),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
         _share(aggregates, "impressions", "null_variant", "impressions without a variant"),
         _share(aggregates, "impressions", "unknown_variant", "impressions of unknown variants"),
@@ -233,6 +233,17 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
     listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     message = f"no impression on {len(missing)} of {len(expected)} days: {listed}"
     return Check("missing_days", "warn", float(len(missing)), 0.0, message)
+
+
+def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """The share of impressions that repeat another, where they were looked for."""
+    if "duplicates" in aggregates.facts:
+        return _share(aggregates, "impressions", "duplicate", "duplicate impressions")
+    why = "rows have no id (of a unit, a request or an impression), so equal rows may be different people"
+    if experiment.cleaning.duplicates == "unchecked":
+        why = 'cleaning.duplicates is "unchecked"'
+    message = f"duplicates were not looked for: {why}"
+    return Check("impressions_duplicate", "skipped", None, ROWS_FAIL, message)
 
 
 def _share(aggregates: Aggregates, log: str, reason: str, what: str) -> Check:

@@ -82,15 +82,16 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 
 
 def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
-    """Counts for the trust checks."""
+    """Counts for the trust checks; `duplicates` only where they were looked for."""
     ((units, crossovers),) = engine.rows(query("units/crossovers"))
     shape = prepared.shape
+    counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
     return {
         "clicks": _sum(engine, [shape.clicks_component]),
         "scored": _sum(engine, shape.scored_components),
         "units": int(units or 0),
         "crossovers": int(crossovers or 0),
-        "duplicates": prepared.duplicates,
+        **counted,
     }
 
 

@@ -29,13 +29,13 @@ class Prepared:
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Number of impression rows that repeat another.
+        duplicates: Number of impression rows that repeat another, None if they were not counted.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
     """
 
     shape: LogShape
-    duplicates: int
+    duplicates: int | None
     dropped: int
     summed: Summed
 
@@ -99,7 +99,7 @@ def prepare(
     return Prepared(
         shape=shape,
         duplicates=duplicates,
-        dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
+        dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
     )
 
