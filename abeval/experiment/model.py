@@ -321,3 +321,14 @@ class Experiment(Section):
         if self.assignment is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
+
+    @property
+    def hashes_ties(self) -> bool:
+        """Whether the hash places units whose first variant the log does not tell.
+
+        It does if it assigns variants, or if two variants have different weights: to exclude such
+        units would change an uneven split. A unit of three variants may not have been in the one
+        that owns its slot.
+        """
+        weights = [variant.weight for variant in self.variants.values()]
+        return self.assignment is not None or (len(weights) == 2 and weights[0] != weights[1])

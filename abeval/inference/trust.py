@@ -105,11 +105,22 @@ def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
         "as_assigned": "they are analysed as assigned",
     }[experiment.cleaning.crossover]
     message = f"{crossovers:,} of {units:,} units were seen in more than one variant; {policy}"
+    message += _ties(experiment, aggregates)
     weights = {variant.weight for variant in experiment.variants.values()}
-    if crossovers and experiment.cleaning.crossover == "exclude" and len(weights) > 1:
+    excluded = experiment.cleaning.crossover == "exclude" or aggregates.facts["tied_out"]
+    if crossovers and excluded and len(weights) > 1:
         message += "; excluding them biases an uneven split"
     status = _graded(share, CROSSOVER_WARN, CROSSOVER_FAIL)
     return Check("crossover", status, share, CROSSOVER_FAIL, message)
+
+
+def _ties(experiment: Experiment, aggregates: Aggregates) -> str:
+    """What was done with units whose first variant the log does not tell."""
+    tied, out = aggregates.facts["tied"], aggregates.facts["tied_out"]
+    if not tied or experiment.cleaning.crossover == "exclude":
+        return ""
+    done = {0: "placed by hash", tied: "excluded"}.get(out, f"placed by hash, {out:,} excluded")
+    return f", but {tied:,} have no first one (its time is equal or missing) and are {done}"
 
 
 def _graded(value: float, warn: float, fail: float) -> CheckStatus:
@@ -239,7 +250,7 @@ def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
     """The share of impressions that repeat another, where they were looked for."""
     if "duplicates" in aggregates.facts:
         return _share(aggregates, "impressions", "duplicate", "duplicate impressions")
-    why = "rows have no id (of a unit, a request or an impression), so equal rows may be different people"
+    why = "rows have no id, so equal rows may be different people"
     if experiment.cleaning.duplicates == "unchecked":
         why = 'cleaning.duplicates is "unchecked"'
     message = f"duplicates were not looked for: {why}"

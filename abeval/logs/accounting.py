@@ -83,7 +83,7 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 
 def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
     """Counts for the trust checks; `duplicates` only where they were looked for."""
-    ((units, crossovers),) = engine.rows(query("units/crossovers"))
+    ((units, crossovers, tied, tied_out),) = engine.rows(query("units/crossovers"))
     shape = prepared.shape
     counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
     return {
@@ -91,6 +91,8 @@ def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
         "scored": _sum(engine, shape.scored_components),
         "units": int(units or 0),
         "crossovers": int(crossovers or 0),
+        "tied": int(tied or 0),
+        "tied_out": int(tied_out or 0),
         **counted,
     }
 

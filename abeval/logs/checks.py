@@ -122,6 +122,11 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             )
         case "crossover":
             return 'cleaning.crossover = "first" keeps units that were seen in two variants'
+        case "tied_crossover":
+            return (
+                "every unit is in several variants, and no time says which was first: map ts, or "
+                "set [assignment] salt, by which abeval computes the variant"
+            )
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
         return "check logs.impressions.path and the mapping of its columns"

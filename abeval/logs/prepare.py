@@ -195,8 +195,7 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = Assignment(experiment.salt, weights).ranges
-    excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
-    engine.view("crossover_policy", f"select {excludes} as excludes")
+    engine.view("crossover_policy", views.crossover_policy_view(experiment))
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",
