@@ -36,7 +36,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
         *_balance_checks(analysis),
-        _aa(aa),
+        _aa(analysis, aa),
         _missing_days(experiment, aggregates),
         _duplicates(experiment, aggregates),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
@@ -200,17 +200,14 @@ def _balance_check(row: Balance) -> Check:
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
 
 
-def _aa(aa: AAResult | None) -> Check:
+def _aa(analysis: Analysis, aa: AAResult | None) -> Check:
     """Whether each metric's test keeps its level on these logs.
 
     It never fails as a whole, because one metric's test says nothing about the others; the rows of
     a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
-        message = (
-            f"no A/A replays: not requested, fewer than {AA_UNITS} units in a variant, or only "
-            "metrics with exact tests"
-        )
+        message = f"no A/A replays: {_no_replays(analysis, aa)}"
         return Check("aa", "skipped", None, AA_FAIL, message)
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     smallest = min(doubts.values())
@@ -225,6 +222,21 @@ def _aa(aa: AAResult | None) -> Check:
         "few units with most of the value (cap it), or a unit other than the randomised one"
     )
     return Check("aa", "warn", smallest, AA_FAIL, message)
+
+
+def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
+    """Why no metric was replayed."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    if aa is not None:
+        return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
+    if not experiment.trust.aa_runs:
+        return "[trust] aa_runs is 0"
+    units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
+    if units < AA_UNITS:
+        return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
+    if aggregates.buckets:
+        return "they are of `abeval analyze`, and of metrics without an exact test"
+    return "no metric is a sum over units"
 
 
 def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
