@@ -4,6 +4,7 @@
 `verdict.py` decides by them; `time/analysis.py` uses `balance`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
@@ -17,7 +18,8 @@ from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
-from abeval.stats import srm
+from abeval.stats import ratios, srm
+from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -25,6 +27,7 @@ SRM_WARN, SRM_FAIL = 0.01, 0.001
 CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
+LACKING_WARN, LACKING_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
 
@@ -38,6 +41,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *_balance_checks(analysis),
         _aa(aa),
         _missing_days(experiment, aggregates),
+        *_lacking(experiment, aggregates),
         _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
         _share(aggregates, "impressions", "null_variant", "impressions without a variant"),
@@ -233,6 +237,45 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
     listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     message = f"no impression on {len(missing)} of {len(expected)} days: {listed}"
     return Check("missing_days", "warn", float(len(missing)), 0.0, message)
+
+
+def _lacking(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """Do files that lack a column have another share of the impressions in some variant?"""
+    checks = []
+    for column, moments in aggregates.lacking().items():
+        by_variant = {name: moments.get(name) for name in experiment.variants}
+        control = by_variant[experiment.control]
+        p_values = [_same_share(control, by_variant[variant]) for variant in experiment.treatments]
+        p_value = min(1.0, len(p_values) * min(p_values))
+        shares = ", ".join(f"{name} {_shown_share(m)}" for name, m in by_variant.items())
+        differ = "differs between variants" if p_value < LACKING_WARN else "is alike in all"
+        message = (
+            f"some files lack the column {column!r}; their share of the impressions {differ}: "
+            f"{shares} (p = {p_value:.2g}); the notes name the files"
+        )
+        status: CheckStatus = "fail" if p_value < LACKING_FAIL else "warn"
+        checks.append(Check(f"lacking_column:{column}", status, p_value, LACKING_FAIL, message))
+    return checks
+
+
+def _shown_share(moments: Moments | None) -> str:
+    if moments is None or not moments.mean[1]:
+        return "no impressions"
+    return f"{moments.mean[0] / moments.mean[1]:.1%}"
+
+
+def _same_share(control: Moments | None, treatment: Moments | None) -> float:
+    """Two-sided p-value of equal shares, clustered by unit; 0 for shares that differ for sure."""
+    if control is None or treatment is None:
+        return 1.0
+    try:
+        first, second = ratios.estimate(control), ratios.estimate(treatment)
+    except Refusal:
+        return 1.0
+    difference, variance = second.value - first.value, first.variance + second.variance
+    if variance == 0:
+        return 1.0 if difference == 0 else 0.0
+    return tail(difference / math.sqrt(variance)).p_value
 
 
 def _share(aggregates: Aggregates, log: str, reason: str, what: str) -> Check:
