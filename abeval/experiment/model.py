@@ -281,6 +281,7 @@ class TrustOptions(Section):
     """Options of the trust checks."""
 
     aa_runs: Annotated[int, Field(ge=0, le=1_000_000)] = 2_000
+    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class EngineOptions(Section):

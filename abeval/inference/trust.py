@@ -6,6 +6,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import Aggregates
@@ -27,6 +28,7 @@ SRM_WARN, SRM_FAIL = 0.01, 0.001
 CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
+DAYS_FAIL = 0.5
 LACKING_WARN, LACKING_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
@@ -44,6 +46,8 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *_lacking(experiment, aggregates),
         _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
+        _share(aggregates, "impressions", "null_time", "impressions without a time"),
+        _outside(experiment, aggregates),
         _share(aggregates, "impressions", "null_variant", "impressions without a variant"),
         _share(aggregates, "impressions", "unknown_variant", "impressions of unknown variants"),
         _share(aggregates, "clicks", "no_impression", "clicks without their impression"),
@@ -236,7 +240,29 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
         return Check("missing_days", "pass", 0.0, 0.0, message)
     listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     message = f"no impression on {len(missing)} of {len(expected)} days: {listed}"
+    # Days after the last one with an impression may be yet to come.
+    so_far = [day for day in missing if day < days[-1]]
+    if len(so_far) > DAYS_FAIL * sum(day <= days[-1] for day in expected):
+        message += "; are the times of the log read as they are meant?"
+        return Check("missing_days", "fail", float(len(missing)), 0.0, message)
     return Check("missing_days", "warn", float(len(missing)), 0.0, message)
+
+
+def _outside(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """The share of the impressions in neither period: most of them, if times are misread."""
+    limit = experiment.trust.outside_period
+    check = _share(aggregates, "impressions", "outside_period", "impressions outside the period")
+    if experiment.period is None:
+        message = "no [period], so every day counts"
+        return replace(check, status="skipped", value=None, threshold=limit, message=message)
+    share = check.value or 0.0
+    if limit == 1 or share <= limit:
+        return replace(check, status="pass", threshold=limit)
+    message = (
+        f"{check.message}: are the times read as they are meant, and [period] right? If the log is "
+        "that much longer, set [trust] outside_period = 1"
+    )
+    return replace(check, status="fail", threshold=limit, message=message)
 
 
 def _lacking(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
