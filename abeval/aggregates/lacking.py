@@ -9,7 +9,6 @@ from abeval.aggregates.aggregates import LACKING
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.prepare import Prepared
@@ -57,5 +56,18 @@ def _show_units(
         "select logged_id as variant, 1 as x, lacks as y from file_rows "
         f"where logged_id in ({known})"
     )
-    engine.view("lacking_units", of_rows if is_row else query("units/lacking_units"))
+    engine.view("lacking_units", of_rows if is_row else _OF_UNITS)
     return True
+
+
+_OF_UNITS = """
+with counted as (
+  select logged_id, cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y
+  from file_rows
+  group by logged_id
+)
+select u.variant, c.x, c.y
+from units u
+join unit_names n on u.unit_id = n.unit_id
+join counted c on cast(n.logged_id as varchar) = c.logged_id
+"""

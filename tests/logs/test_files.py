@@ -317,7 +317,7 @@ def test_a_column_that_one_variants_files_lack_fails(tmp_path: Path, kind: str, 
     found = read(tmp_path, "logs", unit=unit, cleaning={"duplicates": "unchecked"})
     assert lacks(found) == {"click": "fail"}
     assert found.verdicts[0].decision == "do_not_trust"
-    (note,) = [note for note in found.notes if "lack" in note]
+    (note,) = [note for note in found.notes if "files of the impressions lack" in note]
     assert note.startswith("1 of 2 files of the impressions lack the column 'click'")
     assert f"b.{kind}" in note
 
