@@ -16,6 +16,7 @@ from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates
+from abeval.logs.expected import write_expected_units
 from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
@@ -36,12 +37,14 @@ class Prepared:
         files: What is to be known of the files of the impressions.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
+        has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
     shape: LogShape
     duplicates: int
     dropped: int
     summed: Summed
+    has_rule: bool
     files: FileFacts
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
@@ -110,6 +113,7 @@ def prepare(
         duplicates=duplicates,
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
+        has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files["impressions"],
         lacking=lacking,
         notes=tuple(_notes(files, logs, lacking)),
@@ -234,6 +238,9 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     population = "exposed_units" if shape.exposures is not None else "active_units"
     engine.view("present_units", query(f"units/{population}"))
     engine.table("hashed_units", _hashed_units(experiment, engine))
+    rule = experiment.assignment_rule
+    if rule is not None:
+        write_expected_units(rule, engine)
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
     if shape.segments:
@@ -257,11 +264,17 @@ def _hashed_units(experiment: Experiment, engine: Engine) -> str:
 
 def _placement(experiment: Experiment, shape: LogShape) -> str:
     """The query for a unit's variant."""
-    by_exposure = shape.exposures is not None and "variant" in shape.exposures
-    logged = shape.names_variant or by_exposure
     as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_hash = experiment.assignment is not None and (as_assigned or not logged)
-    return "placed_by_hash" if by_hash else "placed_by_log"
+    rule = experiment.assignment
+    if rule is None or (_names_variant(shape) and not as_assigned):
+        return "placed_by_log"
+    return "placed_by_hash" if rule.is_plain else "placed_by_rule"
+
+
+def _names_variant(shape: LogShape) -> bool:
+    """Whether a log says which variant a unit was in."""
+    by_exposure = shape.exposures is not None and "variant" in shape.exposures
+    return shape.names_variant or by_exposure
 
 
 def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:
