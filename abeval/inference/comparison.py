@@ -38,6 +38,7 @@ MIN_UNITS = 30
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
     "zero_variance": "zero_variance",
+    "tied_quantile": "tied_quantile",
     "zero_denominator": "empty_denominator",
     "control_near_zero": "control_near_zero",
 }
@@ -106,6 +107,7 @@ class Comparison:
         boundary: The stopping boundary of this look, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
+        sides: The effects that give the lower and the higher end, where their errors differ.
     """
 
     units_control: int
@@ -119,6 +121,7 @@ class Comparison:
     boundary: LookBoundary | None = None
     control_variance: float | None = None
     rare: proportions.Rare | None = None
+    sides: tuple[Effect, Effect] | None = None
 
     @property
     def numbers(self) -> Numbers:
@@ -192,6 +195,30 @@ def with_difference(
         reason=limit(lift),
         boundary=boundary,
         control_variance=control.variance,
+    )
+
+
+def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
+    """The comparison with the lower end of one effect and lift, and the higher end of another.
+
+    Where each side of an estimate has a standard error of its own, `with_difference` gives both.
+    """
+    if low.effect is None or high.effect is None:
+        raise TypeError("both sides have an effect")
+    facing = low if low.effect.difference > 0 else high
+    lift = None
+    if low.lift is not None and high.lift is not None:
+        lift = low.lift._replace(
+            high=high.lift.high, bounded=low.lift.bounded and high.lift.bounded
+        )
+    return replace(
+        bare,
+        effect=effects.joined(low.effect, high.effect),
+        lift=lift,
+        reason=limit(lift),
+        boundary=facing.boundary,
+        control_variance=facing.control_variance,
+        sides=(low.effect, high.effect),
     )
 
 
