@@ -186,11 +186,13 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
 def tail_of(n: int, level: float, effect: float = 1.0) -> float:
     """Independent values that are expected beyond a quantile, on its shorter side.
 
+    A design effect below 1, as ties give it, does not make them more.
+
     Example:
-        >>> round(tail_of(400, 0.9, 2.0), 6)
-        20.0
+        >>> round(tail_of(400, 0.9, 2.0), 6), round(tail_of(400, 0.9, 0.5), 6)
+        (20.0, 40.0)
     """
-    return n * min(level, 1 - level) / effect if effect > 0 else math.inf
+    return n * min(level, 1 - level) / max(effect, 1.0)
 
 
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
