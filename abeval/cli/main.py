@@ -19,6 +19,7 @@ from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
 from abeval.cli.audit import audit
 from abeval.cli.compare import compare
+from abeval.cli.init import init
 from abeval.cli.off_policy import off_policy
 from abeval.cli.options import on_engine
 from abeval.cli.power import power
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 
 # `abeval --help` lists the commands in this order.
+app.command()(init)
 app.command()(on_engine(analyze))
 app.command()(on_engine(compare))
 app.command()(on_engine(power))
