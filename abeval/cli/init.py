@@ -1,6 +1,6 @@
 """`abeval init`: a first experiment file for the user's own files.
 
-Calls `draft/run.py`; no experiment is read or run.
+Calls `drafts/run.py`; no experiment is read or run.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import typer
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
-    from abeval.draft.run import Draft
+    from abeval.drafts.run import Draft
 
 
 def init(
@@ -21,7 +21,7 @@ def init(
     ] = Path("experiment.toml"),
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments."""
-    from abeval.draft.run import draft_files
+    from abeval.drafts.run import draft_files
     from abeval.files import check_writable, write_text
 
     if output.exists():

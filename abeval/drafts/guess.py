@@ -1,15 +1,15 @@
 """What a table's columns are likely to be, from their names and what they hold.
 
-`draft/run.py` hands it the columns and how units and candidates for the variant go together;
-`draft/write.py` writes the guesses as an experiment file.
+`drafts/run.py` hands it the columns and how units and candidates for the variant go together;
+`drafts/write.py` writes the guesses as an experiment file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from abeval.draft import words
-from abeval.draft.columns import FEW, Column, Table
+from abeval.drafts import words
+from abeval.drafts.columns import FEW, Column, Table
 
 Certainty = Literal["sure", "likely", "not sure"]
 

@@ -8,13 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from abeval.draft import guess
-from abeval.draft.columns import Column, Table, look
-from abeval.draft.guess import Arms, Guess
-from abeval.draft.write import Tables, experiment_text
+from abeval.drafts import guess
+from abeval.drafts.columns import Column, Table, look
+from abeval.drafts.guess import Arms, Guess
+from abeval.drafts.write import Tables, experiment_text
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.experiment.model import LogSource
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -72,11 +73,11 @@ def _grouped(engine: DuckDBEngine, files: Sequence[Path]) -> dict[str, list[Path
     """Files of the same columns together, each group as a relation."""
     by_columns: dict[tuple[str, ...], list[Path]] = {}
     for place, file in enumerate(files):
-        engine.add_files(f"raw_file_{place}", [str(file)])
+        engine.add_log(f"raw_file_{place}", LogSource(path=str(file)))
         by_columns.setdefault(tuple(engine.columns(f"raw_file_{place}")), []).append(file)
     groups: dict[str, list[Path]] = {}
     for place, group in enumerate(by_columns.values()):
-        engine.add_files(f"raw_table_{place}", [str(file) for file in group])
+        engine.add_log(f"raw_table_{place}", LogSource(path=[str(file) for file in group]))
         groups[f"raw_table_{place}"] = group
     return groups
 

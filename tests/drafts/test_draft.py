@@ -11,10 +11,10 @@ import pytest
 
 import abeval
 from abeval.cli.main import main
-from abeval.draft.run import draft, draft_files
+from abeval.drafts.run import draft, draft_files
 from abeval.errors import AbevalError, LogError
-from tests.draft.tables import Shape, shapes
-from tests.real_logs import REAL_LOGS
+from tests.drafts.tables import Shape, shapes
+from tests.real_logs import need
 
 SHAPES = shapes()
 FORMATS = ("csv", "parquet", "jsonl")
@@ -149,10 +149,8 @@ def test_the_command_writes_a_file_that_the_printed_command_runs(
     assert "is there already" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(REAL_LOGS is None, reason="no real logs here")
 def test_cookie_cats_as_it_is(tmp_path: Path) -> None:
-    assert REAL_LOGS is not None
-    own = draft_files([REAL_LOGS / "cookie_cats/cookie_cats.csv"], tmp_path)
+    own = draft_files([need("cookie_cats/cookie_cats.csv")], tmp_path)
     (tmp_path / "e.toml").write_text(own.text)
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     assert result["retention_7"].control == pytest.approx(0.190201, abs=1e-6)

@@ -1,6 +1,6 @@
 """Guesses → the text of an experiment file, with a comment on each.
 
-`draft/run.py` hands it the guesses; what is not sure is written as a comment, so that no number
+`drafts/run.py` hands it the guesses; what is not sure is written as a comment, so that no number
 comes from it before a person has decided.
 """
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import tomlkit
 from tomlkit.items import Table as TomlTable
 
-from abeval.draft import words
-from abeval.draft.columns import Column, Table
-from abeval.draft.guess import Arms, Guess, time_unit
+from abeval.drafts import words
+from abeval.drafts.columns import Column, Table
+from abeval.drafts.guess import Arms, Guess, time_unit
 from abeval.engines.sql import quoted
 from abeval.stats.srm import chi_square
 

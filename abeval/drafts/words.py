@@ -1,6 +1,6 @@
 """Names that columns and variants usually have.
 
-`draft/guess.py` reads them: a name that is a word of the list says more than any statistic of the
+`drafts/guess.py` reads them: a name that is a word of the list says more than any statistic of the
 column.
 """
 

@@ -1,6 +1,6 @@
 """What a table's columns hold: types, ranges, and how often a value comes again.
 
-`draft/run.py` opens the table; `draft/guess.py` decides by these numbers.
+`drafts/run.py` opens the table; `drafts/guess.py` decides by these numbers.
 """
 
 from collections.abc import Sequence
