@@ -108,10 +108,24 @@ class Model(Section):
     score: Name
 
 
-class AssignmentRule(Section):
-    """How abeval computes the sub-bucket, and the variant if the log does not have it."""
+class Split(Section):
+    """How traffic is split from a moment on: the share of each variant."""
 
-    salt: Salt
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    start: Annotated[Moment, Field(alias="from")]
+    weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+
+class AssignmentRule(Section):
+    """How units get their variant.
+
+    With a salt, abeval computes the sub-bucket, and the variant if the log does not have it; splits
+    say when the shares of the variants changed.
+    """
+
+    salt: Salt | None = None
+    splits: list[Split] = Field(default_factory=list)
 
 
 class LogSource(Section):
@@ -316,8 +330,18 @@ class Experiment(Section):
         return [name for name in self.variants if name != self.control]
 
     @property
+    def assigns(self) -> bool:
+        """Whether the file has the salt by which abeval can compute variants."""
+        return self.assignment is not None and self.assignment.salt is not None
+
+    @property
+    def schedule(self) -> list[Split]:
+        """When the shares of the variants changed, as the file says."""
+        return [] if self.assignment is None else self.assignment.splits
+
+    @property
     def salt(self) -> str:
         """The salt of the sub-buckets, and of the variants if abeval assigns them."""
-        if self.assignment is not None:
+        if self.assignment is not None and self.assignment.salt is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)

@@ -27,6 +27,7 @@ Reason = Literal[
     "control_near_zero",
     "lift_unbounded",
     "not_finite",
+    "split_changed",
     "failed_trust_check",
     "failed_aa",
 ]

@@ -6,6 +6,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
 from abeval.engines.protocol import Engine
@@ -19,8 +22,28 @@ from abeval.logs.duplicates import find_duplicates
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.stretches import (
+    ENTERED,
+    Stretches,
+    entered,
+    planned_splits,
+    stretched,
+    stretches_of,
+)
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
+
+
+class Entries(NamedTuple):
+    """When the analysed units entered.
+
+    Attributes:
+        counts: Units by scheduled split, day and variant, with the columns `ENTERED`.
+        stretches: Stretches of one split each; none where it did not change.
+    """
+
+    counts: pd.DataFrame
+    stretches: Stretches
 
 
 @dataclass(frozen=True)
@@ -32,12 +55,14 @@ class Prepared:
         duplicates: Number of impression rows that repeat another.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
+        entries: When the units entered, and how traffic was split then.
     """
 
     shape: LogShape
     duplicates: int
     dropped: int
     summed: Summed
+    entries: Entries
 
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
@@ -92,7 +117,7 @@ def prepare(
     checks.check_positions(metrics, shape, engine)
     try:
         summed = sums(run, metrics, shape)
-        place_units(run, shape, summed.closed)
+        entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -101,20 +126,36 @@ def prepare(
         duplicates=duplicates,
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
+        entries=entries,
     )
 
 
-def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
-    """Create `unit_day` and `units` from `logged_sums`; `closed` is as for `views.cells_view`."""
+def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
+    """Create `unit_day` and `units` from `logged_sums`, and count when units entered."""
     engine = run.engine
-    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=closed))
+    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=summed.closed))
     known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
     engine.view("known_units", query(f"units/{known}"))
     engine.table("unit_names", query("units/unit_names"))
     engine.view("unit_cells", query("units/unit_cells"))
     engine.table("unit_day", query("units/unit_day"))
     run.step("assignment")
-    _write_units(run.experiment, shape, engine)
+    _write_candidates(run.experiment, shape, engine)
+    entries = _entries(run.experiment, shape, engine, summed)
+    _write_units(run.experiment, shape, engine, entries.stretches)
+    return entries
+
+
+def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Summed) -> Entries:
+    """When units entered; of some of the units only, stretches cannot be known."""
+    exposed_when = shape.exposures is not None and "ts" in shape.exposures
+    has_entries = shape.has_time or exposed_when
+    by_hash = _placement(experiment, shape) == "placed_by_hash"
+    checks.check_schedule(len(planned_splits(experiment)) > 1, has_entries, by_hash)
+    if not has_entries:
+        return Entries(pd.DataFrame(columns=list(ENTERED)), ())
+    counts = entered(experiment, engine)
+    return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
 
 
 def _write_views(run: Run, shape: LogShape) -> None:
@@ -190,7 +231,7 @@ def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list
     return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
 
 
-def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
+def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
     engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
@@ -207,6 +248,12 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     engine.table("hashed_units", _hashed_units(experiment, engine))
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
+
+
+def _write_units(
+    experiment: Experiment, shape: LogShape, engine: Engine, stretches: Stretches
+) -> None:
+    engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
     engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
@@ -231,7 +278,7 @@ def _placement(experiment: Experiment, shape: LogShape) -> str:
     by_exposure = shape.exposures is not None and "variant" in shape.exposures
     logged = shape.names_variant or by_exposure
     as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_hash = experiment.assignment is not None and (as_assigned or not logged)
+    by_hash = experiment.assigns and (as_assigned or not logged)
     return "placed_by_hash" if by_hash else "placed_by_log"
 
 

@@ -6,6 +6,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import check_writable, write_text
+from abeval.logs.stretches import Stretch
 from abeval.store.manifest import sha256_of
 
-FORMAT = 1
+FORMAT = 2
 SAVED = "aggregates.json"
-_FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days")
+_FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days", "entered")
 _BUCKETS = "buckets"
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 
@@ -69,6 +71,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
         "facts": aggregates.facts,
         "caps": aggregates.caps,
         "quantiles": aggregates.quantiles,
+        "stretches": [asdict(stretch) for stretch in aggregates.stretches],
         "notes": aggregates.notes,
     }
     write_text(folder / SAVED, json.dumps(document, indent=1) + "\n")
@@ -101,6 +104,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
             str(metric): BucketSums(rows["units"].to_numpy(float), rows[_SUMS].to_numpy(float))
             for metric, rows in buckets.groupby("metric", sort=False)
         },
+        stretches=tuple(Stretch(**stretch) for stretch in raw["stretches"]),
         notes=tuple(raw["notes"]),
     )
 
@@ -126,7 +130,7 @@ def _document(folder: Path) -> Mapping[str, Any]:
 
 _KEYS = {
     *("format", "experiment", "tables", "catalogue_size", "refused"),
-    *("facts", "caps", "quantiles", "notes"),
+    *("facts", "caps", "quantiles", "stretches", "notes"),
 }
 _AGAIN = "write the aggregates again with --save-aggregates"
 
