@@ -124,13 +124,13 @@ def _named(stretch: Stretch) -> str:
     return stretch.start if stretch.start == stretch.end else f"{stretch.start} to {stretch.end}"
 
 
-def change_checks(aggregates: Aggregates) -> list[Check]:
+def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
     """Whether a schedule announces that the split changed; no check where it did not."""
     stretches = aggregates.stretches
     if not stretches:
         return []
     surprises = [
-        f"from {stretch.start} on ({_moved(before, stretch)})"
+        f"from {stretch.start} on ({_moved(experiment, before, stretch)})"
         for before, stretch in pairwise(stretches)
         if not stretch.announced
     ]
@@ -149,10 +149,11 @@ def change_checks(aggregates: Aggregates) -> list[Check]:
     return [Check("split", "warn", float(len(surprises)), 0.0, message)]
 
 
-def _moved(before: Stretch, after: Stretch) -> str:
-    """The variant whose share moved most, with its shares."""
-    name = max(after.shares, key=lambda v: abs(after.shares[v] - before.shares.get(v, 0.0)))
-    shares = (before.shares.get(name, 0.0), after.shares[name])
+def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
+    """The variant, other than control, whose share moved most, with its shares."""
+    moves = {name: abs(after.shares[name] - before.shares[name]) for name in experiment.treatments}
+    name = max(moves, key=lambda variant: moves[variant])
+    shares = before.shares[name], after.shares[name]
     return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
 
 

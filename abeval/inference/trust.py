@@ -36,7 +36,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
     experiment, aggregates = analysis.experiment, analysis.aggregates
     return (
         srm_check(experiment, aggregates),
-        *change_checks(aggregates),
+        *change_checks(experiment, aggregates),
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
         *_balance_checks(analysis),
