@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from abeval.engines.protocol import Engine
@@ -106,14 +107,19 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     """The stretches of one scheduled split: one, unless the log shows that it changed."""
     if counts.empty:
         return []
-    table = counts.pivot_table("units", "entry_day", "variant", "sum", fill_value=0)
-    table = table.reindex(columns=list(experiment.variants), fill_value=0).sort_index()
-    days = [str(day) for day in table.index]
+    by_day: dict[str, dict[str, int]] = {}
+    for day, variant, n in zip(
+        counts["entry_day"], counts["variant"], counts["units"], strict=True
+    ):
+        by_day.setdefault(str(day), {})[str(variant)] = int(n)
+    days = sorted(by_day)
+    table = np.array([[by_day[day].get(v, 0) for v in experiment.variants] for day in days])
     stretches = []
-    for part in changed_split.stretches(table.to_numpy(float)):
+    for part in changed_split.stretches(table):
         first = part.start == 0
         start = days[part.start] if plan.start is None or not first else _iso(plan.start)
-        units = {str(name): int(n) for name, n in table.iloc[list(part)].sum().items()}
+        sums = table[part.start : part.stop].sum(axis=0).tolist()
+        units = dict(zip(experiment.variants, sums, strict=True))
         weights = plan.weights if experiment.schedule else None
         announced = first and plan.start is not None
         stretches.append(Stretch(start, days[part[-1]], units, weights, announced))
