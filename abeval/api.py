@@ -14,12 +14,16 @@ from abeval.experiment.model import Experiment
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.aggregates.aggregates import Aggregates
+    from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
     from abeval.offline.metrics.presets import NoRelevant, Ties
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.audit import AuditResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -186,6 +190,29 @@ class LoadedExperiment:
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
 
+    def audit(
+        self,
+        *,
+        others: "Mapping[str, LoadedExperiment | pd.Series[str]] | None" = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "AuditResult":
+        """Compare the log's variants with those that [assignment] gives, unit by unit.
+
+        Args:
+            others: Name of another experiment → it, or the variant of each unit by unit id: are
+                the two assigned independently?
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: The file has no [assignment], and there are no others.
+        """
+        from abeval.audit.run import audit
+        from abeval.pipeline import opened
+
+        own = others or {}
+        with opened(self.experiment, inputs) as run:
+            return audit(run, {name: _rule_of(name, other) for name, other in own.items()})
+
     def windows(
         self,
         *,
@@ -349,6 +376,17 @@ class LoadedExperiment:
 
         with opened(self.experiment, inputs) as run:
             return collect(run, metrics)
+
+
+def _rule_of(name: str, other: "LoadedExperiment | pd.Series[str]") -> "Rule | pd.Series[str]":
+    if not isinstance(other, LoadedExperiment):
+        return other
+    rule = other.experiment.assignment_rule
+    if rule is None:
+        raise ExperimentError(
+            f"{name!r} has no [assignment]", "name a CSV file of its units and variants instead"
+        )
+    return rule
 
 
 def load(path: str | Path) -> LoadedExperiment:

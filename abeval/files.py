@@ -5,16 +5,19 @@ Called by `cli/` (JSON, CSV), `report/` (pages) and `store/` (its own files).
 
 import os
 import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from abeval.errors import AbevalError
+from abeval.locks import is_still, take
 
 
 def write_text(path: Path, text: str) -> Path:
     """Write UTF-8 text so that nobody ever reads a part of it.
 
-    A temporary file in the same folder replaces the target in one step. A target that is not a
-    regular file, such as `/dev/stdout`, is written directly.
+    A draft in the same folder replaces the target in one step and keeps its mode. A target that
+    is not a regular file, such as `/dev/stdout`, is written directly.
 
     Args:
         path: The file; its folder must exist.
@@ -52,24 +55,51 @@ def check_writable(path: Path) -> None:
         raise AbevalError(*_explain(path, PermissionError("not writable")))
 
 
+DRAFT = ".abeval-"
+"""The beginning of the names of drafts."""
+
+
 def _write(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(data)
         return
     target = path.resolve()
-    draft = target.parent / f".abeval-{secrets.token_hex(8)}"
+    sweep_drafts(target.parent)
+    draft, descriptor = _locked_draft(target)
     try:
-        _write_through(draft, data)
-        draft.replace(target)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            # Locked until it has its name, so that no other run takes it for one that was left.
+            draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _locked_draft(target: Path) -> tuple[Path, int]:
+    """A new file beside the target, with its mode; open and locked."""
+    mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
+    while True:
+        draft = target.parent / f"{DRAFT}{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(draft, flags, 0o666 if mode is None else mode)
+        # Another run may sweep it away before it is locked.
+        if take(descriptor) and is_still(descriptor, draft):
+            if mode is not None:
+                draft.chmod(mode)
+            return draft, descriptor
+        os.close(descriptor)
+
+
+def sweep_drafts(folder: Path) -> None:
+    """Remove the drafts that killed runs left in a folder."""
+    for draft in folder.glob(f"{DRAFT}*"):
+        with suppress(OSError):
+            descriptor = os.open(draft, os.O_RDONLY)
+            if take(descriptor):
+                draft.unlink(missing_ok=True)
+            os.close(descriptor)
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:

@@ -1,19 +1,23 @@
 """The command line: a thin twin of the Python API.
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval; 2 a mistake in
-the input; 130 interrupted; with `--gate` 3 do not trust, 4 do not ship, 5 keep running.
+the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with `--gate` 3 do not trust,
+4 do not ship, 5 keep running.
 
 The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
 
+import signal
 import sys
 from io import TextIOWrapper
+from typing import NoReturn
 
 import typer
 
 from abeval.cli.aa import aa
 from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
+from abeval.cli.audit import audit
 from abeval.cli.compare import compare
 from abeval.cli.off_policy import off_policy
 from abeval.cli.options import on_engine
@@ -38,6 +42,7 @@ app.command()(on_engine(analyze))
 app.command()(on_engine(compare))
 app.command()(on_engine(power))
 app.command()(assign)
+app.command()(on_engine(audit))
 app.command()(simulate)
 app.command()(metrics)
 app.command()(schema)
@@ -54,11 +59,27 @@ def main() -> None:
         # A terminal without Greek letters still shows the rest.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    _clean_up_when_stopped()
     try:
         app()
     except AbevalError as error:
         typer.echo(f"error: {_printable(str(error))}", err=True)
         sys.exit(2)
+
+
+def _clean_up_when_stopped() -> None:
+    """Let a scheduler's signals end the run as an exit does, which removes its temporary files."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # A signal that is ignored, as under nohup, stays so.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _stop)
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    # A second one must not stop the cleaning up.
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _printable(text: str) -> str:

@@ -20,6 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from abeval.assignment.draws import Rule
+from abeval.assignment.plan import Holdout, Layer, Plan
+from abeval.assignment.platforms import AnyScheme
+from abeval.assignment.split import Assignment
 from abeval.metrics.definition import Role
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -117,15 +121,59 @@ class Split(Section):
     weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 
 
-class AssignmentRule(Section):
-    """How units get their variant.
+class LayerSlots(Section):
+    """The slots of a layer that the experiment owns: its units share none with other owners."""
 
-    With a salt, abeval computes the sub-bucket, and the variant if the log does not have it; splits
-    say when the shares of the variants changed.
+    salt: Salt
+    slots: tuple[int, int]
+
+
+class HoldoutShare(Section):
+    """Units that are kept out of every experiment of this holdout."""
+
+    salt: Salt
+    share: Annotated[float, Field(ge=0, lt=1)]
+
+
+class AssignmentRule(Section):
+    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
+
+    It gives the variant if the log does not have it; otherwise every run checks the log by it.
+    `splits` say when the shares of logged variants changed.
     """
 
     salt: Salt | None = None
+    traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer: LayerSlots | None = None
+    holdout: HoldoutShare | None = None
+    scheme: AnyScheme | None = None
+    order: list[Name] | None = None
     splits: list[Split] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Self:
+        if self.salt is None and self.scheme is None and not self.splits:
+            raise ValueError(
+                "needs a `salt`, the `scheme` of another platform, or `splits` that changed"
+            )
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all units are in, by abeval's own hash."""
+        others = (self.layer, self.holdout, self.scheme, self.order)
+        return self.traffic == 1 and all(other is None for other in others)
+
+    @property
+    def held_out(self) -> Holdout | None:
+        """The holdout that the experiment leaves alone."""
+        return None if self.holdout is None else Holdout(self.holdout.salt, self.holdout.share)
+
+    def place_in_layer(self, name: str) -> tuple[Layer, str] | None:
+        """The experiment's slots, as a layer in which only it is known."""
+        if self.layer is None:
+            return None
+        return Layer(self.layer.salt, {name: self.layer.slots}), name
 
 
 class LogSource(Section):
@@ -296,7 +344,7 @@ class EngineOptions(Section):
     address: Name | None = None
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
-    temp_directory: str | None = None
+    temp_directory: Name | None = None
 
 
 class Experiment(Section):
@@ -331,8 +379,9 @@ class Experiment(Section):
 
     @property
     def assigns(self) -> bool:
-        """Whether the file has the salt by which abeval can compute variants."""
-        return self.assignment is not None and self.assignment.salt is not None
+        """Whether the file has a salt or a scheme, by which abeval can compute variants."""
+        own = self.assignment
+        return own is not None and (own.salt is not None or own.scheme is not None)
 
     @property
     def schedule(self) -> list[Split]:
@@ -345,3 +394,18 @@ class Experiment(Section):
         if self.assignment is not None and self.assignment.salt is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
+
+    @property
+    def assignment_rule(self) -> Rule | None:
+        """How a unit's variant follows from its id, None where the file does not say.
+
+        Where the split changed, no single rule gives the variants of all units.
+        """
+        own = self.assignment
+        if own is None or not self.assigns or own.splits:
+            return None
+        weights = {name: self.variants[name].weight for name in own.order or self.variants}
+        if own.scheme is not None:
+            return own.scheme.rule(weights)
+        split = Assignment(self.salt, weights)
+        return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()

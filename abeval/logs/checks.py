@@ -59,13 +59,13 @@ def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns])
         )
 
 
-def check_schedule(changes: bool, has_time: bool, by_hash: bool) -> None:
+def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
     """Refuse a schedule of splits that these logs cannot follow.
 
     Args:
         changes: Whether the schedule changes the split.
         has_time: Whether the logs say when a unit entered.
-        by_hash: Whether abeval computes the variants.
+        by_rule: Whether abeval computes the variants.
     """
     if changes and not has_time:
         raise LogError(
@@ -73,9 +73,9 @@ def check_schedule(changes: bool, has_time: bool, by_hash: bool) -> None:
             "column `ts`",
             'map it (columns = { ts = "..." }), or remove the splits',
         )
-    if changes and by_hash:
+    if changes and by_rule:
         raise LogError(
-            "[[assignment.splits]] need the variant in the log: by the salt, other weights would "
+            "[[assignment.splits]] need the variant in the log: by a rule, other weights would "
             "move units that came before to another variant",
             "map the column `variant` of the impressions or the exposures",
         )

@@ -19,6 +19,7 @@ from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates
+from abeval.logs.expected import write_expected_units
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
@@ -56,6 +57,7 @@ class Prepared:
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
         entries: When the units entered, and how traffic was split then.
+        has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
     shape: LogShape
@@ -63,6 +65,7 @@ class Prepared:
     dropped: int
     summed: Summed
     entries: Entries
+    has_rule: bool
 
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
@@ -127,6 +130,7 @@ def prepare(
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
         entries=entries,
+        has_rule=experiment.assignment_rule is not None and _names_variant(shape),
     )
 
 
@@ -140,6 +144,9 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     engine.view("unit_cells", query("units/unit_cells"))
     engine.table("unit_day", query("units/unit_day"))
     run.step("assignment")
+    changes = len(planned_splits(run.experiment)) > 1
+    by_rule = _placement(run.experiment, shape) != "placed_by_log"
+    checks.check_schedule(changes, _knows_entries(shape), by_rule)
     _write_candidates(run.experiment, shape, engine)
     entries = _entries(run.experiment, shape, engine, summed)
     _write_units(run.experiment, shape, engine, entries.stretches)
@@ -148,11 +155,7 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
 
 def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Summed) -> Entries:
     """When units entered; of some of the units only, stretches cannot be known."""
-    exposed_when = shape.exposures is not None and "ts" in shape.exposures
-    has_entries = shape.has_time or exposed_when
-    by_hash = _placement(experiment, shape) == "placed_by_hash"
-    checks.check_schedule(len(planned_splits(experiment)) > 1, has_entries, by_hash)
-    if not has_entries:
+    if not _knows_entries(shape):
         return Entries(pd.DataFrame(columns=list(ENTERED)), ())
     counts = entered(experiment, engine)
     return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
@@ -231,6 +234,11 @@ def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list
     return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
 
 
+def _knows_entries(shape: LogShape) -> bool:
+    """Whether the logs say when a unit entered."""
+    return shape.has_time or (shape.exposures is not None and "ts" in shape.exposures)
+
+
 def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
     engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
@@ -246,6 +254,9 @@ def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -
     population = "exposed_units" if shape.exposures is not None else "active_units"
     engine.view("present_units", query(f"units/{population}"))
     engine.table("hashed_units", _hashed_units(experiment, engine))
+    rule = experiment.assignment_rule
+    if rule is not None:
+        write_expected_units(rule, engine)
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
 
@@ -275,11 +286,17 @@ def _hashed_units(experiment: Experiment, engine: Engine) -> str:
 
 def _placement(experiment: Experiment, shape: LogShape) -> str:
     """The query for a unit's variant."""
-    by_exposure = shape.exposures is not None and "variant" in shape.exposures
-    logged = shape.names_variant or by_exposure
     as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_hash = experiment.assigns and (as_assigned or not logged)
-    return "placed_by_hash" if by_hash else "placed_by_log"
+    rule = experiment.assignment
+    if rule is None or not experiment.assigns or (_names_variant(shape) and not as_assigned):
+        return "placed_by_log"
+    return "placed_by_hash" if rule.is_plain else "placed_by_rule"
+
+
+def _names_variant(shape: LogShape) -> bool:
+    """Whether a log says which variant a unit was in."""
+    by_exposure = shape.exposures is not None and "variant" in shape.exposures
+    return shape.names_variant or by_exposure
 
 
 def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:
