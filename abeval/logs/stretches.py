@@ -117,22 +117,16 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     stretches = []
     for part in changed_split.stretches(table):
         first = part.start == 0
-        start = days[part.start] if plan.start is None or not first else _iso(plan.start)
+        start = days[part.start]
+        if first and plan.start is not None and plan.start > datetime.fromisoformat(start):
+            # It began within its first day.
+            start = plan.start.isoformat(" ")
         sums = table[part.start : part.stop].sum(axis=0).tolist()
         units = dict(zip(experiment.variants, sums, strict=True))
         weights = plan.weights if experiment.schedule else None
         announced = first and plan.start is not None
         stretches.append(Stretch(start, days[part[-1]], units, weights, announced))
     return stretches
-
-
-def _iso(start: datetime) -> str:
-    """A local time; its day where it begins at midnight."""
-    return start.date().isoformat() if start == _midnight(start) else start.isoformat(" ")
-
-
-def _midnight(time: datetime) -> datetime:
-    return datetime(time.year, time.month, time.day)
 
 
 def stretched(experiment: Experiment, engine: Engine, stretches: Stretches) -> str:
