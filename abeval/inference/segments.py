@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from abeval.aggregates.aggregates import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
@@ -13,8 +14,9 @@ from abeval.inference.means_and_ratios import estimate
 from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
-from abeval.stats import effects, heterogeneity, multiplicity, simpson
-from abeval.stats.records import Effect, Refusal
+from abeval.stats import heterogeneity, multiplicity, simpson
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
 
 
 @dataclass(frozen=True)
@@ -112,19 +114,24 @@ def segment_contrasts(analysis: Analysis) -> tuple[SegmentContrast, ...]:
 
 
 def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
-    names, moments = list(cells.cells), list(cells.cells.values())
-    if len(names) < 2:
-        return
-    pairs = [(one, together([*moments[:i], *moments[i + 1 :]])) for i, one in enumerate(moments)]
+    moments = list(cells.cells.values())
     try:
-        contrasts = [
-            heterogeneity.against_rest(_effect(cells, inside), _effect(cells, outside), alpha)
-            for inside, outside in pairs
+        inside = [_arms(one, cells.arms) for one in moments]
+        outside = [
+            _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
+            for i in range(len(moments) if len(moments) > 1 else 0)
         ]
+        contrasts = heterogeneity.segments_against_rest(
+            [control for control, _ in inside],
+            [treatment for _, treatment in inside],
+            partial(estimate, cells.metric),
+            alpha,
+            outside,
+        )
     except Refusal:
         return
     p_adjusted = multiplicity.adjust([effect.p_value for effect in contrasts], "holm")
-    for cell, effect, p in zip(names, contrasts, p_adjusted, strict=True):
+    for cell, effect, p in zip(cells.cells, contrasts, p_adjusted, strict=True):
         yield SegmentContrast(
             metric=cells.metric.name,
             variant=cells.arms.treatment,
@@ -138,14 +145,13 @@ def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
         )
 
 
-def _effect(cells: SharedCells, moments: ByStretch) -> Effect:
-    """The difference between the variants over some of the cells.
+def _arms(moments: ByStretch, arms: Arms) -> tuple[Moments, Moments]:
+    """Control and the variant over some of the cells.
 
     Raises:
-        Refusal: `too_few_units`, or what the estimate refuses.
+        Refusal: `too_few_units` where they have no stretch of entry days in common.
     """
-    pair = pair_of(moments, cells.arms)
-    if pair.control is None or pair.treatment is None:
+    control, treatment = pair_of(moments, arms)
+    if control is None or treatment is None:
         raise Refusal("too_few_units", "a variant has no units there")
-    control, treatment = (estimate(cells.metric, arm) for arm in (pair.control, pair.treatment))
-    return effects.compare(control, treatment)
+    return control, treatment
