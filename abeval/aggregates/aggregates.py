@@ -15,11 +15,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
+from abeval.logs.stretches import ENTERED, Stretches
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
 from abeval.stats.records import RefusalReason
 
 Row = Mapping[str, object]
+
+ByStretch = Sequence[Mapping[str, Moments]]
+"""Variant → moments, in each stretch of entry days; a single one where the split did not change."""
 
 VARIABLES = ("y", "x", "y0", "x0", "z")
 """Numerator, denominator, both before the period, and whether the unit is new in it."""
@@ -31,10 +35,14 @@ MOMENT_COLUMNS = (
     "slice",
     "cell",
     "variant",
+    "stretch",
     "units",
     *VARIABLES,
     *(f"{a}_{b}" for a, b in PRODUCTS),
 )
+
+LABELS = 5
+"""So many of `MOMENT_COLUMNS` are labels; sums follow."""
 
 WHOLE = "whole"
 DAY = "day"
@@ -72,7 +80,8 @@ class Aggregates:
     """Everything that the statistics know of the logs.
 
     Attributes:
-        moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
+        moments: `MOMENT_COLUMNS`; one row per metric, slice, cell, variant and stretch of entry
+            days (0 where the split did not change). `slice` is
             `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
             `bucket`, `left_out` or `lacking` (of a column instead of a metric: impressions of files
             that lack it, and all); sums are exact integers as text.
@@ -88,6 +97,8 @@ class Aggregates:
         caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
+        entered: Units by scheduled split, entry day and variant: `logs.stretches.ENTERED`.
+        stretches: Stretches of entry days of one split each; none where it did not change.
         notes: What a reader of the result must know about how they were computed.
     """
 
@@ -103,7 +114,14 @@ class Aggregates:
     caps: Mapping[str, tuple[int, int | None]]
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
+    entered: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(ENTERED)))
+    stretches: Stretches = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> range:
+        """The numbers of the stretches; only 0 where the split did not change."""
+        return range(max(1, len(self.stretches)))
 
     def units_of(self, variant: str) -> int:
         """Analysed units of a variant."""
@@ -114,10 +132,8 @@ class Aggregates:
         """The cells of a slice of a metric, in order."""
         return sorted(self._slices.get((metric, slice_name), {}))
 
-    def of(
-        self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]
-    ) -> dict[str, Moments]:
-        """Moments of (y, x, y0, x0, z) by variant.
+    def of(self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]) -> ByStretch:
+        """Moments of (y, x, y0, x0, z) by stretch and variant.
 
         Args:
             metric: Its name.
@@ -125,48 +141,51 @@ class Aggregates:
             cell: The cell of the slice, empty for the whole.
             scales: What one counted unit of y and of x is worth.
         """
-        variants = self._slices.get((metric, slice_name), {}).get(cell, {})
-        return {variant: _moments(row, scales) for variant, row in variants.items()}
+        rows = self._slices.get((metric, slice_name), {}).get(cell, {})
+        return by_stretch(rows, len(self.places), scales)
 
-    def with_covariates(self, metric: str, scales: Sequence[float]) -> dict[str, Moments]:
-        """Moments of (y, x, covariates, z) by variant, where the metric names covariates.
+    def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
+        """Moments of (y, x, covariates, z) by stretch and variant of a metric with covariates.
 
         Args:
             metric: Its name.
             scales: What one counted unit of each variable is worth.
         """
-        by_variant: dict[str, dict[tuple[int, int], Row]] = {}
-        for cell, variants in self._slices[metric, COVARIATES].items():
+        pairs: dict[Group, dict[tuple[int, int], Row]] = {}
+        for cell, groups in self._slices[metric, COVARIATES].items():
             first, second = cell.split(",")
-            for variant, row in variants.items():
-                by_variant.setdefault(variant, {})[int(first), int(second)] = row
-        return {variant: _joined(pairs, scales) for variant, pairs in by_variant.items()}
+            for group, row in groups.items():
+                pairs.setdefault(group, {})[int(first), int(second)] = row
+        moments: list[dict[str, Moments]] = [{} for _ in self.places]
+        for group, of_group in pairs.items():
+            moments[group.stretch][group.variant] = _joined(of_group, scales)
+        return moments
 
-    def buckets_of(self, metric: str, variant: str) -> NDArray[np.float64]:
+    def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> NDArray[np.float64]:
         """Units, Σy and Σx of each group of sub-buckets of a variant, shape (BUCKETS, 3)."""
-        sums = np.zeros((BUCKETS, 3))
-        for cell, variants in self._slices.get((metric, BUCKET), {}).items():
-            if variant in variants:
-                row = variants[variant]
+        sums, group = np.zeros((BUCKETS, 3)), Group(variant, stretch)
+        for cell, groups in self._slices.get((metric, BUCKET), {}).items():
+            if group in groups:
+                row = groups[group]
                 sums[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
         return sums
 
     def lacking(self) -> dict[str, dict[str, Moments]]:
         """Column → variant → moments of its impressions in files that lack it, and of all."""
         return {
-            column: self.of(column, LACKING, "", (1.0, 1.0))
+            column: pooled(self.of(column, LACKING, "", (1.0, 1.0)))
             for column, slice_name in self._slices
             if slice_name == LACKING
         }
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""
-        cells = self._slices.get((metric, slice_name), {})
-        return [
-            (cell, variant, int(str(row["y"])))
-            for cell, variants in cells.items()
-            for variant, row in variants.items()
-        ]
+        totals: dict[tuple[str, str], int] = {}
+        for cell, groups in self._slices.get((metric, slice_name), {}).items():
+            for group, row in groups.items():
+                key = cell, group.variant
+                totals[key] = totals.get(key, 0) + int(str(row["y"]))
+        return [(cell, variant, total) for (cell, variant), total in totals.items()]
 
     def incidence(self, variant: str) -> Incidence:
         """Who was shown what in a variant, with items and groups numbered alike in all variants."""
@@ -193,22 +212,63 @@ class Aggregates:
         return number.astype(np.int64), len(known)
 
     @cached_property
-    def _slices(self) -> dict[tuple[str, str], dict[str, dict[str, Row]]]:
-        """(metric, slice) → cell → variant → row; built once, looked up hundreds of times."""
-        slices: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}
+    def _slices(self) -> dict[tuple[str, str], dict[str, dict["Group", Row]]]:
+        """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
+        slices: dict[tuple[str, str], dict[str, dict[Group, Row]]] = {}
         for values in self.moments.itertuples(index=False, name=None):
             row = dict(zip(MOMENT_COLUMNS, values, strict=True))
             cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
-            cells.setdefault(str(row["cell"]), {})[str(row["variant"])] = row
+            cells.setdefault(str(row["cell"]), {})[_group(row)] = row
         return slices
+
+
+class Group(NamedTuple):
+    """Units of one variant that entered in one stretch."""
+
+    variant: str
+    stretch: int
+
+
+def _group(row: Row) -> Group:
+    return Group(str(row["variant"]), int(str(row["stretch"])))
+
+
+def by_stretch(
+    rows: Mapping[Group, Row], stretches: int, scales: tuple[float, float]
+) -> list[dict[str, Moments]]:
+    """Moments of (y, x, y0, x0, z) by stretch and variant."""
+    moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
+    for group, row in rows.items():
+        moments[group.stretch][group.variant] = _moments(row, scales)
+    return moments
+
+
+def moments_of_rows(
+    rows: Iterable[Sequence[object]], stretches: int, scales: tuple[float, float]
+) -> list[dict[str, Moments]]:
+    """Moments of (y, x) by stretch and variant, of rows of `MOMENT_COLUMNS` of one cell."""
+    named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
+    moments = by_stretch({_group(row): row for row in named}, stretches, scales)
+    return [{name: one.pick(0, 1) for name, one in variants.items()} for variants in moments]
 
 
 def moments_by_variant(
     rows: Iterable[Sequence[object]], scales: tuple[float, float]
 ) -> dict[str, Moments]:
-    """Variant → moments of (y, x) of rows of `MOMENT_COLUMNS`, one a variant."""
+    """Variant → moments of (y, x) of rows of `MOMENT_COLUMNS` of one cell, of all stretches."""
     named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
-    return {str(row["variant"]): _moments(row, scales).pick(0, 1) for row in named}
+    stretches = 1 + max((_group(row).stretch for row in named), default=0)
+    by_group = by_stretch({_group(row): row for row in named}, stretches, scales)
+    return {name: one.pick(0, 1) for name, one in pooled(by_group).items()}
+
+
+def pooled(moments: ByStretch) -> dict[str, Moments]:
+    """Variant → moments of the units of all stretches."""
+    whole: dict[str, Moments] = {}
+    for variants in moments:
+        for name, one in variants.items():
+            whole[name] = whole[name] + one if name in whole else one
+    return whole
 
 
 def _moments(row: Row, scales: tuple[float, float]) -> Moments:

@@ -67,7 +67,8 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
     wanted = [metric for metric in metrics if metric.name not in refused]
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
-    queries = MetricQueries(experiment, shape, engine)
+    stretches = prepared.entries.stretches
+    queries = MetricQueries(experiment, shape, engine, by_stretch=bool(stretches))
     units = engine.frame(query("units/unit_counts"))
     by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
@@ -102,6 +103,8 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,
         buckets=buckets,
+        entered=prepared.entries.counts,
+        stretches=stretches,
         notes=(*prepared.notes, *prepared.summed.notes),
     )
 

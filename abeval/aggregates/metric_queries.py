@@ -49,12 +49,14 @@ class MetricQueries:
         engine: Where the queries run.
         units: The relation of the units, with the columns of `units` that the queries read; a
             window has its own.
+        by_stretch: Whether the split changed, so that units are summed by stretch.
     """
 
     experiment: Experiment
     shape: LogShape
     engine: Engine
     units: str = "units"
+    by_stretch: bool = False
 
     def of_source(
         self, source: Source, metrics: Sequence[Metric], resampled: Sequence[Metric] = ()
@@ -215,7 +217,7 @@ class MetricQueries:
         )
 
     def sums(self, slices: Sequence[SliceTerms], relation: str = "source_unit") -> list[Row]:
-        """Exact sums by cell and variant, all by one query: rows of `aggregates.MOMENT_COLUMNS`."""
+        """Exact sums by cell, variant and stretch: rows of `aggregates.MOMENT_COLUMNS`."""
         now = [part for part in slices if part.terms.only_now]
         whole = [part for part in slices if not part.terms.only_now]
         rows = self._summed(whole, "metric/moments", relation)
@@ -248,9 +250,10 @@ class MetricQueries:
 
     def _view(self, slices: Sequence[SliceTerms], relation: str) -> None:
         """Show the values of all slices as `metric`."""
+        stretch = "stretch" if self.by_stretch else "0 as stretch"
         parts = (
-            f"select {number} as part, {part.cell} as cell, variant, {part.terms.listed} "
-            f"from {relation}"
+            f"select {number} as part, {part.cell} as cell, variant, {stretch}, "
+            f"{part.terms.listed} from {relation}"
             for number, part in enumerate(slices)
         )
         self.engine.view("metric", "\nunion all ".join(parts))

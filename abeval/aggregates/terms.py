@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS
+from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS
 from abeval.engines.protocol import Cell
 from abeval.metrics.definition import Metric
 
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
 
 
 class SliceTerms(NamedTuple):
-    """What one metric sums in one slice, by cell and variant.
+    """What one metric sums in one slice, by cell, variant and stretch of entry days.
 
     Attributes:
         metric: The metric.
@@ -68,4 +68,4 @@ def with_zeros(row: Row) -> Row:
     """A row of `metric/moments_now` as one of `aggregates.MOMENT_COLUMNS`."""
     *labels, units, y, x, y_y, y_x, x_x = row
     sums = {"y": y, "x": x, "y_y": y_y, "y_x": y_x, "x_x": x_x}
-    return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[5:]))
+    return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[LABELS + 1 :]))

@@ -10,7 +10,13 @@ from zoneinfo import ZoneInfo, available_timezones
 from abeval.errors import ExperimentError
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
-from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
+from abeval.experiment.model import (
+    ROW_UNIT,
+    Experiment,
+    LogSource,
+    MetricChoice,
+    moment,
+)
 from abeval.experiment.problems import Problem, suggestion
 from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
@@ -45,6 +51,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_names(experiment),
         *_variants(experiment),
         *_times(experiment),
+        *_splits(experiment),
         *_logs(experiment),
         *_assignment(experiment),
         *_cleaning(experiment),
@@ -85,6 +92,29 @@ def _times(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(("pre_period",), "needs a [period] that comes after it")
     elif pre is not None and period is not None and pre.bounds[1] > period.bounds[0]:
         yield Problem(("pre_period", "end"), f"{pre.end} is after period.start {period.start}")
+
+
+def _splits(experiment: Experiment) -> Iterator[Problem]:
+    """Splits name every variant once, in the order of time, and end before the period does."""
+    before = None
+    for i, split in enumerate(experiment.schedule):
+        where, begins = ("assignment", "splits", i), moment(split.start)
+        if before is not None and begins <= before:
+            yield Problem((*where, "from"), f"{split.start} is not after the split before it")
+        if experiment.period is not None and begins >= experiment.period.bounds[1]:
+            message = f"{split.start} is not before period.end {experiment.period.end}"
+            yield Problem((*where, "from"), message)
+        before = begins
+        for name in split.weights:
+            if name not in experiment.variants:
+                hint = suggestion(name, experiment.variants)
+                yield Problem((*where, "weights", name), f"no variant is called {name!r}{hint}")
+        for name in experiment.variants:
+            if name not in split.weights:
+                message = f"{name!r} has no weight; 0 means that no unit enters it"
+                yield Problem((*where, "weights"), message)
+        if not any(split.weights.values()):
+            yield Problem((*where, "weights"), "all are 0")
 
 
 def _logs(experiment: Experiment) -> Iterator[Problem]:
@@ -142,7 +172,7 @@ def _cleaning(experiment: Experiment) -> Iterator[Problem]:
     if cleaning.duplicate_key is not None and cleaning.duplicates != "drop":
         yield Problem(("cleaning", "duplicate_key"), 'is used only with duplicates = "drop"')
     if cleaning.crossover == "as_assigned" and not (
-        experiment.assignment or experiment.logs.exposures
+        experiment.assigns or experiment.logs.exposures
     ):
         yield Problem(
             ("cleaning", "crossover"),

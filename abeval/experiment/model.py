@@ -124,6 +124,15 @@ class Model(Section):
     score: Name
 
 
+class Split(Section):
+    """How traffic is split from a moment on: the share of each variant."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    start: Annotated[Moment, Field(alias="from")]
+    weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+
 class LayerSlots(Section):
     """The slots of a layer that the experiment owns: its units share none with other owners."""
 
@@ -142,6 +151,7 @@ class AssignmentRule(Section):
     """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
 
     It gives the variant if the log does not have it; otherwise every run checks the log by it.
+    `splits` say when the shares of logged variants changed.
     """
 
     salt: Salt | None = None
@@ -150,11 +160,14 @@ class AssignmentRule(Section):
     holdout: HoldoutShare | None = None
     scheme: AnyScheme | None = None
     order: list[Name] | None = None
+    splits: list[Split] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _has_a_rule(self) -> Self:
-        if self.salt is None and self.scheme is None:
-            raise ValueError("needs a `salt`, or the `scheme` of another platform")
+        if self.salt is None and self.scheme is None and not self.splits:
+            raise ValueError(
+                "needs a `salt`, the `scheme` of another platform, or `splits` that changed"
+            )
         return self
 
     @property
@@ -386,6 +399,17 @@ class Experiment(Section):
         return [name for name in self.variants if name != self.control]
 
     @property
+    def assigns(self) -> bool:
+        """Whether the file has a salt or a scheme, by which abeval can compute variants."""
+        own = self.assignment
+        return own is not None and (own.salt is not None or own.scheme is not None)
+
+    @property
+    def schedule(self) -> list[Split]:
+        """When the shares of the variants changed, as the file says."""
+        return [] if self.assignment is None else self.assignment.splits
+
+    @property
     def salt(self) -> str:
         """The salt of the sub-buckets, and of the variants if abeval assigns them."""
         if self.assignment is not None and self.assignment.salt is not None:
@@ -394,9 +418,12 @@ class Experiment(Section):
 
     @property
     def assignment_rule(self) -> Rule | None:
-        """How a unit's variant follows from its id, None where the file does not say."""
+        """How a unit's variant follows from its id, None where the file does not say.
+
+        Where the split changed, no single rule gives the variants of all units.
+        """
         own = self.assignment
-        if own is None:
+        if own is None or not self.assigns or own.splits:
             return None
         weights = {name: self.variants[name].weight for name in own.order or self.variants}
         if own.scheme is not None:

@@ -5,6 +5,7 @@ the adjustment into the comparison.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from abeval.experiment.model import Adjust
 from abeval.metrics.definition import Metric
@@ -51,30 +52,31 @@ def _known_before(arm: Moments, covariates: Sequence[int]) -> bool:
     return bool(arm.mean[-1] < 1) and any(arm.covariance[k, k] > 0 for k in covariates)
 
 
-def by_strata(
-    metric: Metric,
-    control: Mapping[str, Moments],
-    treatment: Mapping[str, Moments],
-    alpha: float,
-) -> Adjusted:
+class Strata(NamedTuple):
+    """Moments of (y, x, …) of two variants by cell of a segment, within a stretch of entry days."""
+
+    control: Mapping[str, Moments]
+    treatment: Mapping[str, Moments]
+
+
+def by_strata(metric: Metric, strata: Sequence[Strata], alpha: float) -> Adjusted:
     """Differences within the cells of a segment, combined by the cells' shares.
 
     Args:
         metric: A mean or a ratio.
-        control: Moments of (y, x, …) over control's units, by cell.
-        treatment: The same of the treatment.
+        strata: The cells of each stretch; small ones are merged within it.
         alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    strata = _strata(control, treatment)
-    arms = [c for c, _ in strata], [t for _, t in strata]
+    pairs = [pair for one in strata for pair in _merged(one.control, one.treatment)]
+    arms = [c for c, _ in pairs], [t for _, t in pairs]
     method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
 
 
-def _strata(
+def _merged(
     control: Mapping[str, Moments], treatment: Mapping[str, Moments]
 ) -> list[tuple[Moments, Moments]]:
     """Control's and treatment's moments of each stratum; small cells are merged into one."""

@@ -4,16 +4,24 @@
 window; the rows of the result are read from its comparisons.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
+from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates, ByStretch
 from abeval.experiment.model import Experiment
+from abeval.inference.adjust import Strata
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
-from abeval.inference.means_and_ratios import compare_moments, compare_strata
+from abeval.inference.means_and_ratios import compare_strata
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
+from abeval.inference.stretches import (
+    compare_within,
+    is_unweighable,
+    pair_of,
+    together,
+    usable,
+)
 from abeval.metrics.definition import Metric, covariate_scales, scales
 from abeval.stats.moments import Moments
 
@@ -59,10 +67,8 @@ class Analysis:
         large = {name for (name, _), comparison in rows if comparison.rare is None}
         return frozenset(metric.name for metric in self.metrics if metric.name not in large)
 
-    def moments(
-        self, metric: Metric, slice_name: str = WHOLE, cell: str = ""
-    ) -> dict[str, Moments]:
-        """Moments of (y, x, y0, x0, z) by variant, in the metric's own unit."""
+    def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> ByStretch:
+        """Moments of (y, x, y0, x0, z) by stretch and variant, in the metric's own unit."""
         return self.aggregates.of(metric.name, slice_name, cell, scales(metric))
 
 
@@ -71,7 +77,7 @@ def _compare_catalogues(analysis: Analysis) -> dict[Key, Comparison]:
     metrics = [
         metric
         for metric in analysis.metrics
-        if metric.kind == "catalogue" and _empty_log(metric, aggregates) is None
+        if metric.kind == "catalogue" and _refusal(metric, analysis) is None
     ]
     if not metrics:
         return {}
@@ -92,9 +98,9 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     """Compare two variants on one metric, by the method of its kind and of the plan."""
     aggregates = analysis.aggregates
     units = arms.units(aggregates)
-    empty = _empty_log(metric, aggregates)
-    if empty is not None:
-        return refused(*units, empty)
+    why = _refusal(metric, analysis)
+    if why is not None:
+        return refused(*units, why)
     rule = rule_of(analysis, units)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
@@ -105,24 +111,35 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         return compare_resampled(metric, aggregates, arms, rule)
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
-        cells = [_by_cell(analysis, metric, SEGMENT + segment, name) for name in arms]
-        return compare_strata(metric, cells[0], cells[1], rule)
+        return _compare_cells(analysis, metric, SEGMENT + segment, arms)
     if metric.covariates:
         moments = aggregates.with_covariates(metric.name, covariate_scales(metric))
     else:
         moments = analysis.moments(metric, CAPPED if metric.name in aggregates.caps else WHOLE)
-    return compare_moments(metric, moments.get(arms.control), moments.get(arms.treatment), rule)
+    return compare_within(metric, moments, arms, rule)
 
 
-def _by_cell(
-    analysis: Analysis, metric: Metric, slice_name: str, variant: str
-) -> dict[str, Moments]:
-    """A variant's moments in each cell of a segment."""
+def _compare_cells(analysis: Analysis, metric: Metric, slice_name: str, arms: Arms) -> Comparison:
+    """Compare two variants within the cells of a segment, in each stretch."""
     cells = {
         cell: analysis.moments(metric, slice_name, cell)
         for cell in analysis.aggregates.cells(metric.name, slice_name)
     }
-    return {cell: moments[variant] for cell, moments in cells.items() if variant in moments}
+    if not cells:
+        return refused(*arms.units(analysis.aggregates), "no_units")
+    whole = together(list(cells.values()))
+    places = usable(whole, arms) if len(whole) > 1 else [0]
+    strata = [Strata(*(_of_variant(cells, place, name) for name in arms)) for place in places]
+    units = arms.units(analysis.aggregates)
+    rule = rule_of(analysis, units)
+    if is_unweighable(metric, whole, arms, rule):
+        return refused(*units, "split_changed")
+    return compare_strata(metric, pair_of(whole, arms), strata, rule)
+
+
+def _of_variant(cells: Mapping[str, ByStretch], place: int, variant: str) -> dict[str, Moments]:
+    """A variant's moments in each cell that it has in a stretch."""
+    return {cell: one[place][variant] for cell, one in cells.items() if variant in one[place]}
 
 
 def rule_of(analysis: Analysis, units: tuple[int, int]) -> Rule:
@@ -130,6 +147,21 @@ def rule_of(analysis: Analysis, units: tuple[int, int]) -> Rule:
     experiment, inference = analysis.experiment, analysis.experiment.inference
     looks = looks_of(experiment, units, analysis.aggregates.days)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
+
+
+def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
+    """Why a metric has nothing to compare, whatever the variants."""
+    return _empty_log(metric, analysis.aggregates) or _changed_split(metric, analysis)
+
+
+def _changed_split(metric: Metric, analysis: Analysis) -> Reason | None:
+    """Only sums over units can be compared within stretches of entry days."""
+    if not analysis.aggregates.stretches:
+        return None
+    by_permutation = analysis.experiment.inference.resample == "permutation"
+    if metric.kind in ("quantile", "catalogue", "auc") or by_permutation:
+        return "split_changed"
+    return None
 
 
 def _empty_log(metric: Metric, aggregates: Aggregates) -> Reason | None:

@@ -28,6 +28,7 @@ Reason = Literal[
     "lift_unbounded",
     "before_first_look",
     "not_finite",
+    "split_changed",
     "failed_trust_check",
     "failed_aa",
 ]

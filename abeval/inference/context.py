@@ -12,10 +12,13 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import LEFT_OUT, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
+from abeval.inference.stretches import MIN_STRETCH, left_out_of
 from abeval.logs.checks import USED, USED_BEFORE
+from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
-from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
+from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, VariantInfo
 from abeval.results import format as fmt
 
 _USED = (USED, USED_BEFORE)
@@ -123,6 +126,11 @@ def _look_words(experiment: Experiment) -> str:
     )
 
 
+def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
+    """Stretches of entry days of one split each; none where it did not change."""
+    return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
+
+
 def _family_words(family: str) -> str:
     if family == "none":
         return "unadjusted"
@@ -158,6 +166,7 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
         *_without_time(experiment, aggregates),
         *_look(experiment, aggregates),
         *_small_arms(experiment, aggregates),
+        *_stretches(experiment, aggregates),
     ]
     return (*sentences, *aggregates.notes)
 
@@ -191,6 +200,27 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
             f"This look, at {fractions[-1]} of the information, is not a planned one: its "
             f"boundary is valid only if the looks so far were at {fmt.listing(fractions)}."
         )
+
+
+def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """That the split changed, and which units this leaves out."""
+    stretches = aggregates.stretches
+    if not stretches:
+        return
+    yield (
+        f"The split changed: units are compared within {len(stretches)} stretches of entry days "
+        "of one split, each weighed by its share of all units. Quantiles, AUC, catalogue metrics "
+        "and exact tests are then refused."
+    )
+    for variant in experiment.treatments:
+        skipped = [stretches[i] for i in left_out_of(aggregates, Arms(experiment.control, variant))]
+        if skipped:
+            units = sum(one.units[experiment.control] + one.units[variant] for one in skipped)
+            days = fmt.listing([one.start for one in skipped])
+            yield (
+                f"{variant}: {units:,} units of the stretches from {days} are not compared, "
+                f"because {variant} or {experiment.control} has fewer than {MIN_STRETCH} there."
+            )
 
 
 def _small_arms(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:

@@ -58,4 +58,5 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         beliefs=beliefs(analysis),
         family_intervals=family_intervals(experiment, metrics, analysis.comparisons),
         aa=() if aa is None else aa.metrics,
+        ramps=context.ramps(aggregates.stretches),
     )

@@ -4,11 +4,11 @@
 cells; `trust.py` and `time/axes.py` call it too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from abeval.inference import proportions
-from abeval.inference.adjust import by_covariates, by_strata
+from abeval.inference.adjust import Strata, by_covariates, by_strata
 from abeval.inference.comparison import (
     Comparison,
     Rule,
@@ -35,19 +35,24 @@ def compare_moments(
 
 
 def compare_strata(
-    metric: Metric, control: Mapping[str, Moments], treatment: Mapping[str, Moments], rule: Rule
+    metric: Metric,
+    whole: tuple[Moments | None, Moments | None],
+    strata: Sequence[Strata],
+    rule: Rule,
 ) -> Comparison:
-    """Compare two variants by their moments in each cell of a segment."""
+    """Compare two variants by their moments in each cell of a segment.
+
+    Args:
+        metric: A mean or a ratio.
+        whole: Moments of control and of the treatment over all cells.
+        strata: The cells of each stretch of entry days.
+        rule: How the effect is judged.
+    """
 
     def stratified(metric: Metric, _: Moments, __: Moments, rule: Rule) -> Adjusted:
-        return by_strata(metric, control, treatment, rule.alpha)
+        return by_strata(metric, strata, rule.alpha)
 
-    return _compare(metric, _whole(control), _whole(treatment), rule, stratified)
-
-
-def _whole(cells: Mapping[str, Moments]) -> Moments | None:
-    parts = list(cells.values())
-    return sum(parts[1:], parts[0]) if parts else None
+    return _compare(metric, *whole, rule, stratified)
 
 
 Adjustment = Callable[[Metric, Moments, Moments, Rule], Adjusted | None]

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, Quantile
+from abeval.aggregates.aggregates import BUCKETS, Aggregates, Quantile
 from abeval.inference.comparison import (
     Arms,
     Comparison,
@@ -22,6 +22,7 @@ from abeval.inference.comparison import (
     with_joint,
     with_sides,
 )
+from abeval.inference.stretches import MIN_STRETCH
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.functions import evaluate
 from abeval.stats import catalogue, quantiles, resampling
@@ -101,18 +102,20 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
         rule: `rule.resample` is the method, a jackknife where it is None.
     """
     parts = metric.parts or (metric,)
-    control, treatment = sums = [_sums(parts, aggregates, name) for name in arms]
-    units = int(control[:, 0].sum()), int(treatment[:, 0].sum())
+    places, shares = _stretches(aggregates, arms)
+    control, treatment = sums = [_sums(parts, aggregates, name, places) for name in arms]
+    width = 1 + 2 * len(parts)
+    units = int(control[:, ::width].sum()), int(treatment[:, ::width].sum())
     if 0 in units:
         return refused(*units, "no_units")
-    if any((buckets[:, 2::2].sum(axis=0) == 0).any() for buckets in sums):
+    if any((_weighed(one.sum(axis=0), shares)[2::2] == 0).any() for one in sums):
         return refused(*units, "empty_denominator")
-    statistic = _statistic(metric)
+    statistic = _statistic(metric, shares)
     values = [float(statistic(buckets.sum(axis=0))) for buckets in sums]
     if not np.isfinite(values).all():
         return refused(*units, "not_finite")
     bare = Comparison(*units, values[0], values[1])
-    occupied = (control[:, 0] > 0) | (treatment[:, 0] > 0)
+    occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
         adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
         return with_joint(bare, adjusted, rule)
@@ -120,7 +123,34 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
         return replace(bare, reason=reason_of(refusal))
 
 
-def _statistic(metric: Metric) -> resampling.Statistic:
+def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
+    """The stretches of entry days that compare two variants, and what each weighs in both."""
+    stretches = aggregates.stretches
+    if not stretches:
+        return [0], [1.0]
+    places = [
+        place
+        for place, one in enumerate(stretches)
+        if min(one.units.get(name, 0) for name in arms) >= MIN_STRETCH
+    ]
+    sizes = [sum(stretches[place].units.values()) for place in places]
+    return places, [size / sum(sizes) for size in sizes]
+
+
+def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
+    """Sums of all stretches together, each stretch's mean weighed by its share.
+
+    Args:
+        sums: Units and sums of each stretch side by side, shape (..., stretches × columns).
+        shares: What each stretch weighs; as they are with only one.
+    """
+    if len(shares) == 1:
+        return sums
+    apart = sums.reshape(*sums.shape[:-1], len(shares), -1)
+    return np.asarray(np.einsum("...kc,k->...c", apart / apart[..., :1], np.asarray(shares)))
+
+
+def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
     """The metric as a function of units and of each part's numerator and denominator."""
     parts = metric.parts or (metric,)
     text = metric.function or metric.name
@@ -128,6 +158,7 @@ def _statistic(metric: Metric) -> resampling.Statistic:
 
     def of_sums(sums: Floats) -> Floats:
         with np.errstate(all="ignore"):
+            sums = _weighed(sums, shares)
             values = {
                 part.name: sums[..., 1 + 2 * k] / sums[..., 2 + 2 * k] * factor
                 for k, (part, factor) in enumerate(zip(parts, factors, strict=True))
@@ -137,10 +168,18 @@ def _statistic(metric: Metric) -> resampling.Statistic:
     return of_sums
 
 
-def _sums(parts: Sequence[Metric], aggregates: Aggregates, variant: str) -> Floats:
-    """Units, and each part's numerator and denominator, by sub-bucket, shape (buckets, 1 + 2 m)."""
-    columns = [aggregates.buckets_of(part.name, variant) for part in parts]
-    return np.column_stack([columns[0][:, :1], *(part[:, 1:] for part in columns)])
+def _sums(
+    parts: Sequence[Metric], aggregates: Aggregates, variant: str, places: Sequence[int]
+) -> Floats:
+    """Units, and each part's numerator and denominator, by sub-bucket: stretches side by side.
+
+    The shape is (buckets, stretches × (1 + 2 parts)).
+    """
+    stretches = []
+    for place in places:
+        columns = [aggregates.buckets_of(part.name, variant, place) for part in parts]
+        stretches += [columns[0][:, :1], *(part[:, 1:] for part in columns)]
+    return np.column_stack(stretches) if stretches else np.zeros((BUCKETS, 1 + 2 * len(parts)))
 
 
 def _resampled(

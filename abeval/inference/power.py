@@ -15,6 +15,8 @@ from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import planned_fractions
 from abeval.inference.means_and_ratios import estimate
+from abeval.inference.stretches import population
+from abeval.logs.stretches import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
 from abeval.stats import design, duration, group_sequential
@@ -75,10 +77,10 @@ def _baseline(analysis: Analysis, metric: Metric) -> Baseline:
     if metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "the logs lack a column")
     arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
-    moments = analysis.moments(metric)
-    if arms.control not in moments:
+    units = population(analysis.moments(metric), arms)
+    if units is None:
         raise Refusal("too_few_units", "control has no units")
-    control = estimate(metric, moments[arms.control])
+    control = estimate(metric, units)
     if control.value == 0:
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
     sd = design.sd_of(control)
@@ -137,8 +139,8 @@ def _plan_for_days(analysis: Analysis, metric: Metric, baseline: Baseline, targe
 
 
 def _shares(experiment: Experiment) -> tuple[float, float]:
-    """Shares of all units in control, and in the first other variant."""
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    """Shares of all units in control, and in the first other variant, by the latest split."""
+    weights = planned_splits(experiment)[-1].weights
     total = sum(weights.values())
     return weights[experiment.control] / total, weights[experiment.treatments[0]] / total
 

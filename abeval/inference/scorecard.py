@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Comparison, Reason, Rule
+from abeval.inference.comparison import Arms, Comparison, Reason, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted
-from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.status import goodness_p_value, status_of
+from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow
 
@@ -69,9 +69,10 @@ def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
     for metric in analysis.metrics:
         for cell in aggregates.cells(metric.name, name):
             moments = analysis.moments(metric, name, cell)
-            control = moments.get(experiment.control)
             for variant in experiment.treatments:
-                comparison = compare_moments(metric, control, moments.get(variant), rule)
+                comparison = compare_within(
+                    metric, moments, Arms(experiment.control, variant), rule
+                )
                 rows.append(
                     SliceRow(
                         metric=metric.name,
@@ -109,10 +110,9 @@ def _adjustment(
     analysis: Analysis, metric: Metric, variant: str, comparison: Comparison
 ) -> Adjustment:
     """The row as it would be without capping, covariates and strata."""
-    moments = analysis.moments(metric)
     rule = rule_of(analysis, (comparison.units_control, comparison.units))
-    control = moments.get(analysis.experiment.control)
-    plain = compare_moments(metric, control, moments.get(variant), replace(rule, adjust="none"))
+    arms = Arms(analysis.experiment.control, variant)
+    plain = compare_within(metric, analysis.moments(metric), arms, replace(rule, adjust="none"))
     caps, adjusted = analysis.aggregates.caps.get(metric.name), comparison.adjusted
     scale, scale_denominator = scales(metric)
     kinds = ("cap", caps), (rule.adjust, adjusted)

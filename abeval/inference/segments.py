@@ -1,21 +1,20 @@
-"""Segments: do they share one effect, does their mix explain it, does the split hold in each?
+"""Segments: do they share one effect, does their mix explain it?
 
-`judge.py` hands it the analysis and puts its rows into the result; `trust.py` turns the split in
-each segment into a check.
+`judge.py` hands it the analysis and puts its rows into the result.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from abeval.aggregates.aggregates import SEGMENT, Aggregates
-from abeval.experiment.model import Experiment
+from abeval.aggregates.aggregates import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Comparison, Rule
-from abeval.inference.means_and_ratios import compare_moments, estimate
+from abeval.inference.comparison import Arms, Comparison, Rule
+from abeval.inference.means_and_ratios import estimate
+from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
-from abeval.stats import heterogeneity, multiplicity, simpson, srm_segments
+from abeval.stats import heterogeneity, multiplicity, simpson
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -27,16 +26,14 @@ class SharedCells:
     Attributes:
         segment: Its name.
         metric: The metric of the moments.
-        variant: The variant compared with control.
-        control: Cell → control's moments.
-        treatment: Cell → the variant's moments.
+        arms: Control and the variant.
+        cells: Cell → moments by stretch and variant.
     """
 
     segment: str
     metric: Metric
-    variant: str
-    control: Mapping[str, Moments]
-    treatment: Mapping[str, Moments]
+    arms: Arms
+    cells: Mapping[str, ByStretch]
 
 
 def _shared_cells(analysis: Analysis) -> Iterator[SharedCells]:
@@ -48,16 +45,13 @@ def _shared_cells(analysis: Analysis) -> Iterator[SharedCells]:
 
 
 def _shared_cells_of(analysis: Analysis, segment: str, metric: Metric, variant: str) -> SharedCells:
-    slice_name, names = SEGMENT + segment, (analysis.experiment.control, variant)
+    slice_name, arms = SEGMENT + segment, Arms(analysis.experiment.control, variant)
     by_cell = {
         cell: analysis.moments(metric, slice_name, cell)
         for cell in analysis.aggregates.cells(metric.name, slice_name)
     }
-    shared = {cell: moments for cell, moments in by_cell.items() if moments.keys() >= set(names)}
-    control, treatment = (
-        {cell: moments[name] for cell, moments in shared.items()} for name in names
-    )
-    return SharedCells(segment, metric, variant, control, treatment)
+    shared = {cell: one for cell, one in by_cell.items() if None not in pair_of(one, arms)}
+    return SharedCells(segment, metric, arms, shared)
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
@@ -71,23 +65,23 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
 def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
     """None where fewer than two cells have an effect to compare."""
     comparisons = {
-        cell: compare_moments(cells.metric, control, cells.treatment[cell], Rule(alpha))
-        for cell, control in cells.control.items()
+        cell: compare_within(cells.metric, moments, cells.arms, Rule(alpha))
+        for cell, moments in cells.cells.items()
     }
-    effects = {cell: c.effect for cell, c in comparisons.items() if c.effect is not None}
-    if len(effects) < 2:
+    known = {cell: c.effect for cell, c in comparisons.items() if c.effect is not None}
+    if len(known) < 2:
         return None
-    differences, ses = zip(*((e.difference, e.se) for e in effects.values()), strict=True)
+    differences, ses = zip(*((e.difference, e.se) for e in known.values()), strict=True)
     try:
         same = heterogeneity.cochran(differences, ses)
-        mix = _mix(cells, {cell: comparisons[cell] for cell in effects})
+        mix = _mix(cells, {cell: comparisons[cell] for cell in known})
     except Refusal:
         return None
     return SegmentTest(
         metric=cells.metric.name,
-        variant=cells.variant,
+        variant=cells.arms.treatment,
         segment=cells.segment,
-        cells=len(effects),
+        cells=len(known),
         q=same.q,
         p_value=same.p_value,
         p_adjusted=same.p_value,
@@ -101,22 +95,16 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
 
 def _mix(cells: SharedCells, comparisons: Mapping[str, Comparison]) -> simpson.MixShift:
     """The overall difference as effects within cells and a shift of their mix."""
-    control, treatment = (
-        [moments[cell] for cell in comparisons] for moments in (cells.control, cells.treatment)
-    )
+    chosen = [cells.cells[cell] for cell in comparisons]
+    control, treatment = cell_sizes(together(chosen), chosen, cells.arms)
     return simpson.mix_shift(
         [one.control or 0.0 for one in comparisons.values()],
         [one.treatment or 0.0 for one in comparisons.values()],
-        _denominators(control),
-        _denominators(treatment),
-        [moments.n for moments in control],
-        [moments.n for moments in treatment],
+        [size.denominator for size in control],
+        [size.denominator for size in treatment],
+        [size.units for size in control],
+        [size.units for size in treatment],
     )
-
-
-def _denominators(cells: Sequence[Moments]) -> list[float]:
-    """The total of the denominator in each cell: the cell's weight in the overall value."""
-    return [moments.n * float(moments.mean[1]) for moments in cells]
 
 
 def segment_contrasts(analysis: Analysis) -> tuple[SegmentContrast, ...]:
@@ -126,18 +114,27 @@ def segment_contrasts(analysis: Analysis) -> tuple[SegmentContrast, ...]:
 
 
 def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
-    control, treatment = list(cells.control.values()), list(cells.treatment.values())
+    moments = list(cells.cells.values())
     try:
-        effects = heterogeneity.segments_against_rest(
-            control, treatment, partial(estimate, cells.metric), alpha
+        inside = [_arms(one, cells.arms) for one in moments]
+        outside = [
+            _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
+            for i in range(len(moments) if len(moments) > 1 else 0)
+        ]
+        contrasts = heterogeneity.segments_against_rest(
+            [control for control, _ in inside],
+            [treatment for _, treatment in inside],
+            partial(estimate, cells.metric),
+            alpha,
+            outside,
         )
     except Refusal:
         return
-    p_adjusted = multiplicity.adjust([effect.p_value for effect in effects], "holm")
-    for cell, effect, p in zip(cells.control, effects, p_adjusted, strict=True):
+    p_adjusted = multiplicity.adjust([effect.p_value for effect in contrasts], "holm")
+    for cell, effect, p in zip(cells.cells, contrasts, p_adjusted, strict=True):
         yield SegmentContrast(
             metric=cells.metric.name,
-            variant=cells.variant,
+            variant=cells.arms.treatment,
             segment=cells.segment,
             cell=cell,
             difference=effect.difference,
@@ -148,33 +145,13 @@ def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
         )
 
 
-def segment_srm(
-    experiment: Experiment, aggregates: Aggregates, name: str
-) -> srm_segments.SegmentedSRM | None:
-    """The split in each cell of a segment; None where there is nothing to test."""
-    counts = _segment_counts(experiment, aggregates, name)
-    weights = [variant.weight for variant in experiment.variants.values()]
-    if not counts:
-        return None
-    try:
-        return srm_segments.by_segment(list(counts), list(counts.values()), weights)
-    except Refusal:
-        return None
+def _arms(moments: ByStretch, arms: Arms) -> tuple[Moments, Moments]:
+    """Control and the variant over some of the cells.
 
-
-def _segment_counts(
-    experiment: Experiment, aggregates: Aggregates, name: str
-) -> Mapping[str, Sequence[int]]:
-    """Cell → analysed units of each variant, in the order of the file."""
-    rows = aggregates.moments
-    rows = rows[rows["slice"] == SEGMENT + name]
-    if rows.empty:
-        return {}
-    rows = rows[rows["metric"] == rows["metric"].iloc[0]]
-    counts: dict[str, dict[str, int]] = {}
-    for cell, variant, units in zip(rows["cell"], rows["variant"], rows["units"], strict=True):
-        counts.setdefault(str(cell), {})[str(variant)] = int(units)
-    return {
-        cell: [units.get(variant, 0) for variant in experiment.variants]
-        for cell, units in sorted(counts.items())
-    }
+    Raises:
+        Refusal: `too_few_units` where they have no stretch of entry days in common.
+    """
+    control, treatment = pair_of(moments, arms)
+    if control is None or treatment is None:
+        raise Refusal("too_few_units", "a variant has no units there")
+    return control, treatment

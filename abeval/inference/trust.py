@@ -9,22 +9,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, ByStretch
 from abeval.experiment.model import Experiment
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Reason, Rule, adjusted_p_values
-from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.segments import segment_srm
+from abeval.inference.comparison import Arms, Reason, Rule, adjusted_p_values
+from abeval.inference.split_checks import (
+    SRM_FAIL,
+    SRM_WARN,
+    change_checks,
+    split_status,
+    srm_check,
+    worst_cell,
+)
+from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
-from abeval.stats import ratios, srm
+from abeval.stats import ratios
 from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
-SRM_WARN, SRM_FAIL = 0.01, 0.001
 CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 REASSIGNED_WARN, REASSIGNED_FAIL = 0.001, 0.01
@@ -38,7 +44,8 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
     """Every check, in the order of how much it can spoil."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     return (
-        _srm(experiment, aggregates),
+        srm_check(experiment, aggregates),
+        *change_checks(experiment, aggregates),
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
         _assignment(experiment, aggregates),
@@ -68,42 +75,21 @@ def untrusted(
     return {name: "failed_aa" for name, p_value in doubts.items() if p_value < AA_FAIL}
 
 
-def _srm(experiment: Experiment, aggregates: Aggregates) -> Check:
-    observed = [aggregates.units_of(name) for name in experiment.variants]
-    weights = [variant.weight for variant in experiment.variants.values()]
-    try:
-        p_value = srm.chi_square(observed, weights).p_value
-    except Refusal as refusal:
-        return Check("srm", "fail", None, SRM_FAIL, f"sample ratio: {refusal}")
-    shares = ", ".join(
-        f"{name} {n:,}" for name, n in zip(experiment.variants, observed, strict=True)
-    )
-    if p_value >= SRM_WARN:
-        return Check("srm", "pass", p_value, SRM_FAIL, f"units match the weights: {shares}")
-    status: CheckStatus = "fail" if p_value < SRM_FAIL else "warn"
-    message = (
-        f"units do not match the weights ({shares}; chi-square p = {p_value:.2g}): look for "
-        "units lost after assignment, redirects, bots, or a filter that acts on one variant"
-    )
-    return Check("srm", status, p_value, SRM_FAIL, message)
-
-
 def _segment_srm(experiment: Experiment, aggregates: Aggregates, name: str) -> Check:
     """The split of the worst cell, Holm over the cells: where a mismatch comes from."""
     check = f"srm:{name}"
-    split = segment_srm(experiment, aggregates, name)
-    if split is None:
+    worst = worst_cell(experiment, aggregates, name)
+    if worst is None:
         return Check(check, "skipped", None, SRM_FAIL, f"no units by {name}")
-    worst = split.segments[0]
-    p_value = worst.p_adjusted
+    p_value = worst.p_value
     if p_value >= SRM_WARN:
-        message = f"units match the weights in each of {len(split.segments)} cells of {name}"
+        message = f"units match the weights in each of {worst.cells} cells of {name}"
         return Check(check, "pass", p_value, SRM_FAIL, message)
     message = (
-        f"{name} = {worst.segment!r} does not match the weights (p = {p_value:.2g} after "
+        f"{name} = {worst.cell!r} does not match the weights (p = {p_value:.2g} after "
         f"Holm; without it, all other units together p = {worst.p_value_without:.2g})"
     )
-    return Check(check, _graded(-p_value, -SRM_WARN, -SRM_FAIL), p_value, SRM_FAIL, message)
+    return Check(check, split_status(p_value), p_value, SRM_FAIL, message)
 
 
 def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
@@ -127,8 +113,9 @@ def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
 def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     """Whether the log's variants are those that the experiment's own rule gives."""
     name = "assignment"
-    if experiment.assignment is None:
-        message = "no [assignment], so logged variants cannot be computed again"
+    if experiment.assignment_rule is None:
+        which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
+        message = f"no {which}, so logged variants cannot be computed again"
         return Check(name, "skipped", None, REASSIGNED_FAIL, message)
     units = aggregates.facts.get("assigned", 0)
     if units == 0:
@@ -159,19 +146,19 @@ def _graded(value: float, warn: float, fail: float) -> CheckStatus:
 def balance(
     experiment: Experiment,
     metrics: Sequence[Metric],
-    before: Mapping[str, Mapping[str, Moments]],
+    before: Mapping[str, ByStretch],
 ) -> tuple[Balance, ...]:
     """Compare the groups before the period: every metric and variant, Holm over all of them.
 
     Args:
         experiment: Its variants and level.
         metrics: In the order of the rows.
-        before: Metric → variant → moments of (y, x) before the period over the analysed units,
-            zeros for units not seen then.
+        before: Metric → moments of (y, x) before the period over the analysed units, by stretch
+            and variant; zeros for units not seen then.
     """
     comparisons = {
-        (metric.name, variant): compare_moments(
-            metric, moments.get(experiment.control), moments.get(variant), Rule(experiment.alpha)
+        (metric.name, variant): compare_within(
+            metric, moments, Arms(experiment.control, variant), Rule(experiment.alpha)
         )
         for metric in metrics
         if (moments := before.get(metric.name)) is not None
@@ -207,9 +194,10 @@ def _balance_checks(analysis: Analysis) -> list[Check]:
         and metric.name not in analysis.aggregates.refused
     ]
     before = {
-        metric.name: {
-            variant: moments.pick(2, 3) for variant, moments in analysis.moments(metric).items()
-        }
+        metric.name: [
+            {variant: moments.pick(2, 3) for variant, moments in one.items()}
+            for one in analysis.moments(metric)
+        ]
         for metric in metrics
     }
     return [_balance_check(row) for row in balance(experiment, metrics, before)]

@@ -51,11 +51,33 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
     named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
-    if not named and experiment.assignment is None:
+    if not named and not experiment.assigns:
         raise LogError(
             "the variant of a unit is unknown: the log has no column `variant`",
             'map it (columns = { variant = "..." }), or set [assignment] salt, so that abeval '
             "computes it",
+        )
+
+
+def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
+    """Refuse a schedule of splits that these logs cannot follow.
+
+    Args:
+        changes: Whether the schedule changes the split.
+        has_time: Whether the logs say when a unit entered.
+        by_rule: Whether abeval computes the variants.
+    """
+    if changes and not has_time:
+        raise LogError(
+            "[[assignment.splits]] need the time at which a unit entered, but the log has no "
+            "column `ts`",
+            'map it (columns = { ts = "..." }), or remove the splits',
+        )
+    if changes and by_rule:
+        raise LogError(
+            "[[assignment.splits]] need the variant in the log: by a rule, other weights would "
+            "move units that came before to another variant",
+            "map the column `variant` of the impressions or the exposures",
         )
 
 

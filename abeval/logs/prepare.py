@@ -6,6 +6,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
 from abeval.engines.protocol import Engine
@@ -21,8 +24,28 @@ from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read, shape_of
+from abeval.logs.stretches import (
+    ENTERED,
+    Stretches,
+    entered,
+    planned_splits,
+    stretched,
+    stretches_of,
+)
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
+
+
+class Entries(NamedTuple):
+    """When the analysed units entered.
+
+    Attributes:
+        counts: Units by scheduled split, day and variant, with the columns `ENTERED`.
+        stretches: Stretches of one split each; none where it did not change.
+    """
+
+    counts: pd.DataFrame
+    stretches: Stretches
 
 
 @dataclass(frozen=True)
@@ -34,6 +57,7 @@ class Prepared:
         duplicates: Number of impression rows that repeat another, None if they were not counted.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
+        entries: When the units entered, and how traffic was split then.
         files: What is to be known of the files of the impressions.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
@@ -44,6 +68,7 @@ class Prepared:
     duplicates: int | None
     dropped: int
     summed: Summed
+    entries: Entries
     has_rule: bool
     files: FileFacts
     lacking: Sequence[str] = ()
@@ -104,7 +129,7 @@ def prepare(
     checks.check_positions(metrics, shape, engine)
     try:
         summed = sums(run, metrics, shape)
-        place_units(run, shape, summed.closed)
+        entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -113,6 +138,7 @@ def prepare(
         duplicates=duplicates,
         dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
+        entries=entries,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files["impressions"],
         lacking=lacking,
@@ -137,17 +163,31 @@ def _notes(
         yield from lacking_note(log, facts, lacking if log == "impressions" else others)
 
 
-def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
-    """Create `unit_day` and `units` from `logged_sums`; `closed` is as for `views.cells_view`."""
+def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
+    """Create `unit_day` and `units` from `logged_sums`, and count when units entered."""
     engine = run.engine
-    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=closed))
+    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=summed.closed))
     known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
     engine.view("known_units", query(f"units/{known}"))
     engine.table("unit_names", query("units/unit_names"))
     engine.view("unit_cells", query("units/unit_cells"))
     engine.table("unit_day", query("units/unit_day"))
     run.step("assignment")
-    _write_units(run.experiment, shape, engine)
+    changes = len(planned_splits(run.experiment)) > 1
+    by_rule = _placement(run.experiment, shape) != "placed_by_log"
+    checks.check_schedule(changes, _knows_entries(shape), by_rule)
+    _write_candidates(run.experiment, shape, engine)
+    entries = _entries(run.experiment, shape, engine, summed)
+    _write_units(run.experiment, shape, engine, entries.stretches)
+    return entries
+
+
+def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Summed) -> Entries:
+    """When units entered; of some of the units only, stretches cannot be known."""
+    if not _knows_entries(shape):
+        return Entries(pd.DataFrame(columns=list(ENTERED)), ())
+    counts = entered(experiment, engine)
+    return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
 
 
 def _write_views(run: Run, shape: LogShape) -> None:
@@ -223,7 +263,12 @@ def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list
     return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
 
 
-def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
+def _knows_entries(shape: LogShape) -> bool:
+    """Whether the logs say when a unit entered."""
+    return shape.has_time or (shape.exposures is not None and "ts" in shape.exposures)
+
+
+def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
     engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
@@ -242,6 +287,12 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
         write_expected_units(rule, engine)
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
+
+
+def _write_units(
+    experiment: Experiment, shape: LogShape, engine: Engine, stretches: Stretches
+) -> None:
+    engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
     engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
@@ -265,7 +316,7 @@ def _placement(experiment: Experiment, shape: LogShape) -> str:
     """The query for a unit's variant."""
     as_assigned = experiment.cleaning.crossover == "as_assigned"
     rule = experiment.assignment
-    if rule is None or (_names_variant(shape) and not as_assigned):
+    if rule is None or not experiment.assigns or (_names_variant(shape) and not as_assigned):
         return "placed_by_log"
     return "placed_by_hash" if rule.is_plain else "placed_by_rule"
 

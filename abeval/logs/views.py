@@ -211,7 +211,7 @@ def set_aside(experiment: Experiment, shape: LogShape) -> str:
         (f"phase = {NO_TIME}", "null_time"),
         (f"phase = {OUTSIDE}", "outside_period"),
     ]
-    if shape.names_variant and experiment.assignment is None and shape.exposures is None:
+    if shape.names_variant and not experiment.assigns and shape.exposures is None:
         known = ", ".join(literal(name) for name in experiment.variants)
         reasons += [
             (f"phase = {IN_PERIOD} and variant is null", "null_variant"),

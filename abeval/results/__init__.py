@@ -1,6 +1,13 @@
 """The results: frozen records of plain values. Here are the parts of an analysis."""
 
-from abeval.results.context import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
+from abeval.results.context import (
+    Account,
+    ExperimentInfo,
+    LeftOut,
+    MetricInfo,
+    Ramp,
+    VariantInfo,
+)
 from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status
 from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval
 from abeval.results.trust import AAMetric, Balance, Check, CheckStatus, Decision, Verdict
@@ -19,6 +26,7 @@ __all__ = [
     "FamilyInterval",
     "LeftOut",
     "MetricInfo",
+    "Ramp",
     "Row",
     "SegmentContrast",
     "SegmentTest",

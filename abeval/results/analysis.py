@@ -21,6 +21,7 @@ from abeval.results import (
     FamilyInterval,
     LeftOut,
     MetricInfo,
+    Ramp,
     Row,
     SegmentContrast,
     SegmentTest,
@@ -55,6 +56,7 @@ class Result(Record):
     beliefs: tuple[Belief, ...] = ()
     family_intervals: tuple[FamilyInterval, ...] = ()
     aa: tuple[AAMetric, ...] = ()
+    ramps: tuple[Ramp, ...] = ()
 
     @property
     def trusted(self) -> bool:

@@ -3,6 +3,7 @@
 `inference/context.py` fills these records; they are fields of `Result` (`results/analysis.py`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -33,6 +34,23 @@ class ExperimentInfo:
     family: str = "holm"
     looks: str = "fixed"
     adjust: str = "none"
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Consecutive entry days with the same traffic split.
+
+    Attributes:
+        start: Its first local day, or the local time at which the split was planned to begin.
+        end: Its last local day.
+        shares: Variant → its share of the units that entered.
+        weights: Variant → its planned weight; None where no `[[assignment.splits]]` says it.
+    """
+
+    start: str
+    end: str
+    shares: Mapping[str, float]
+    weights: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

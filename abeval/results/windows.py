@@ -14,7 +14,7 @@ from typing import Literal
 
 import pandas as pd
 
-from abeval.results import Balance, views
+from abeval.results import Balance, Ramp, views
 from abeval.results.aa import AAResult
 from abeval.results.record import Record, frame
 
@@ -243,15 +243,6 @@ class EventRow:
     difference_high: float | None = None
     p_value: float | None = None
     reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Ramp:
-    """Consecutive entry days with the same traffic shares."""
-
-    start: str
-    end: str
-    shares: Mapping[str, float]
 
 
 @dataclass(frozen=True)

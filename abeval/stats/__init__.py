@@ -5,9 +5,9 @@ Effects: `means`, `ratios`, `proportions`, `quantiles`, `ranks`, `paired`; relat
 looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`,
 `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`, `design_proportions`,
 `duration`, `retrodesign`. Conclusions: `decisions`. Segments: `heterogeneity`, `simpson`. Days:
-`stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`, `dilution`, `interleaving`. Other
-policies: `off_policy`, `off_policy_model_based`. All of it stands on `moments`, `effects` and
-`records`. Every other module is a helper of these.
+`stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`, `changed_split`, `dilution`,
+`interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it stands on
+`moments`, `effects` and `records`. Every other module is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -25,6 +25,7 @@ from types import ModuleType
 __all__ = [
     "bayes",
     "catalogue",
+    "changed_split",
     "cuped",
     "decisions",
     "design",

@@ -106,6 +106,7 @@ class _Arm(NamedTuple):
     covariates: Floats
     covariance: Floats
     n: int
+    df: float
 
 
 def _arm(moments: Moments, rows: list[Floats], value: float, covariates: list[float]) -> _Arm:
@@ -115,7 +116,7 @@ def _arm(moments: Moments, rows: list[Floats], value: float, covariates: list[fl
     # What rounding leaves of an exactly constant combination must not be divided by.
     varies = [quadratic(row, moments.covariance) > 0 for row in rows]
     covariance *= np.outer(varies, varies)
-    return _Arm(value, np.array(covariates), covariance, moments.n)
+    return _Arm(value, np.array(covariates), covariance, moments.n, moments.df)
 
 
 def _mean_arm(moments: Moments) -> _Arm:
@@ -170,7 +171,7 @@ def _estimate(arm: _Arm, weights: Floats, pooled: _Arm) -> Estimate:
     k = weights.size
     shift = float(weights[1:] @ (arm.covariates - pooled.covariates)[: k - 1])
     variance = quadratic(weights, arm.covariance[:k, :k]) / arm.n
-    return Estimate(arm.value + shift, variance, arm.n, float(arm.n - 1))
+    return Estimate(arm.value + shift, variance, arm.n, arm.df)
 
 
 def variance_removed(adjusted: Effect, unadjusted: Effect) -> float:

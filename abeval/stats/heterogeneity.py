@@ -145,6 +145,7 @@ def segments_against_rest(
     treatment: Sequence[Moments],
     estimate: Callable[[Moments], Estimate],
     alpha: float = 0.05,
+    others: Sequence[tuple[Moments, Moments]] | None = None,
 ) -> tuple[Effect, ...]:
     """Every segment against the others, from moments per segment.
 
@@ -153,6 +154,8 @@ def segments_against_rest(
         treatment: Moments of treatment, same order.
         estimate: Such as `means.estimate` or `ratios.estimate`.
         alpha: Level of the intervals; adjust the p-values for their number.
+        others: Moments of control and treatment outside each segment, where they are more than
+            the other segments merged, such as weighted strata.
 
     Returns:
         One effect per segment, as `against_rest`.
@@ -172,8 +175,9 @@ def segments_against_rest(
         raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
     contrasts = []
     for i in range(len(control)):
+        rest = (_others(control, i), _others(treatment, i)) if others is None else others[i]
         inside = effects.compare(estimate(control[i]), estimate(treatment[i]))
-        outside = effects.compare(estimate(_others(control, i)), estimate(_others(treatment, i)))
+        outside = effects.compare(estimate(rest[0]), estimate(rest[1]))
         contrasts.append(against_rest(inside, outside, alpha))
     return tuple(contrasts)
 

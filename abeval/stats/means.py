@@ -27,7 +27,7 @@ def estimate(moments: Moments) -> Estimate:
         (2.5, 0.416667, 4, 3.0)
     """
     variance = float(moments.pick(0).covariance[0, 0]) / moments.n
-    return Estimate(float(moments.mean[0]), variance, moments.n, float(moments.n - 1))
+    return Estimate(float(moments.mean[0]), variance, moments.n, moments.df)
 
 
 def welch(

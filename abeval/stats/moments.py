@@ -29,6 +29,8 @@ class Moments:
         n: Number of units.
         mean: Means, shape (k,).
         comoment: Σ (x − mean)(x − mean)', shape (k, k).
+        effective: So many units know the variance as well; n where None. Fewer, where units of
+            small strata have large weights.
 
     Raises:
         Refusal: `not_finite` when a moment is infinite or NaN.
@@ -42,6 +44,7 @@ class Moments:
     n: int
     mean: Floats
     comoment: Floats
+    effective: float | None = None
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -163,6 +166,16 @@ class Moments:
             raise Refusal("too_few_units", f"a variance needs at least two units, got {self.n}")
         return self.comoment / (self.n - 1)
 
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of `covariance`.
+
+        Example:
+            >>> Moments.of([1, 2, 3]).df
+            2.0
+        """
+        return (self.n if self.effective is None else self.effective) - 1.0
+
     def merge(self, other: Moments) -> Moments:
         """Moments of two disjoint sets of units together (Chan, Golub and LeVeque 1983).
 
@@ -175,12 +188,16 @@ class Moments:
             raise ValueError(f"cannot merge {self.mean.size} with {other.mean.size} variables")
         if self.n == 0 or other.n == 0:
             return other if self.n == 0 else self
-        n = self.n + other.n
+        n, both = self.n + other.n, (self.effective, other.effective)
+        effective = None if both == (None, None) else self.df + other.df + 2
         with np.errstate(over="ignore", invalid="ignore"):
             step = other.mean - self.mean
             between = np.outer(step, step) * (self.n * (other.n / n))
             return Moments(
-                n, self.mean + step * (other.n / n), self.comoment + other.comoment + between
+                n,
+                self.mean + step * (other.n / n),
+                self.comoment + other.comoment + between,
+                effective,
             )
 
     __add__ = merge
@@ -193,7 +210,8 @@ class Moments:
             [6.0]
         """
         chosen = list(indices)
-        return Moments(self.n, self.mean[chosen], self.comoment[np.ix_(chosen, chosen)])
+        comoment = self.comoment[np.ix_(chosen, chosen)]
+        return Moments(self.n, self.mean[chosen], comoment, self.effective)
 
 
 def _matrix(columns: Sequence[ArrayLike]) -> Floats:

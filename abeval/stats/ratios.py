@@ -70,7 +70,7 @@ def estimate(moments: Moments) -> Estimate:
     pair = moments.pick(0, 1)
     covariance = pair.covariance
     variance = quadratic(gradient(pair.mean), covariance) / pair.n
-    return Estimate(float(pair.mean[0] / pair.mean[1]), variance, pair.n, float(pair.n - 1))
+    return Estimate(float(pair.mean[0] / pair.mean[1]), variance, pair.n, pair.df)
 
 
 def delta(

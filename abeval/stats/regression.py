@@ -142,7 +142,8 @@ def _linearised(arm: Moments) -> Moments:
     """Moments of (a unit's linearised ratio, covariates)."""
     rows = np.vstack([ratios.gradient(arm.mean), np.eye(arm.mean.size)[2:]])
     value = float(arm.mean[0] / arm.mean[1])
-    return Moments(arm.n, np.array([value, *arm.mean[2:]]), rows @ arm.comoment @ rows.T)
+    mean = np.array([value, *arm.mean[2:]])
+    return Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective)
 
 
 def _slopes(arm: Moments) -> Floats:
@@ -159,7 +160,7 @@ def _fitted(arm: Moments, slopes: Floats, centre: Floats) -> Estimate:
     residual = total - float(slopes @ arm.comoment[1:, 0])
     variance = residual / df / arm.n if residual > 1e-13 * total else 0.0
     value = float(arm.mean[0] - slopes @ (arm.mean[1:] - centre))
-    return Estimate(value, variance, arm.n, float(df))
+    return Estimate(value, variance, arm.n, max(arm.df - slopes.size, 1.0))
 
 
 class _Data(NamedTuple):

@@ -72,6 +72,40 @@ def chi_square(observed: Sequence[int], weights: Sequence[float]) -> SRM:
     return pearson(counts, counts.sum() * shares, len(shares) - 1)
 
 
+def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
+    """Test counts against splits that differ between strata, such as stretches of a ramp.
+
+    The excess of units over those promised, summed over strata, by its covariance: a loss that acts
+    alike in all strata shows as plainly as in one large stratum.
+
+    Args:
+        observed: Units, shape (strata, arms).
+        weights: Promised shares in any scale, shape (strata, arms), not negative.
+
+    Raises:
+        Refusal: As `chi_square`.
+
+    Example:
+        >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
+        0.0295
+    """
+    table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
+    if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:
+        raise Refusal("not_applicable", f"{table.shape} counts against {planned.shape} weights")
+    if table.sum() == 0:
+        raise Refusal("too_few_units", "a split cannot be tested without units")
+    excess, covariance = np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
+    for counts, promised in zip(table, planned, strict=True):
+        checked(counts, promised)
+        units, shares = counts.sum(), promised / promised.sum()
+        excess += counts - units * shares
+        covariance += units * (np.diag(shares) - np.outer(shares, shares))
+    inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
+    df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
+    statistic = max(float(excess @ inverse @ excess), 0.0)
+    return SRM(statistic, df, float(special.chdtrc(df, statistic)) if df else 1.0)
+
+
 def exact(observed: Sequence[int], weights: Sequence[float]) -> float:
     """Exact p-value of a split, for counts too small for chi-square.
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abeval.stats.arrays import Floats
+from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -71,7 +72,8 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
 
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
-    early units with late ones (Simpson's paradox).
+    early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
+    variable 0.
 
     Args:
         strata: Moments of each stratum.
@@ -88,8 +90,10 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     n = sum(moments.n for moments in strata)
     mean = sum(share * m.mean for share, m in zip(shares, strata, strict=True))
     pairs = zip(shares, strata, strict=True)
-    variance = sum(share**2 * m.covariance / m.n for share, m in pairs)
-    return Moments(n, np.asarray(mean), np.asarray(variance) * n * (n - 1))
+    parts = [share**2 * m.covariance / m.n for share, m in pairs]
+    terms, dfs = [float(part[0, 0]) for part in parts], [m.df for m in strata]
+    effective = satterthwaite(terms, dfs) + 1 if sum(terms) > 0 else None
+    return Moments(n, np.asarray(mean), np.asarray(sum(parts)) * n * (n - 1), effective)
 
 
 def _values(moments: Moments) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.terms import Row
 from abeval.logs.checks import USED, USED_BEFORE
@@ -35,6 +35,7 @@ def with_change(total: Aggregates, before: Aggregates, after: Aggregates) -> Agg
         days=_days(total.days, before.days, after.days),
         facts={name: sum(sign * a.facts[name] for sign, a in signed) for name in total.facts},
         buckets=_buckets(total.buckets, before.buckets, after.buckets),
+        entered=_entered([(sign, a.entered) for sign, a in signed]),
     )
 
 
@@ -42,15 +43,15 @@ def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
     """One row of `aggregates.MOMENT_COLUMNS` per label: the sum of sign × row.
 
     Example:
-        >>> label = ("ctr", "day", "2026-01-01", "a")
+        >>> label = ("ctr", "day", "2026-01-01", "a", 0)
         >>> add_signed([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
-        [('ctr', 'day', '2026-01-01', 'a', 2, '5')]
+        [('ctr', 'day', '2026-01-01', 'a', 0, 2, '5')]
     """
     totals: dict[Row, list[int]] = {}
     for sign, row in rows:
-        sums = [sign * int(str(value)) for value in row[4:]]
-        total = totals.get(row[:4], [0] * len(sums))
-        totals[row[:4]] = [a + b for a, b in zip(total, sums, strict=True)]
+        sums = [sign * int(str(value)) for value in row[LABELS:]]
+        total = totals.get(row[:LABELS], [0] * len(sums))
+        totals[row[:LABELS]] = [a + b for a, b in zip(total, sums, strict=True)]
     return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
 
 
@@ -66,6 +67,11 @@ def _accounts(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     is_used = total["reason"].isin([USED, USED_BEFORE])
     set_aside = total[~is_used & (total["rows"] > 0)].sort_values("reason")
     return pd.concat([total[is_used], set_aside], ignore_index=True)
+
+
+def _entered(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
+    counts = _add_counts(frames, "planned", "entry_day", "variant")
+    return counts[counts["units"] > 0].reset_index(drop=True)
 
 
 def _days(total: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -156,7 +156,7 @@ class Closing:
         engine, shape = self.parts.engine, self.parts.shape
         engine.view("closing", f"select date {literal(last_day)} as last_day")
         # In other experiments, impressions without a variant are set aside.
-        may_lack = self.experiment.assignment is not None or shape.exposures is not None
+        may_lack = self.experiment.assigns or shape.exposures is not None
         engine.view(
             "nameless_units",
             query("store/nameless_units")

@@ -22,6 +22,7 @@ from abeval.logs.files import file_facts, lacking_columns
 from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read
+from abeval.logs.stretches import stretches_of
 from abeval.logs.sums import Summed
 from abeval.metrics.definition import Metric
 from abeval.store.change import with_change
@@ -114,21 +115,56 @@ def collect_stored(folder: Path, run: Run, metrics: Sequence[Metric]) -> Aggrega
     files = _files(run.experiment)
     # Refuses a folder that is no store, before the lock is written into it.
     read_manifest(folder, run.experiment.name)
+    collected = partial(_collected, folder, files, run.engine, run, metrics)
     with _made(folder), held(folder):
-        prepared = prepare(run, metrics, sums=partial(_load, folder, files, run.engine))
-        check_some_left(run.experiment, prepared, run.engine)
-        aggregates = gathered(run, metrics, prepared)
-        stored = prepared.summed
-        if isinstance(stored, Stored):
-            aggregates = _complete(stored, run, metrics, prepared, aggregates)
-            _keep(stored, run.experiment, aggregates)
+        aggregates, carried = collected(carries=True)
+        if carried and stretches_of(run.experiment, aggregates.entered):
+            # What was carried on has no stretches, so all parts are added up again.
+            aggregates, _ = collected(carries=False)
     return analysed_days(aggregates)
+
+
+def _collected(
+    folder: Path,
+    files: Sequence[str],
+    engine: DuckDBEngine,
+    run: Run,
+    metrics: Sequence[Metric],
+    carries: bool,
+) -> tuple[Aggregates, bool]:
+    """Aggregates over the store, and whether sums of the previous run were carried on.
+
+    Args:
+        folder: Of the store.
+        files: The input files.
+        engine: The engine of the run.
+        run: The experiment and its engine.
+        metrics: The metrics of the scorecard.
+        carries: Whether totals and closed days may be carried on, from the previous run to this
+            one and to the next.
+    """
+    prepared = prepare(run, metrics, sums=partial(_load, folder, files, engine, carries))
+    check_some_left(run.experiment, prepared, run.engine)
+    aggregates = gathered(run, metrics, prepared)
+    stored = prepared.summed
+    if not isinstance(stored, Stored):
+        return aggregates, False
+    aggregates = _complete(stored, run, metrics, prepared, aggregates)
+    closing = stored.closing
+    carried = stored.totals is not None or (
+        closing is not None and closing.refreshed.state is not None
+    )
+    # Totals and closed days are of all units together: they do not tell stretches apart.
+    if not stretches_of(run.experiment, aggregates.entered):
+        _keep(stored, run.experiment, aggregates)
+    return aggregates, carried
 
 
 def _load(
     folder: Path,
     files: Sequence[str],
     engine: DuckDBEngine,
+    carries: bool,
     run: Run,
     metrics: Sequence[Metric],
     shape: LogShape,
@@ -139,7 +175,7 @@ def _load(
     wanted = definition_of(experiment, shape, engine)
     parts = Parts(folder, wanted, shape, engine, analysis_digest(experiment, wanted))
     read_again = _read_again(experiment, metrics, shape, files)
-    merges = not read_again and len(set(files)) == len(files)
+    merges = carries and not read_again and len(set(files)) == len(files)
     # Totals of changed units do not tell which files their rows were in before.
     facts = file_facts("impressions", experiment.logs.impressions, experiment.folder)
     whole = not lacking_columns(facts, columns_read(experiment, metrics, shape))
@@ -177,7 +213,7 @@ def _complete(
     """Aggregates of all units and days, from those of `logged_sums`."""
     if stored.totals is not None:
         load_units_before(stored.parts)
-        place_units(run, prepared.shape)
+        place_units(run, prepared.shape, prepared.summed)
         before = gathered(run, metrics, prepared)
         aggregates = with_change(stored.totals.aggregates, before, aggregates)
         check_total_left(run.experiment, prepared, run.engine, aggregates.accounts)

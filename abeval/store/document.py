@@ -11,14 +11,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from abeval.errors import ExperimentError
+from abeval.logs.stretches import Stretches
 from abeval.stats.records import RefusalReason
 
 FORMAT = 3
-FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days")
+FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days", "entered")
 BUCKETS = "buckets"
 AGAIN = "write the aggregates again with --save-aggregates"
 
-_Table = Literal["moments", "reach", "group_units", "units", "accounts", "days", "buckets"]
+_Table = Literal[
+    "moments", "reach", "group_units", "units", "accounts", "days", "entered", "buckets"
+]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 
@@ -43,13 +46,14 @@ class Document(BaseModel):
     facts: dict[str, int]
     caps: dict[str, tuple[int, int | None]]
     quantiles: dict[str, dict[str, _Quantile]]
+    stretches: Stretches
     notes: tuple[str, ...]
 
     @field_validator("tables")
     @classmethod
     def _complete(cls, tables: dict[str, str]) -> dict[str, str]:
         """Tables of catalogue metrics may be missing; the others are always there."""
-        if not {"moments", "units", "accounts", "days", BUCKETS} <= set(tables):
+        if not {"moments", "units", "accounts", "days", "entered", BUCKETS} <= set(tables):
             raise ValueError("tables are missing")
         return tables
 

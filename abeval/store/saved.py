@@ -86,6 +86,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
                 facts=dict(aggregates.facts),
                 caps=dict(aggregates.caps),
                 quantiles={m: dict(by_variant) for m, by_variant in aggregates.quantiles.items()},
+                stretches=aggregates.stretches,
                 notes=tuple(_encodable(note) for note in aggregates.notes),
             )
         )
@@ -128,6 +129,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
             str(metric): BucketSums(rows["units"].to_numpy(float), rows[_SUMS].to_numpy(float))
             for metric, rows in buckets.groupby("metric", sort=False)
         },
+        stretches=saved.stretches,
         notes=(*saved.notes, *_other_version(saved.abeval)),
     )
 

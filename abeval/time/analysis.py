@@ -11,15 +11,16 @@ from itertools import chain
 
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Rule
+from abeval.inference.context import ramps
 from abeval.inference.trust import balance
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
+from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,
     EventRow,
     Look,
     Novelty,
-    Ramp,
     Stability,
     TimeResult,
     WindowRow,
@@ -32,7 +33,7 @@ from abeval.time.cut import CutWindow, Key, cut_windows
 from abeval.time.events import event_rows
 from abeval.time.novelty import find_decays
 from abeval.time.open import open_logs
-from abeval.time.ramps import Strata, shares_of, strata_of
+from abeval.time.ramps import Strata, strata_of
 from abeval.time.rhythm import clock_rows
 from abeval.time.stability import agreement, stability_of
 from abeval.time.time_sums import TimeSums, sums_of
@@ -60,7 +61,7 @@ class Timeline:
     @cached_property
     def strata(self) -> Strata:
         """Groups of entry days whose traffic was split at the same shares."""
-        return strata_of(self.sums.activity)
+        return strata_of(self.sums.stretches, self.sums.days)
 
     @property
     def cut_names(self) -> frozenset[str]:
@@ -101,9 +102,8 @@ def windows(
     """Analyse an experiment over time."""
     logs = open_logs(run, metrics)
     timeline = Timeline(run.experiment, sums_of(logs, run.step, by), widths, looks)
-    if len(timeline.strata) == 1:
-        cuts = cut_windows(logs, timeline.sums.days, widths, run.step)
-        timeline = replace(timeline, cuts=cuts)
+    cuts = cut_windows(logs, timeline.sums.days, widths, run.step)
+    timeline = replace(timeline, cuts=cuts)
     run.step("windows")
     return time_result(timeline, metrics)
 
@@ -226,35 +226,36 @@ def _planned_share(timeline: Timeline) -> float | None:
 
 
 def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:
-    days = timeline.sums.days
-    shares = shares_of(timeline.sums.activity, timeline.strata)
-    return tuple(
-        Ramp(days[cohorts[0]], days[cohorts[-1]], share)
-        for cohorts, share in zip(timeline.strata, shares, strict=True)
-    )
+    """The stretches of one split; all days are one where it did not change."""
+    sums = timeline.sums
+    if sums.stretches:
+        return ramps(sums.stretches)
+    units = {name: int(active.entered.sum()) for name, active in sums.activity.items()}
+    total = max(sum(units.values()), 1)
+    return (Ramp(sums.days[0], sums.days[-1], {name: n / total for name, n in units.items()}),)
 
 
 def _refused(timeline: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     """Why metrics have no windows."""
     cut = timeline.cut_names
     refused = {name: why for name, why in timeline.sums.refused.items() if name not in cut}
-    if len(timeline.strata) == 1:
+    if not timeline.sums.stretches:
         return refused
     why = (
-        "traffic shares changed, and only sums over days can be compared among units that "
-        "entered at the same share"
+        "split_changed: traffic shares changed, and only sums over days can be compared among "
+        "units that entered at the same share"
     )
     no_days = {metric.name: metric.source.no_days for metric in metrics}
     return {name: why if text == no_days[name] else text for name, text in refused.items()}
 
 
 def _notes(timeline: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
-    sums, strata = timeline.sums, timeline.strata
+    sums = timeline.sums
     notes = []
-    if len(strata) > 1:
+    if sums.stretches:
         notes.append(
             "Traffic shares changed during the experiment: units are compared within "
-            f"{len(strata)} groups of entry days with the same shares."
+            f"{len(sums.stretches)} groups of entry days with the same shares."
         )
     if sums.partial:
         notes.append(f"Days that the log covers only in part: {', '.join(sorted(sums.partial))}.")

@@ -4,20 +4,18 @@
 `time/windows.py`, compute effects on a `Course` along them.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abeval.inference.comparison import Comparison, Rule, refused
-from abeval.inference.means_and_ratios import compare_moments
+from abeval.aggregates.aggregates import ByStretch
+from abeval.inference.comparison import Arms, Comparison, Rule
+from abeval.inference.stretches import compare_within, pair_of
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.windows import stratified
 from abeval.time.day_sums import DaySums, Span
 from abeval.time.ramps import Strata
-
-Arms = tuple[Moments, Moments]
 
 
 @dataclass(frozen=True)
@@ -42,36 +40,26 @@ class Axis:
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
 
-    def window(self, variant: str, span: Span, entered: bool = False) -> Arms:
-        """Moments of (y, x) in control and in a variant, over the units of a window.
+    def window(self, span: Span, entered: bool = False) -> ByStretch:
+        """Moments of (y, x) by group of cohorts and variant, over the units of a window.
 
         Days since entry take only the cohorts that were observed to the window's end, so that
         all its units had the same time.
-
-        Raises:
-            Refusal: `too_few_units` where no stratum has two units in both variants.
         """
-        return self._weighted(
-            variant,
-            [
-                tuple(self.sums[v].window(cohorts, span, entered) for v in (self.control, variant))
-                for cohorts in self._observed(span[1])
-            ],
-        )
+        return self._grouped(self._observed(span[1]), lambda one, c: one.window(c, span, entered))
 
-    def by_day(self, variant: str, days: Sequence[int]) -> Arms:
-        """Moments of the days' numerators and denominators, over all units.
+    def by_day(self, days: Sequence[int]) -> ByStretch:
+        """Moments of the days' numerators and denominators, by group of cohorts and variant."""
+        last = min(days) if self.name == "exposure" else max(days)
+        return self._grouped(self._observed(last), lambda one, c: one.by_day(c, days))
 
-        Raises:
-            Refusal: As `window`.
-        """
-        return self._weighted(
-            variant,
-            [
-                tuple(self.sums[v].by_day(cohorts, days) for v in (self.control, variant))
-                for cohorts in self._observed(min(days) if self.name == "exposure" else max(days))
-            ],
-        )
+    def _grouped(
+        self, strata: Strata, moments: Callable[[DaySums, Sequence[int]], Moments]
+    ) -> ByStretch:
+        return [
+            {name: moments(sums, cohorts) for name, sums in self.sums.items()}
+            for cohorts in strata or ((),)
+        ]
 
     def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
         """The same axis for some of the cohorts."""
@@ -80,18 +68,6 @@ class Axis:
     def _observed(self, day: int) -> Strata:
         """The cohorts that were observed to the end of a day."""
         return _kept(self.strata, range(self.last_cohort[day] + 1))
-
-    def _weighted(self, variant: str, strata: Sequence[tuple[Moments, ...]]) -> Arms:
-        """Control and variant: as they are, or weighted by the strata's share of both."""
-        if len(self.strata) == 1 and strata:
-            return strata[0][0], strata[0][1]
-        kept = [arms for arms in strata if min(arm.n for arm in arms) >= 2]
-        total = sum(arm.n for arms in kept for arm in arms)
-        if not total:
-            raise Refusal("too_few_units", f"control and {variant} have no units at the same share")
-        shares = [sum(arm.n for arm in arms) / total for arms in kept]
-        control, treatment = (stratified([arms[side] for arms in kept], shares) for side in (0, 1))
-        return control, treatment
 
 
 @dataclass(frozen=True)
@@ -102,13 +78,26 @@ class Course:
     variant: str
     axis: Axis
 
-    def window(self, span: Span, entered: bool = False) -> Arms:
-        """As `Axis.window`."""
-        return self.axis.window(self.variant, span, entered)
+    def window(self, span: Span) -> tuple[Moments | None, Moments | None]:
+        """Moments of (y, x) over the units of a window, in control and in the variant."""
+        return pair_of(self.axis.window(span), self.arms)
 
-    def by_day(self, days: Sequence[int]) -> Arms:
-        """As `Axis.by_day`."""
-        return self.axis.by_day(self.variant, days)
+    @property
+    def arms(self) -> Arms:
+        """Control and the variant."""
+        return Arms(self.axis.control, self.variant)
+
+    def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
+        """Moments of the days' numerators and denominators, in control and in the variant.
+
+        Raises:
+            Refusal: `too_few_units` where the two have no stretch of entry days in common.
+        """
+        control, treatment = pair_of(self.axis.by_day(days), self.arms)
+        if control is None or treatment is None:
+            why = f"{self.axis.control} and {self.variant} have no units at the same share"
+            raise Refusal("too_few_units", why)
+        return control, treatment
 
     def effect(self, span: Span, rule: Rule, entered: bool) -> Comparison:
         """The effect in one window, or why there is none.
@@ -118,11 +107,7 @@ class Course:
             rule: How effects are judged.
             entered: Whether units count from their entry on, instead of those active in it.
         """
-        try:
-            control, treatment = self.window(span, entered)
-        except Refusal:
-            return refused(0, 0, "no_units")
-        return compare_moments(self.metric, control, treatment, rule)
+        return compare_within(self.metric, self.axis.window(span, entered), self.arms, rule)
 
 
 def calendar(

@@ -151,8 +151,7 @@ def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
 
 def has_effect(course: Course, day: int) -> bool:
     """Whether both variants have enough units on a day, and something to measure."""
-    try:
-        arms = course.window((day, day))
-    except Refusal:
-        return False
-    return all(arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.covariance[0, 0] > 0 for arm in arms)
+    return all(
+        arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.covariance[0, 0] > 0
+        for arm in course.window((day, day))
+    )

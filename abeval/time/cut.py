@@ -38,13 +38,21 @@ class CutWindow:
     comparison: Comparison
 
 
-def cut_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> list[Metric]:
-    """The metrics whose windows are computed one by one."""
+def cut_metrics(
+    experiment: Experiment, metrics: Sequence[Metric], changed: bool = False
+) -> list[Metric]:
+    """The metrics whose windows are computed one by one.
+
+    Args:
+        experiment: Whether it adjusts.
+        metrics: All metrics.
+        changed: Whether the split changed: only sums over units are then compared.
+    """
     adjusts = experiment.inference.adjust != "none"
     return [
         m
         for m in metrics
-        if m.kind in ("quantile", "catalogue")
+        if (m.kind in ("quantile", "catalogue") and not changed)
         or m.cap is not None
         or (adjusts and m.is_mean_or_ratio and m.source.daily)
     ]
@@ -63,7 +71,8 @@ def cut_windows(
     """
     windows: dict[Key, list[CutWindow]] = {}
     experiment = _at_a_fixed_horizon(logs.queries.experiment)
-    for source, group in by_source(cut_metrics(experiment, logs.metrics)).items():
+    changed = bool(logs.stretches)
+    for source, group in by_source(cut_metrics(experiment, logs.metrics, changed)).items():
         step(f"windows of {source}, one by one")
         queries = replace(logs.queries, units="cut_units")
         read = _READERS.get(source, _totals)(queries, group)
@@ -71,6 +80,7 @@ def cut_windows(
         for kind, span in spans(len(days), () if source is CATALOGUE else widths):
             first, last = (days[day] for day in span)
             units = _cut_units(queries, first, last, by_entry=kind == "cumulative")
+            units = replace(units, stretches=logs.stretches)
             # Catalogue metrics are tested by the jackknife, not by permutations.
             comparisons = Analysis(experiment, group, read(units), permutations=0).comparisons
             for key, comparison in comparisons.items():

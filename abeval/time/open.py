@@ -12,6 +12,7 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.logs.accounting import check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
+from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source
 
@@ -24,11 +25,13 @@ class OpenLogs:
         queries: The metric queries.
         metrics: Metrics for which the logs have every column.
         refused: Metric → why the logs cannot give it.
+        stretches: Stretches of entry days of one split each; none where it did not change.
     """
 
     queries: MetricQueries
     metrics: tuple[Metric, ...]
     refused: Mapping[str, str]
+    stretches: Stretches = ()
 
 
 def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
@@ -41,12 +44,13 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
     experiment, engine = run.experiment, run.engine
     prepared = prepare(run, metrics)
     check_some_left(experiment, prepared, engine)
-    shape = prepared.shape
+    shape, stretches = prepared.shape, prepared.entries.stretches
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
-        MetricQueries(experiment, shape, engine),
+        MetricQueries(experiment, shape, engine, by_stretch=bool(stretches)),
         tuple(metric for metric in metrics if metric.name not in lacks),
         {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
+        stretches,
     )
 
 

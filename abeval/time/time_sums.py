@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
-from abeval.aggregates.aggregates import moments_by_variant
+from abeval.aggregates.aggregates import ByStretch, moments_of_rows
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import SliceTerms, Terms
 from abeval.bounds import MAX_WINDOW_DAYS
@@ -17,9 +17,9 @@ from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.context import partial_days
+from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.sources import Source
-from abeval.stats.moments import Moments
 from abeval.steps import Step
 from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
 from abeval.time.day_pairs import Cells, activity_of, day_pair_sums
@@ -38,7 +38,9 @@ class TimeSums:
         metrics: Metric → variant → its sums.
         refused: Metric → why it has none.
         clocks: Sums by hour and by weekday, if chosen.
-        before: Metric → variant → moments of (y, x) before the period, over the analysed units.
+        before: Metric → moments of (y, x) before the period over the analysed units, by stretch
+            of entry days and variant.
+        stretches: Those stretches; none where the split did not change.
     """
 
     days: tuple[str, ...]
@@ -47,7 +49,8 @@ class TimeSums:
     metrics: Mapping[str, Mapping[str, DaySums]]
     refused: Mapping[str, str]
     clocks: tuple[ClockSums, ...] = ()
-    before: Mapping[str, Mapping[str, Moments]] = field(default_factory=dict)
+    before: Mapping[str, ByStretch] = field(default_factory=dict)
+    stretches: Stretches = ()
 
 
 def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
@@ -71,7 +74,7 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
     refused = dict(logs.refused)
     sums: dict[str, Mapping[str, DaySums]] = {}
     weekdays: dict[str, Mapping[str, DaySums]] = {}
-    before: dict[str, Mapping[str, Moments]] = {}
+    before: dict[str, ByStretch] = {}
     for source, group in by_source(logs.metrics).items():
         if source.no_days is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_days)
@@ -81,7 +84,7 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
         replace(queries, units="entry").place_days()
         sums |= day_pair_sums(queries, group, cells)
         if experiment.pre_period is not None and source.daily:
-            before |= _before(queries, group)
+            before |= _before(queries, group, max(1, len(logs.stretches)))
         if "weekday" in by:
             weekdays |= weekday_sums(queries, group, days)
     ordered = {m.name: sums[m.name] for m in logs.metrics if m.name in sums}
@@ -91,7 +94,8 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
         clocks.append(hour_sums(logs, days, partial))
     if "weekday" in by:
         clocks.append(by_weekday(weekdays, days, partial))
-    return TimeSums(days, partial, activity, ordered, refused, tuple(clocks), before)
+    clock_sums = tuple(clocks)
+    return TimeSums(days, partial, activity, ordered, refused, clock_sums, before, logs.stretches)
 
 
 def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -152,13 +156,15 @@ def load_days(queries: MetricQueries, source: Source) -> str:
     return by_day
 
 
-def _before(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Mapping[str, Moments]]:
+def _before(
+    queries: MetricQueries, metrics: Sequence[Metric], stretches: int
+) -> dict[str, ByStretch]:
     """Moments before the period, of metrics whose source is loaded."""
     queries.total_units()
-    moments: dict[str, Mapping[str, Moments]] = {}
+    moments: dict[str, ByStretch] = {}
     for metric in metrics:
         rows = queries.sums(
             [SliceTerms(metric, "before", "''", Terms(*queries.both(metric, "p_")))]
         )
-        moments[metric.name] = moments_by_variant(rows, scales(metric))
+        moments[metric.name] = moments_of_rows(rows, stretches, scales(metric))
     return moments

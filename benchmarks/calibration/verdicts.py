@@ -14,14 +14,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from abeval.experiment.load import parse_experiment
-from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
 from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
 from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
-from benchmarks.calibration.worlds import DAYS, WORLDS, World, sums_of, time_sums, units_of
+from benchmarks.calibration.worlds import (
+    DAYS,
+    WORLDS,
+    World,
+    experiment_of,
+    sums_of,
+    time_sums,
+    units_of,
+)
 
 CTR = Metric(
     "ctr",
@@ -66,20 +72,6 @@ class PeekingRates:
     always_valid: float
     naive: float
     last_day: float
-
-
-def experiment_of(alpha: float = 0.05) -> Experiment:
-    """The experiment of the simulated units."""
-    return parse_experiment(
-        {
-            "name": "simulated",
-            "unit": "user_id",
-            "control": "control",
-            "alpha": alpha,
-            "variants": {"control": {}, "treatment": {}},
-            "logs": {"impressions": {"path": "none.parquet"}},
-        }
-    )
 
 
 def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> str:

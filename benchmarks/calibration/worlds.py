@@ -5,7 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import numpy as np
+import pandas as pd
 
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.model import Experiment
+from abeval.logs.stretches import ENTERED, stretches_of
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.time.day_sums import DaySums
@@ -106,10 +110,30 @@ def sums_of(units: Units, per_unit: bool = False) -> Mapping[str, DaySums]:
     return sums
 
 
+def experiment_of(alpha: float = 0.05) -> Experiment:
+    """The experiment of the simulated units."""
+    return parse_experiment(
+        {
+            "name": "simulated",
+            "unit": "user_id",
+            "control": "control",
+            "alpha": alpha,
+            "variants": {"control": {}, "treatment": {}},
+            "logs": {"impressions": {"path": "none.parquet"}},
+        }
+    )
+
+
 def time_sums(units: Units, name: str = "ctr") -> TimeSums:
     """Sums as the queries return them, for days from 1 March on."""
     sums = sums_of(units)
     first = date(2027, 3, 1)
     days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
     activity = {variant: of_variant.activity for variant, of_variant in sums.items()}
-    return TimeSums(days, frozenset(), activity, {name: sums}, {})
+    rows = [
+        (0, day, variant, int(of_variant.entered[i]))
+        for variant, of_variant in activity.items()
+        for i, day in enumerate(days)
+    ]
+    stretches = stretches_of(experiment_of(), pd.DataFrame(rows, columns=list(ENTERED)))
+    return TimeSums(days, frozenset(), activity, {name: sums}, {}, stretches=stretches)

@@ -1,17 +1,17 @@
--- grain: one row per part, cell and variant: exact sums and sums of products over its units
--- reads: metric (part, cell, variant, y, x, y0, x0, is_new: whole numbers, one row per unit and
+-- grain: one row per part, cell, variant and stretch: exact sums and sums of products over its units
+-- reads: metric (part, cell, variant, stretch, y, x, y0, x0, is_new: whole numbers, one row per unit and
 -- part, which numbers what is summed; 0 marks the pre-period, and is_new is 1 where a unit was not
 -- seen in it)
 -- 128-bit integers leave as text, so that no reader rounds them
 with wide as (
   select
-    part, cell, variant, cast(is_new as bigint) as z,
+    part, cell, variant, stretch, cast(is_new as bigint) as z,
     cast(y as decimal(38, 0)) as y, cast(x as decimal(38, 0)) as x,
     cast(y0 as decimal(38, 0)) as y0, cast(x0 as decimal(38, 0)) as x0
   from metric
 )
 select
-  part, cell, variant, count(*) as units,
+  part, cell, variant, stretch, count(*) as units,
   cast(sum(y) as varchar) as y, cast(sum(x) as varchar) as x,
   cast(sum(y0) as varchar) as y0, cast(sum(x0) as varchar) as x0, cast(sum(z) as varchar) as z,
   cast(sum(y * y) as varchar) as y_y, cast(sum(y * x) as varchar) as y_x,
@@ -24,5 +24,5 @@ select
   cast(sum(x0 * x0) as varchar) as x0_x0, cast(sum(x0 * z) as varchar) as x0_z,
   cast(sum(z * z) as varchar) as z_z
 from wide
-group by part, cell, variant
-order by part, cell, variant
+group by part, cell, variant, stretch
+order by part, cell, variant, stretch

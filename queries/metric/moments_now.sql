@@ -1,17 +1,17 @@
--- grain: one row per part, cell and variant: exact sums and sums of products over its units, where
+-- grain: one row per part, cell, variant and stretch: exact sums and sums of products over its units, where
 -- nothing from before the period is wanted
--- reads: metric (part, cell, variant, y, x: whole numbers, one row per unit and part)
+-- reads: metric (part, cell, variant, stretch, y, x: whole numbers, one row per unit and part)
 -- as metric/moments, at a third of its cost
 with wide as (
   select
-    part, cell, variant, cast(y as decimal(38, 0)) as y, cast(x as decimal(38, 0)) as x
+    part, cell, variant, stretch, cast(y as decimal(38, 0)) as y, cast(x as decimal(38, 0)) as x
   from metric
 )
 select
-  part, cell, variant, count(*) as units,
+  part, cell, variant, stretch, count(*) as units,
   cast(sum(y) as varchar) as y, cast(sum(x) as varchar) as x,
   cast(sum(y * y) as varchar) as y_y, cast(sum(y * x) as varchar) as y_x,
   cast(sum(x * x) as varchar) as x_x
 from wide
-group by part, cell, variant
-order by part, cell, variant
+group by part, cell, variant, stretch
+order by part, cell, variant, stretch

@@ -12,7 +12,7 @@ known as (
   from source_day
   where in_period
 )
-select columns('^(unit_id|variant|entry_day)$'), day, coalesce(columns('^c_'), 0)
+select columns('^(unit_id|variant|stretch|entry_day)$'), day, coalesce(columns('^c_'), 0)
 from active
 join units on active_unit_id = unit_id
 left join known on active_unit_id = known_unit_id and day = known_day

@@ -55,7 +55,7 @@ def sums(columns: dict[str, list[int]], variant: str = "a") -> dict[str, object]
         for a, b in PRODUCTS
     }
     totals = {name: str(sum(own)) for name, own in values.items()}
-    where = {"metric": "m", "slice": WHOLE, "cell": "", "variant": variant}
+    where = {"metric": "m", "slice": WHOLE, "cell": "", "variant": variant, "stretch": 0}
     return {**where, "units": len(values["y"]), **totals, **products}
 
 
@@ -67,7 +67,7 @@ def small() -> Aggregates:
 def test_sums_beyond_what_a_double_holds_are_exact(small: Aggregates) -> None:
     y, x = [ROOT + 1, ROOT + 3, ROOT + 8], [ROOT - 5, ROOT, ROOT + 2]
     frame = pd.DataFrame([sums({"y": y, "x": x})], columns=list(MOMENT_COLUMNS))
-    moments = replace(small, moments=frame).of("m", WHOLE, "", (1.0, 1.0))["a"]
+    moments = replace(small, moments=frame).of("m", WHOLE, "", (1.0, 1.0))[0]["a"]
     mean_y, mean_x = Fraction(sum(y), 3), Fraction(sum(x), 3)
     between = sum((b - mean_y) * (a - mean_x) for b, a in zip(y, x, strict=True)) / 2
     assert moments.covariance[0, 0] == pytest.approx(float(sum((b - mean_y) ** 2 for b in y) / 2))
@@ -78,7 +78,7 @@ def test_sums_beyond_what_a_double_holds_are_exact(small: Aggregates) -> None:
 def test_scales_say_what_a_counted_unit_is_worth(small: Aggregates) -> None:
     columns = {"y": [1, 5], "x": [2, 3], "y0": [1, 2], "x0": [4, 9]}
     frame = pd.DataFrame([sums(columns)], columns=list(MOMENT_COLUMNS))
-    found = replace(small, moments=frame).of("m", WHOLE, "", (0.5, 0.1))["a"]
+    found = replace(small, moments=frame).of("m", WHOLE, "", (0.5, 0.1))[0]["a"]
     assert found.mean.tolist() == pytest.approx([1.5, 0.25, 0.75, 0.65, 0.0])
     expected = np.cov([[0.5, 2.5], [0.2, 0.3], [0.5, 1.0], [0.4, 0.9]])
     assert found.covariance[:4, :4] == pytest.approx(expected)
@@ -116,9 +116,9 @@ def test_moments_of_disjoint_units_merge_to_those_of_all(small: Aggregates) -> N
     log = small_log()
     parts = [aggregate(log[log.user_id % 3 == n]) for n in range(3)]
     for variant in "ab":
-        arms = [part.of("ctr", WHOLE, "", (1.0, 1.0))[variant] for part in parts]
+        arms = [part.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant] for part in parts]
         merged = arms[0].merge(arms[1]).merge(arms[2])
-        whole = small.of("ctr", WHOLE, "", (1.0, 1.0))[variant]
+        whole = small.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
         assert merged.n == whole.n
         assert merged.mean == pytest.approx(whole.mean, rel=1e-14)
         assert merged.comoment == pytest.approx(whole.comoment, rel=1e-13, abs=1e-13)
@@ -129,9 +129,9 @@ def test_cells_are_in_order_and_only_of_their_slice(small: Aggregates) -> None:
     assert list(small.cells("ctr", WHOLE)) == [""]
     assert list(small.cells("ctr", "day")) == []
     assert list(small.cells("nothing", WHOLE)) == []
-    by_cell = [small.of("ctr", SEGMENT + "kind", cell, (1.0, 1.0)) for cell in "xyz"]
+    by_cell = [small.of("ctr", SEGMENT + "kind", cell, (1.0, 1.0))[0] for cell in "xyz"]
     for variant in "ab":
-        whole = small.of("ctr", WHOLE, "", (1.0, 1.0))[variant]
+        whole = small.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
         assert sum(arms[variant].n for arms in by_cell) == whole.n
 
 

@@ -11,7 +11,6 @@ from abeval.stats.records import Refusal
 from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
 from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
-from abeval.time.ramps import shares_of, strata_of
 from benchmarks.calibration import verdicts as calibration
 from benchmarks.calibration.verdicts import CTR, experiment_of, looks_of, verdicts
 from benchmarks.calibration.worlds import DAYS, WORLDS, sums_of, time_sums, units_of
@@ -79,9 +78,9 @@ def test_an_event_with_another_effect_is_found():
 def test_a_ramp_is_found_and_its_paradox_undone():
     made = units_of(NAMED["ramp 10 to 50 %"], 4, 16_000)
     sums = time_sums(made)
-    strata = strata_of(sums.activity)
+    strata = Timeline(experiment_of(), sums).strata
     assert strata == (tuple(range(7)), tuple(range(7, DAYS)))
-    assert shares_of(sums.activity, strata)[0]["treatment"] == pytest.approx(0.1, abs=0.02)
+    assert sums.stretches[0].shares["treatment"] == pytest.approx(0.1, abs=0.02)
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
         axis = calendar(sums.metrics["ctr"], "control", groups, sums.days, frozenset())
@@ -92,7 +91,7 @@ def test_a_ramp_is_found_and_its_paradox_undone():
 
 def test_an_even_split_has_one_stratum():
     sums = time_sums(units_of(NAMED["constant"], 5))
-    assert len(strata_of(sums.activity)) == 1
+    assert sums.stretches == ()
 
 
 def test_days_without_the_metric_are_left_out():

@@ -344,7 +344,7 @@ class TestFamilies:
             "less than or equal to 1",
         ),
         ({"inference": {"looks": "always_valid", "family": "dunnett"}}, 'looks = "fixed"'),
-        ({"inference": {"prior": {"sd": 0}}}, "greater than 0"),
+        ({"inference": {"prior": {"sd": 0}}}, "should be greater than or equal to"),
         ({"metrics": [{"name": "ctr", "weight": 2}]}, 'family = "weighted"'),
         ({"metrics": [{"name": "ctr", "covariates": ["gauc"]}]}, 'adjust = "cuped"'),
         (

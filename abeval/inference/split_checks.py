@@ -1,0 +1,229 @@
+"""Checks of the traffic split: units against weights, overall, by stretch and by segment.
+
+`trust.py` puts them first among its checks, because nothing else can be read where they fail.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.aggregates.aggregates import SEGMENT, Aggregates
+from abeval.experiment.model import Experiment
+from abeval.logs.stretches import Stretch, Stretches, planned_splits
+from abeval.results import Check, CheckStatus
+from abeval.results import format as fmt
+from abeval.stats import multiplicity, srm, srm_segments
+from abeval.stats.records import Refusal
+
+SRM_WARN, SRM_FAIL = 0.01, 0.001
+
+
+def srm_check(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """Whether units match the weights, in every stretch its own."""
+    try:
+        split = _split(experiment, aggregates)
+    except Refusal as refusal:
+        return Check("srm", "fail", None, SRM_FAIL, f"sample ratio: {refusal}")
+    p_value, counts = split.p_value, split.counts
+    if p_value >= SRM_WARN:
+        message = f"units match the weights{split.where}: {counts}"
+        return Check("srm", "pass", p_value, SRM_FAIL, message)
+    message = (
+        f"units do not match the weights{split.where} ({counts}; chi-square p = {p_value:.2g}): "
+        "look for units lost after assignment, redirects, bots, or a filter that acts on one "
+        f"variant{split.remedy}"
+    )
+    return Check("srm", split_status(p_value), p_value, SRM_FAIL, message)
+
+
+def split_status(p_value: float) -> CheckStatus:
+    """The status of a check of the split by its p-value."""
+    return "fail" if p_value <= SRM_FAIL else "warn" if p_value <= SRM_WARN else "pass"
+
+
+class _Split(NamedTuple):
+    """The test of the split whose p-value counts, and what it is of."""
+
+    p_value: float
+    where: str
+    counts: str
+    remedy: str = ""
+
+
+def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
+    stretches = aggregates.stretches
+    totals = {name: aggregates.units_of(name) for name in experiment.variants}
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    if not stretches:
+        plan = {} if len(experiment.schedule) == 0 else _only_plan(experiment, aggregates)
+        p_value = srm.chi_square(list(totals.values()), list((plan or weights).values())).p_value
+        return _Split(p_value, "", _listed(totals))
+    if experiment.schedule:
+        return _as_scheduled(stretches)
+    return _unannounced(stretches, totals, weights)
+
+
+def _as_scheduled(stretches: Stretches) -> _Split:
+    """The worst of all stretches and of all units together, Holm over these tests."""
+    p_values = [_p_value(stretch.units, stretch.weights or {}) for stretch in stretches]
+    observed = [list(stretch.units.values()) for stretch in stretches]
+    planned = [list((stretch.weights or {}).values()) for stretch in stretches]
+    everywhere = srm.stratified(observed, planned).p_value
+    adjusted = multiplicity.adjust([*p_values, everywhere], "holm")
+    worst = int(np.argmin(adjusted))
+    if adjusted[worst] >= SRM_WARN:
+        where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
+    elif worst == len(stretches):
+        where, counts = " of all stretches together", _sums(stretches)
+    else:
+        where, counts = f" of {_named(stretches[worst])}", stretches[worst].units
+    return _Split(float(adjusted[worst]), where, _listed(counts))
+
+
+def _unannounced(
+    stretches: Stretches, totals: Mapping[str, int], weights: Mapping[str, float]
+) -> _Split:
+    """The file's weights are those of all units together, or of the latest stretch."""
+    last = stretches[-1]
+    of_all, of_last = _p_value(totals, weights), _p_value(last.units, weights)
+    remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
+    if of_all >= of_last:
+        return _Split(of_all, "", _listed(totals), remedy)
+    return _Split(of_last, f" of {_named(last)}", _listed(last.units), remedy)
+
+
+def _only_plan(experiment: Experiment, aggregates: Aggregates) -> Mapping[str, float]:
+    """The weights of the single scheduled split in which all units entered."""
+    used = set(aggregates.entered["planned"])
+    plans = [plan for number, plan in enumerate(planned_splits(experiment)) if number in used]
+    return plans[0].weights if plans else {}
+
+
+def _p_value(units: Mapping[str, int], weights: Mapping[str, float]) -> float:
+    """Chi-square, or exact where an expected count is below five."""
+    observed, planned = list(units.values()), [weights[name] for name in units]
+    counts, shares = srm.checked(observed, planned)
+    if counts.sum() == 0:
+        return 1.0
+    if (counts.sum() * shares).min() < srm_segments.CHI_SQUARE_MINIMUM:
+        return srm.exact(observed, planned)
+    return srm.chi_square(observed, planned).p_value
+
+
+def _sums(stretches: Stretches) -> dict[str, int]:
+    return {name: sum(one.units[name] for one in stretches) for name in stretches[0].units}
+
+
+def _listed(units: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {n:,}" for name, n in units.items())
+
+
+def _named(stretch: Stretch) -> str:
+    return stretch.start if stretch.start == stretch.end else f"{stretch.start} to {stretch.end}"
+
+
+def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """Whether a schedule announces that the split changed; no check where it did not."""
+    stretches = aggregates.stretches
+    if not stretches:
+        return []
+    surprises = [
+        f"from {stretch.start} on ({_moved(experiment, before, stretch)})"
+        for before, stretch in pairwise(stretches)
+        if not stretch.announced
+    ]
+    within = (
+        f"units are compared within {len(stretches)} stretches of entry days of one split, each "
+        "weighed alike in all variants"
+    )
+    if not surprises:
+        message = f"the split changed as [[assignment.splits]] says; {within}"
+        return [Check("split", "pass", 0.0, 0.0, message)]
+    message = (
+        f"the split changed {fmt.listing(surprises)}, which no schedule announces; {within}. If "
+        "it was meant to change, write [[assignment.splits]]; if not, look for what lost units "
+        "of one variant then"
+    )
+    return [Check("split", "warn", float(len(surprises)), 0.0, message)]
+
+
+def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
+    """The variant, other than control, whose share moved most, with its shares."""
+    moves = {name: abs(after.shares[name] - before.shares[name]) for name in experiment.treatments}
+    name = max(moves, key=lambda variant: moves[variant])
+    shares = before.shares[name], after.shares[name]
+    return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
+
+
+class CellSplit(NamedTuple):
+    """The split in the cell of a segment that fits the weights least.
+
+    Attributes:
+        cell: Its name.
+        p_value: Of its units against the weights, Holm over the cells.
+        p_value_without: Of all other cells together.
+        cells: Number of cells.
+    """
+
+    cell: str
+    p_value: float
+    p_value_without: float
+    cells: int
+
+
+def worst_cell(experiment: Experiment, aggregates: Aggregates, segment: str) -> CellSplit | None:
+    """The cell of a segment with the worst split; None where there is nothing to test."""
+    counts = _counts(experiment, aggregates, segment)
+    weights = _weights(experiment, aggregates)
+    if not counts:
+        return None
+    try:
+        if len(weights) > 1:
+            return _worst_by_stretch(counts, weights)
+        table = [rows[0] for rows in counts.values()]
+        worst = srm_segments.by_segment(list(counts), table, weights[0]).segments[0]
+    except Refusal:
+        return None
+    return CellSplit(worst.segment, worst.p_adjusted, worst.p_value_without, len(counts))
+
+
+def _worst_by_stretch(
+    counts: Mapping[str, Sequence[Sequence[int]]], weights: Sequence[Sequence[float]]
+) -> CellSplit:
+    total = np.sum([np.array(rows) for rows in counts.values()], axis=0)
+    p_values = [srm.stratified(rows, weights).p_value for rows in counts.values()]
+    adjusted = multiplicity.adjust(p_values, "holm")
+    worst = int(np.argmin(adjusted))
+    cell, rows = list(counts.items())[worst]
+    others = total - np.array(rows)
+    without = srm.stratified(others, weights).p_value if others.sum() else 1.0
+    return CellSplit(cell, float(adjusted[worst]), without, len(counts))
+
+
+def _weights(experiment: Experiment, aggregates: Aggregates) -> list[list[float]]:
+    """The weights in each stretch: the planned ones, or the shares of its own units."""
+    if not aggregates.stretches:
+        plan = _only_plan(experiment, aggregates) if experiment.schedule else {}
+        planned = plan or {name: one.weight for name, one in experiment.variants.items()}
+        return [list(planned.values())]
+    return [list((stretch.weights or stretch.shares).values()) for stretch in aggregates.stretches]
+
+
+def _counts(
+    experiment: Experiment, aggregates: Aggregates, name: str
+) -> dict[str, list[list[int]]]:
+    """Cell → analysed units in each stretch and variant, in the order of the file."""
+    rows = aggregates.moments
+    rows = rows[rows["slice"] == SEGMENT + name]
+    if rows.empty:
+        return {}
+    rows = rows[rows["metric"] == rows["metric"].iloc[0]]
+    place = {variant: i for i, variant in enumerate(experiment.variants)}
+    counts: dict[str, list[list[int]]] = {}
+    columns = (rows[label] for label in ("cell", "stretch", "variant", "units"))
+    for cell, stretch, variant, units in zip(*columns, strict=True):
+        empty = [[0] * len(place) for _ in aggregates.places]
+        counts.setdefault(str(cell), empty)[int(stretch)][place[str(variant)]] = int(units)
+    return dict(sorted(counts.items()))

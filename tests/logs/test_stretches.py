@@ -1,0 +1,288 @@
+"""The traffic split changes in mid-run: found, scheduled, stored, refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.api import LoadedExperiment
+from abeval.errors import ExperimentError, LogError
+
+DAYS = 6
+EARLY, LATE = (0, 1), (2, 3, 4, 5)
+
+
+def world(seed: int = 1, per_day: int = 300, hour: int = 0, late: float = 0.5) -> pd.DataFrame:
+    """One row an impression: 10 % in b for two days (and `hour` hours), then half; CTR doubles."""
+    rng = np.random.default_rng(seed)
+    entered = pd.Timestamp("2026-01-05") + pd.to_timedelta(
+        rng.integers(0, DAYS * 86_400, per_day * DAYS), unit="s"
+    )
+    is_late = entered >= pd.Timestamp("2026-01-07") + pd.Timedelta(hours=hour)
+    share = np.where(is_late, late, 0.1)
+    variant = np.where(rng.random(len(entered)) < share, "b", "a")
+    shown = rng.integers(3, 12, len(entered))
+    user = np.repeat(np.arange(len(entered)), shown)
+    rate = np.where(is_late, 0.3, 0.12)[user]
+    before = rng.random(len(user)) < 0.3
+    return pd.DataFrame(
+        {
+            "user_id": user,
+            "variant": variant[user],
+            "ts": np.where(before, pd.Timestamp("2026-01-02"), entered[user]),
+            "click": (rng.random(len(user)) < rate).astype(int),
+            "dwell": rng.integers(1, 100, len(user)) + rng.random(len(user)),
+            "item_id": rng.integers(0, 30, len(user)),
+            "device": np.where(user % 3 == 0, "web", "app"),
+        }
+    )
+
+
+def schedule(start: str = "2026-01-07", late: float = 0.5) -> dict[str, Any]:
+    """10 % until then, and another share from then on."""
+    first = {"from": "2026-01-01", "weights": {"a": 0.9, "b": 0.1}}
+    return {"splits": [first, {"from": start, "weights": {"b": late, "a": 1 - late}}]}
+
+
+def experiment(**entries: Any) -> LoadedExperiment:
+    base: dict[str, Any] = {
+        "name": "ramp",
+        "unit": "user_id",
+        "control": "a",
+        "period": {"start": "2026-01-05", "end": "2026-01-11"},
+        "pre_period": {"start": "2026-01-01", "end": "2026-01-05"},
+        "variants": {"a": {}, "b": {}},
+        "cleaning": {"duplicates": "unchecked"},
+        "logs": {"impressions": {}},
+        "trust": {"aa_runs": 0},
+        "metrics": [{"name": "ctr"}, {"name": "clicks_per_user", "role": "goal"}],
+    }
+    return abeval.define(**{**base, **entries})
+
+
+def by_hand(log: pd.DataFrame, early: pd.Series) -> float:
+    """Clicks per user of b less a, within the two stretches, by their shares of all users."""
+    during = log[log.ts >= "2026-01-05"]
+    users = during.groupby("user_id").agg(
+        variant=("variant", "first"), ts=("ts", "min"), clicks=("click", "sum")
+    )
+    users["early"] = early(users.ts)
+    means = users.groupby(["early", "variant"]).clicks.mean()
+    shares = users.early.value_counts(normalize=True)
+    return sum(shares[k] * (means[k, "b"] - means[k, "a"]) for k in (True, False))
+
+
+def test_units_are_compared_within_stretches_with_and_without_a_schedule():
+    log = world()
+    announced = experiment(assignment=schedule()).analyze(logs={"impressions": log})
+    found = experiment().analyze(logs={"impressions": log})
+    expected = by_hand(log, lambda ts: ts < "2026-01-07")
+    for result in (announced, found):
+        assert result["clicks_per_user"].difference == pytest.approx(expected, rel=1e-9)
+        assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07"]
+        assert any("within 2 stretches" in note for note in result.notes)
+    checks = {check.name: check for check in announced.trust}
+    assert (checks["split"].status, checks["srm"].status) == ("pass", "pass")
+    checks = {check.name: check for check in found.trust}
+    assert checks["split"].status == "warn"
+    assert "from 2026-01-07 on (b 11.3% before, 50.2% then)" in checks["split"].message
+    assert "no schedule announces" in checks["split"].message
+    assert "2026-01-07 to 2026-01-10" in checks["srm"].message
+    assert found.verdicts[0].decision == "keep_running"
+
+
+def test_units_of_a_stretch_that_do_not_match_its_own_weights_fail_and_it_is_named():
+    log = world()
+    lost = log[~((log.variant == "b") & (log.user_id % 4 == 0) & (log.ts >= "2026-01-07"))]
+    result = experiment(assignment=schedule()).analyze(logs={"impressions": lost})
+    check = next(check for check in result.trust if check.name == "srm")
+    assert check.status == "fail"
+    assert "2026-01-07" in check.message or "all stretches" in check.message
+
+
+def test_a_split_that_no_weights_fit_still_fails():
+    """Without a schedule, the weights are those of all units, or of the latest stretch."""
+    result = experiment(variants={"a": {"weight": 0.7}, "b": {"weight": 0.3}}).analyze(
+        logs={"impressions": world()}
+    )
+    check = next(check for check in result.trust if check.name == "srm")
+    assert check.status == "fail"
+    assert "[[assignment.splits]]" in check.message
+
+
+def test_a_schedule_may_change_the_split_within_a_day():
+    log = world(hour=14)
+    entries = schedule("2026-01-07T14:00:00")
+    result = experiment(assignment=entries).analyze(logs={"impressions": log})
+    assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07 14:00:00"]
+    assert result.ramps[0].end == "2026-01-07"
+    expected = by_hand(log, lambda ts: ts < "2026-01-07 14:00")
+    assert result["clicks_per_user"].difference == pytest.approx(expected, rel=1e-9)
+    assert next(c for c in result.trust if c.name == "srm").status == "pass"
+    found = experiment().analyze(logs={"impressions": log})
+    # By days, the day of the change is a stretch of its own.
+    assert [ramp.start for ramp in found.ramps] == ["2026-01-05", "2026-01-07", "2026-01-08"]
+
+
+def test_a_schedule_that_changes_nothing_is_no_change():
+    log = world(late=0.1)
+    weights = {"a": {"weight": 0.9}, "b": {"weight": 0.1}}
+    plain = experiment(variants=weights).analyze(logs={"impressions": log})
+    loaded = experiment(variants=weights, assignment=schedule(late=0.1))
+    same = loaded.analyze(logs={"impressions": log})
+    assert plain.scorecard == same.scorecard
+    assert plain.ramps == same.ramps == ()
+    assert [c.name for c in plain.trust] == [c.name for c in same.trust]
+
+
+METRICS = [
+    {"name": "ctr"},
+    {"name": "dwell_per_user", "role": "goal", "cap": 0.99},
+    {"name": "dwell_p50"},
+    {"name": "coverage"},
+    {"name": "both", "function": "clicks_per_user / impressions_per_user", "role": "goal"},
+]
+
+
+def test_what_cannot_be_weighed_is_refused_by_name_and_the_rest_is_not():
+    log = world()
+    result = experiment(metrics=METRICS).analyze(logs={"impressions": log})
+    reasons = {row.metric: row.reason for row in result.scorecard}
+    assert reasons["dwell_p50"] == reasons["coverage"] == "split_changed"
+    assert reasons["ctr"] is reasons["dwell_per_user"] is reasons["both"] is None
+    # The function is the CTR, by another test.
+    assert result["both"].difference == pytest.approx(result["ctr"].difference, rel=1e-9)
+    assert result["both"].p_value == pytest.approx(result["ctr"].p_value, abs=0.1)
+    permuted = experiment(inference={"resample": "permutation"}).analyze(logs={"impressions": log})
+    assert {row.reason for row in permuted.scorecard} == {"split_changed"}
+
+
+@pytest.mark.parametrize("adjust", ["cuped", "regression", "stratify"])
+def test_adjusted_effects_are_those_within_stretches(adjust):
+    log = world(4)
+    inference = {"adjust": adjust} | ({"stratify_by": "device"} if adjust == "stratify" else {})
+    result = experiment(segments={"device": "device"}, inference=inference).analyze(
+        logs={"impressions": log}
+    )
+    for row, change in zip(result.scorecard, result.adjustments, strict=True):
+        assert row.p_value > 0.01
+        assert abs(row.difference - change.difference) < 2 * abs(
+            change.difference_high - change.difference
+        )
+    assert change.difference == pytest.approx(by_hand(log, lambda ts: ts < "2026-01-07"), rel=1e-9)
+
+
+def test_days_segments_and_their_tests_are_within_stretches():
+    log = world(2)
+    result = experiment(segments={"device": "device"}).analyze(logs={"impressions": log})
+    assert all(row.p_value > 1e-4 for row in result.segments)
+    assert not any(test.reversed and test.mix_p_value < 0.01 for test in result.segment_tests)
+    assert all(row.p_adjusted > 0.001 for row in result.segment_contrasts)
+    first = [row for row in result.daily if row.cell == "2026-01-06" and row.metric == "ctr"]
+    assert first[0].units < 60
+    assert all(c.status == "pass" for c in result.trust if c.name == "srm:device")
+
+
+def test_pairs_and_plans_follow_the_stretches():
+    log = world()
+    loaded = experiment(assignment=schedule())
+    pair = loaded.compare("clicks_per_user", logs={"impressions": log}).pairs[0]
+    row = loaded.analyze(logs={"impressions": log})["clicks_per_user"]
+    assert (pair.difference, pair.p_value) == (row.difference, row.p_value)
+    plan = loaded.power(mde=0.1, logs={"impressions": log}).plans[1]
+    assert plan.baseline == pytest.approx(row.control)
+    # The plan goes on at the latest split, which is even.
+    assert plan.units_control == plan.units
+
+
+def test_windows_are_what_the_scorecard_shows():
+    log = world()
+    for entries in ({}, {"assignment": schedule()}, {"inference": {"adjust": "cuped"}}):
+        loaded = experiment(**entries)
+        windows = loaded.windows(logs={"impressions": log}, widths=())
+        result = loaded.analyze(logs={"impressions": log})
+        last = [r for r in windows.windows if r.kind == "cumulative" and r.axis == "calendar"]
+        for row in result.scorecard:
+            twin = [r for r in last if r.metric == row.metric][-1]
+            assert (twin.difference, twin.p_value) == (row.difference, row.p_value)
+        assert [ramp.start for ramp in windows.ramps] == [ramp.start for ramp in result.ramps]
+
+
+def test_aggregates_that_were_saved_know_the_stretches(tmp_path):
+    loaded = experiment(assignment=schedule())
+    result = loaded.analyze(logs={"impressions": world()}, save_aggregates=tmp_path / "kept")
+    again = loaded.from_aggregates(tmp_path / "kept")
+    assert again.scorecard == result.scorecard
+    assert again.ramps == result.ramps
+    assert again.trust == result.trust
+
+
+@pytest.mark.parametrize("users", [300, 8000])
+def test_a_store_sees_the_split_change(tmp_path, users):
+    """Two days a file; with many users totals are carried on, with few closed days."""
+    log = world(3, users if users < 1000 else 4500)
+    log = log[log.ts >= "2026-01-05"]
+    logs = tmp_path / "log"
+    logs.mkdir()
+    source = {"impressions": {"path": str(logs / "*.parquet")}}
+    loaded = experiment(logs=source, pre_period=None)
+    for pair, rows in log.groupby((log.ts.dt.day - 5) // 2):
+        rows.to_parquet(logs / f"{pair}.parquet")
+        kept = loaded.analyze(store=tmp_path / "store")
+    whole = loaded.analyze()
+    assert len(whole.ramps) == 2
+    assert kept.ramps == whole.ramps
+    assert kept.scorecard == whole.scorecard
+    assert kept.daily == whole.daily
+
+
+def test_small_stretches_are_left_out_and_a_note_says_so():
+    log = world(per_day=120)
+    result = experiment().analyze(logs={"impressions": log})
+    note = next(note for note in result.notes if "are not compared" in note)
+    assert "2026-01-05" in note
+    assert "fewer than 30" in note
+    assert result["ctr"].units_control < result.experiment.variants[0].units
+
+
+def test_few_successes_at_a_changed_split_have_no_exact_test():
+    log = world()
+    log["click"] = (log.click == 1) & (log.user_id % 97 == 0) & ~log.user_id.duplicated()
+    own = [{"name": "converted", "value": "click"}]
+    result = experiment(metrics=own).analyze(logs={"impressions": log.assign(click=log.click * 1)})
+    assert result["converted"].reason == "split_changed"
+
+
+def test_mistakes_in_a_schedule_are_named():
+    with pytest.raises(ExperimentError) as error:
+        experiment(
+            assignment={
+                "splits": [
+                    {"from": "2026-01-07", "weights": {"a": 1, "c": 1}},
+                    {"from": "2026-01-06", "weights": {"a": 0, "b": 0}},
+                    {"from": "2026-02-01", "weights": {"a": 1, "b": 1}},
+                ]
+            }
+        )
+    text = str(error.value)
+    assert "assignment.splits[0].weights.c: no variant is called 'c'" in text
+    assert "assignment.splits[0].weights: 'b' has no weight" in text
+    assert "assignment.splits[1].from: 2026-01-06 00:00:00 is not after the split before it" in text
+    assert "assignment.splits[1].weights: all are 0" in text
+    assert "assignment.splits[2].from: 2026-02-01 00:00:00 is not before period.end" in text
+
+
+def test_a_schedule_needs_times_and_logged_variants():
+    log = world()
+    with pytest.raises(LogError, match="need the variant in the log"):
+        experiment(assignment={"salt": "s", **schedule()}).analyze(
+            logs={"impressions": log.drop(columns="variant")}
+        )
+    with pytest.raises(LogError, match="need the time at which a unit entered"):
+        experiment(assignment=schedule(), period=None, pre_period=None).analyze(
+            logs={"impressions": log.drop(columns="ts")}
+        )
