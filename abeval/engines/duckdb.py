@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import numpy as np
 
-from abeval.engines import builders, sources, zones
+from abeval.engines import builders, inputs, sources, zones
 from abeval.engines.duckdb_errors import log_errors, log_name, message, query_errors
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
@@ -52,6 +52,8 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._folder = folder
+        self._is_own = connection is None
+        self._reads_remote = not self._is_own or (options is not None and options.remote_files)
         self._scratch = _scratch(options) if connection is None else None
         self._connection = (
             _connect(options, self._scratch) if connection is None else _beside(connection)
@@ -65,16 +67,49 @@ class DuckDBEngine:
             self.close()
             raise
 
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """From now on, open these files and what is in these folders, and nothing else.
+
+        No extension can be loaded, and no setting changed. The connection of a caller keeps its
+        own settings; with `[engine] remote_files` and such a file, DuckDB may open any.
+
+        Args:
+            files: The logs, and databases with their tables.
+            folders: What the run writes.
+        """
+        if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
+            return
+        # A database may have a log of its own that is still to be read.
+        named = inputs.spelled([*files, *(f"{file}.wal" for file in files)])
+        self._run(f"set allowed_paths = [{', '.join(map(literal, named))}]")
+        inside = inputs.spelled([str(Path(folder).absolute()) for folder in folders])
+        self._run(f"set allowed_directories = [{', '.join(map(literal, inside))}]")
+        self._run("set enable_external_access = false")
+        self._run("set lock_configuration = true")
+
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
+        self._check_remote(log_name(name), source.paths)
         if source.table is None:
             self.add_files(name, source.paths, source.format)
             return
         table = self._tables.find(log_name(name), source.table, source.database)
         if isinstance(table, str):
-            self.view(name, f"select * from {table}")
+            what = f"{source.table} cannot be read as the log {log_name(name)}"
+            with log_errors(what, "a view of a database may read its own tables, and no file"):
+                self._run(f"create or replace view {quoted(name)} as select * from {table}")
         else:
             self.add_frame(name, table)
+
+    def _check_remote(self, log: str, paths: Sequence[str]) -> None:
+        """Refuse addresses where nothing says that DuckDB may fetch an extension to read them."""
+        remote = next((path for path in paths if "://" in path), None)
+        if remote is not None and not self._reads_remote:
+            raise LogError(
+                f"{log} is at an address: {remote}",
+                "set [engine] remote_files = true, or --remote-files: DuckDB then downloads and "
+                "loads its extension to read it; or copy the files to this machine",
+            )
 
     def add_files(self, name: str, paths: Sequence[str], format: str = "auto") -> None:
         """Make files readable as the relation `name`."""
@@ -254,6 +289,15 @@ def _scratch(options: "EngineOptions | None") -> Scratch | None:
         ) from error
 
 
+_NO_EXTENSIONS: Mapping[str, str] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+}
+"""Settings without which a path such as `https://…` downloads and runs an extension."""
+
+
 def _connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
     limited = getattr(options, "memory_limit", None) is not None
     database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
@@ -262,6 +306,8 @@ def _connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb
     if scratch is not None:
         settings["temp_directory"] = str(scratch.path / "spill")
     config = {name: value for name, value in settings.items() if value is not None}
+    if options is None or not options.remote_files:
+        config |= _NO_EXTENSIONS
     try:
         return duckdb.connect(database, config=config)
     except duckdb.Error as error:

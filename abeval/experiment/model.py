@@ -283,6 +283,7 @@ class EngineOptions(Section):
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
     temp_directory: Name | None = None
+    remote_files: bool = False
 
 
 class Experiment(Section):

@@ -10,10 +10,13 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.inputs import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.experiment.model import LogSource
 from abeval.offline.candidates.rows import INTEGER_TYPES, read_rows
 from abeval.offline.candidates.shown import (
     TIE,
@@ -109,8 +112,11 @@ def evaluate_log(
 
 def _open(engine: DuckDBEngine, log: object) -> None:
     if isinstance(log, str | os.PathLike):
-        engine.add_files("raw_log", [os.fspath(log)])
+        source = LogSource.model_construct(path=os.fspath(log))
+        engine.confine(files_of_log("log", source, Path()))
+        engine.add_log("raw_log", source)
     else:
+        engine.confine([])
         engine.add_frame("raw_log", log)
 
 

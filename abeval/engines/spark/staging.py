@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.inputs import files_of_log
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import EngineOptions, LogSource
 
@@ -37,6 +38,7 @@ def staged(
         LogError: It cannot be read.
     """
     with closing(DuckDBEngine(options, folder)) as engine:
+        engine.confine(_files(name, source, folder), [str(file.parent)])
         types = _types(engine, name, source)
         columns = ", ".join(_column(column, kind) for column, kind in types.items())
         copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
@@ -47,7 +49,13 @@ def staged(
 def types_of(name: str, source: object, folder: Path) -> Mapping[str, str]:
     """DuckDB's type of each column of a log."""
     with closing(DuckDBEngine(None, folder)) as engine:
+        engine.confine(_files(name, source, folder))
         return _types(engine, name, source)
+
+
+def _files(name: str, source: object, folder: Path) -> list[str]:
+    """The files of a log, none of a frame."""
+    return files_of_log(name, source, folder) if isinstance(source, LogSource) else []
 
 
 def _types(engine: DuckDBEngine, name: str, source: object) -> Mapping[str, str]:
