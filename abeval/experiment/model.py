@@ -336,6 +336,12 @@ class TrustOptions(Section):
     aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
 
 
+class Privacy(Section):
+    """What results may show of few units."""
+
+    min_units: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
+
+
 class EngineOptions(Section):
     """Which engine runs the queries, and what it may use."""
 
@@ -369,6 +375,7 @@ class Experiment(Section):
     events: list[Event] = Field(default_factory=list)
     inference: Inference = Inference()
     trust: TrustOptions = TrustOptions()
+    privacy: Privacy = Privacy()
     engine: EngineOptions = EngineOptions()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 
