@@ -6,9 +6,10 @@ opens one for frames, `spark/staging.py` one to read logs for Spark.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
@@ -227,14 +228,30 @@ class DuckDBEngine:
         self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def _wait(self, work: Callable[[], _Result]) -> _Result:
-        """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends."""
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(work)
+        """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends.
+
+        Also SIGTERM and SIGHUP, which the command line makes an exit, interrupt it.
+        """
+        idle, stopped = Event(), Event()
+        idle.set()
+
+        def unless_stopped() -> _Result:
+            idle.clear()
             try:
-                return future.result()
+                if stopped.is_set():
+                    raise CancelledError
+                return work()
+            finally:
+                idle.set()
+
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                return pool.submit(unless_stopped).result()
             except (KeyboardInterrupt, SystemExit):
-                # Also SIGTERM and SIGHUP, which the command line makes an exit.
-                self._connection.interrupt()
+                stopped.set()
+                # DuckDB forgets an interrupt that comes before the query has begun.
+                while not idle.wait(0.05):
+                    self._connection.interrupt()
                 raise
 
     def _read(self, name: str, kind: str, files: Sequence[str]) -> None:

@@ -36,9 +36,13 @@ class World:
 
     Attributes:
         folder: Of everything.
+        rows: Impressions of a day.
+        units: That may have impressions.
     """
 
     folder: Path
+    rows: int = 4_000
+    units: int = 900
 
     @property
     def out(self) -> Path:
@@ -65,14 +69,15 @@ class World:
 
     def add_day(self, day: int, seed: int = 0) -> None:
         """Write one more day of the log."""
-        day_log(day, seed).to_parquet(self.folder / "log" / f"day-{day}.parquet")
+        log = day_log(day, seed, self.rows, self.units)
+        log.to_parquet(self.folder / "log" / f"day-{day}.parquet")
 
     def load(self) -> abeval.LoadedExperiment:
         """The experiment."""
         return abeval.load(self.experiment)
 
 
-def day_log(day: int, seed: int, rows: int = 4_000, units: int = 900) -> pd.DataFrame:
+def day_log(day: int, seed: int, rows: int, units: int) -> pd.DataFrame:
     """Impressions of one day."""
     random = np.random.default_rng([seed, day])
     user = random.integers(0, units, rows)
