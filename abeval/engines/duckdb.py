@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import numpy as np
 
-from abeval.engines import builders, inputs, sources, zones
-from abeval.engines.duckdb_errors import log_errors, log_name, message, query_errors
+from abeval.engines import builders, sources, text_files, zones
+from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
+from abeval.engines.duckdb_errors import log_errors, log_name, query_errors
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
-from abeval.errors import LogError, QueryError
-from abeval.scratch import Scratch
+from abeval.engines.text_times import Time, time_column, time_of_text
+from abeval.errors import LogError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,9 +57,9 @@ class DuckDBEngine:
         self._folder = folder
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
-        self._scratch = _scratch(options) if connection is None else None
+        self._scratch = open_scratch(options) if connection is None else None
         self._connection = (
-            _connect(options, self._scratch) if connection is None else _beside(connection)
+            connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._tables = Tables(self._connection, connection, folder)
         try:
@@ -81,27 +82,22 @@ class DuckDBEngine:
         """
         if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
             return
-        # A database may have a log of its own that is still to be read.
-        named = inputs.spelled([*files, *(f"{file}.wal" for file in files)])
-        self._run(f"set allowed_paths = [{', '.join(map(literal, named))}]")
-        inside = inputs.spelled([str(Path(folder).absolute()) for folder in folders])
-        self._run(f"set allowed_directories = [{', '.join(map(literal, inside))}]")
-        self._run("set enable_external_access = false")
-        self._run("set lock_configuration = true")
+        for statement in confinement(files, folders):
+            self._run(statement)
 
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
         self._check_remote(log_name(name), source.paths)
         if source.table is None:
-            self.add_files(name, source.paths, source.format)
+            self.add_files(name, source)
             return
         table = self._tables.find(log_name(name), source.table, source.database)
         if isinstance(table, str):
             what = f"{source.table} cannot be read as the log {log_name(name)}"
             with log_errors(what, "a view of a database may read its own tables, and no file"):
-                self._run(f"create or replace view {quoted(name)} as select * from {table}")
+                self._view_rows(name, f"select * from {table}", source)
         else:
-            self.add_frame(name, table)
+            self.add_frame(name, table, source)
 
     def _check_remote(self, log: str, paths: Sequence[str]) -> None:
         """Refuse addresses where nothing says that DuckDB may fetch an extension to read them."""
@@ -113,29 +109,44 @@ class DuckDBEngine:
                 "loads its extension to read it; or copy the files to this machine",
             )
 
-    def add_files(self, name: str, paths: Sequence[str], format: str = "auto") -> None:
-        """Make files readable as the relation `name`."""
+    def add_files(self, name: str, source: "LogSource") -> None:
+        """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = log_name(name)
-        files = sources.files_of(log, paths, self._folder)
-        kind = sources.kind_of(log, files, format)
+        files = sources.files_of(log, source.paths, self._folder, source.format)
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
         )
-        with log_errors(f"{log} cannot be read from {', '.join(paths)}", hint):
-            self._read(name, kind, files)
-        if kind == "csv":
-            sources.check_split(log, list(self.columns(name)), files)
+        with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
+            if files.kind == "parquet":
+                self._view_rows(name, f"from {text_files.parquet_relation(files, source)}", source)
+                # One row of each column is read, to refuse damaged files here. Its values are not
+                # fetched: Python may lack what some types need, such as pytz for times with a zone.
+                self._run(f"select columns(*) is null from {quoted(name)} limit 1")
+                return
+            load = text_files.load_csv if files.kind == "csv" else text_files.load_json
+            load(name, files, source, self._fetched)
+        if files.kind == "csv":
+            sources.check_split(log, list(self.columns(name)), files.read)
+        self._type_time(name, source)
 
-    def add_frame(self, name: str, frame: object) -> None:
-        """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
+    def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
+        """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`.
+
+        Args:
+            name: The relation.
+            frame: The frame.
+            source: The log's entry in the experiment file, where the frame is a log.
+        """
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         packed = _packed(frame)
-        source = _ArrowStream(frame, log_name(name)) if packed is None else packed
+        stream = _ArrowStream(frame, log_name(name)) if packed is None else packed
         hint = "each column needs one type and a unique name"
         with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
-            self._connection.register("abeval_frame", source)
+            self._connection.register("abeval_frame", stream)
             self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
             self._connection.unregister("abeval_frame")
+        if source is not None:
+            self._type_time(name, source)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""
@@ -254,20 +265,33 @@ class DuckDBEngine:
                     self._connection.interrupt()
                 raise
 
-    def _read(self, name: str, kind: str, files: Sequence[str]) -> None:
-        """Parquet becomes a view, read where it is; text becomes a table, parsed once."""
-        listed = "[" + ", ".join(literal(f) for f in files) + "], union_by_name = true"
-        if kind == "parquet":
-            hive = "true" if sources.has_partitions(files) else "false"
-            relation = (
-                f"view {quoted(name)} as from read_parquet({listed}, hive_partitioning = {hive})"
-            )
-        else:
-            relation = f"table {quoted(name)} as from read_{kind}({listed})"
-        self._run(f"create or replace {relation}")
-        # One row of each column is read, to refuse damaged files here. Its values are not fetched:
-        # Python may lack what some types need, such as pytz for times with a zone.
-        self._run(f"select columns(*) is null from {quoted(name)} limit 1")
+    def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
+        return self._wait(lambda: self._connection.execute(sql).fetchall())
+
+    def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
+        """Show the rows of a log as they are stored, with its time as a time."""
+        self._run(f"create or replace view {quoted(name)} as {sql}")
+        time = self._text_time(name, source)
+        if time is not None:
+            column, read = time
+            replaced = f"select * replace ({read.sql} as {quoted(column)}) from ({sql})"
+            self._run(f"create or replace view {quoted(name)} as {replaced}")
+
+    def _type_time(self, name: str, source: "LogSource") -> None:
+        """Make times of the texts in a table."""
+        time = self._text_time(name, source)
+        if time is not None:
+            column, read = time
+            changed = f"alter {quoted(column)} set data type {read.kind} using {read.sql}"
+            self._run(f"alter table {quoted(name)} {changed}")
+
+    def _text_time(self, name: str, source: "LogSource") -> tuple[str, Time] | None:
+        """The column of the time and how it is read; None where it is no text."""
+        log = log_name(name)
+        column = time_column(log, source, self.columns(name))
+        if column is None:
+            return None
+        return column, time_of_text(log, name, column, source, self._fetched)
 
 
 _VECTORS = 200
@@ -293,56 +317,3 @@ class _ArrowStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._frame.__arrow_c_stream__(requested_schema)
-
-
-def _scratch(options: "EngineOptions | None") -> Scratch | None:
-    """A folder for what does not fit into memory, where the options name one or limit memory."""
-    if options is None or (options.memory_limit is None and options.temp_directory is None):
-        return None
-    folder = options.temp_directory
-    try:
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        return Scratch(folder, "abeval-run-")
-    except OSError as error:
-        what = f"the temporary folder {folder} cannot be used: {error.strerror}"
-        raise QueryError(
-            what, "name another: [engine] temp_directory or --temp-directory"
-        ) from error
-
-
-_NO_EXTENSIONS: Mapping[str, str] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_persistent_secrets": "false",
-}
-"""Settings without which a path such as `https://…` downloads and runs an extension."""
-
-
-def _connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
-    limited = getattr(options, "memory_limit", None) is not None
-    database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
-    names = ("memory_limit", "threads", "temp_directory")
-    settings = {name: getattr(options, name, None) for name in names}
-    if scratch is not None:
-        settings["temp_directory"] = str(scratch.path / "spill")
-    config = {name: value for name, value in settings.items() if value is not None}
-    if options is None or not options.remote_files:
-        config |= _NO_EXTENSIONS
-    try:
-        return duckdb.connect(database, config=config)
-    except duckdb.Error as error:
-        if scratch is not None:
-            scratch.close()
-        what = f"DuckDB does not accept these [engine] options: {message(error)}"
-        raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
-
-
-def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A second connection to the caller's database, with its own names and settings."""
-    try:
-        return connection.cursor()
-    except duckdb.Error as error:
-        what = f"the connection cannot be used: {message(error)}"
-        raise QueryError(what, "pass an open connection") from error

@@ -24,7 +24,9 @@ def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
     if source.database is not None:
         return [str(folder / source.database)]
     with suppress(LogError, OSError, ValueError):
-        return list(sources.files_of(log, source.paths, folder)) if source.paths else []
+        if source.paths:
+            files = sources.files_of(log, source.paths, folder, source.format)
+            return [*files.read, *files.empty]
     return []
 
 

@@ -98,7 +98,7 @@ def evaluate_log(
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped = columns or JudgedColumns()
     with closing(DuckDBEngine()) as engine:
-        _open(engine, log)
+        _open(engine, log, mapped)
         _name(engine, mapped, list(named.values()), policy.ties)
         request = "unit_id" if mapped.request is None else "request_id"
         rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
@@ -112,9 +112,12 @@ def evaluate_log(
     return evaluation_of(sums, scoring, list(named), accounts)
 
 
-def _open(engine: DuckDBEngine, log: object) -> None:
+def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
     if isinstance(log, str | os.PathLike):
-        source = LogSource.model_construct(path=os.fspath(log))
+        named = {"unit_id": columns.unit, "item_id": columns.item}
+        if columns.request is not None:
+            named["request_id"] = columns.request
+        source = LogSource(path=os.fspath(log), columns=named)
         engine.confine(files_of_log("log", source, Path()))
         engine.add_log("raw_log", source)
     else:
