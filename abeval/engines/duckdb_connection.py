@@ -61,6 +61,11 @@ _NO_EXTENSIONS: Mapping[str, str] = {
 
 
 def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
+    """A connection of a run's own: in memory, or to a file where memory is limited.
+
+    Raises:
+        QueryError: DuckDB does not accept the options.
+    """
     limited = getattr(options, "memory_limit", None) is not None
     database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
     names = ("memory_limit", "threads", "temp_directory")

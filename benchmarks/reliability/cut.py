@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -166,7 +167,7 @@ def begun(folder: Path, arguments: Sequence[str], cut: bool) -> int:
         printed = os.open(folder / "out" / "printed.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(printed, 1)
         os.dup2(printed, 2)
-        os.environ["HOME"] = os.environ["TMPDIR"] = str(folder / "out")
+        os.environ["HOME"] = tempfile.tempdir = str(folder / "out")
         if cut:
             confine(folder)
             if not holds(folder):
