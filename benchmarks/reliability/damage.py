@@ -132,27 +132,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=18)
+    parser.add_argument("--only", choices=("closed", "totals", "aggregates"))
     options = parser.parse_args(arguments)
-    random = np.random.default_rng(options.seed)
-    counts: Counter[str] = Counter()
     faults: list[str] = []
     with TemporaryDirectory(prefix="abeval-damage-") as folder:
         for kept in kept_folders(Path(folder)):
-            files = sorted(f for f in kept.folder.rglob("*") if f.is_file())
-            for file in files:
-                for time in range(options.times):
-                    kind = KINDS[time % len(KINDS)]
-                    outcome = _tried(kept, file, kind, Path(folder) / "now", random)
-                    counts[f"{kept.name}: {outcome.split(':')[0]}"] += 1
-                    if outcome.startswith("FAULT"):
-                        faults.append(f"{kept.name}/{file.name}, {kind}: {outcome}")
-            names = ", ".join(str(file.relative_to(kept.folder)) for file in files)
-            print(f"{kept.name}: {len(files)} files ({names})", flush=True)
-    for what, count in sorted(counts.items()):
-        print(f"  {what}: {count}")
-    print(f"{sum(counts.values())} damages, {len(faults)} faults; seed {options.seed}")
+            if options.only in (None, kept.name):
+                faults += _damaged(kept, Path(folder) / "now", options.times, options.seed)
     print("\n".join(faults))
     return int(bool(faults))
+
+
+def _damaged(kept: Kept, now: Path, times: int, seed: int) -> list[str]:
+    """Damage each file of a folder, print how each ended, and return what was wrong."""
+    random = np.random.default_rng(seed)
+    counts: Counter[str] = Counter()
+    faults = []
+    files = sorted(f for f in kept.folder.rglob("*") if f.is_file())
+    for file in files:
+        for time in range(times):
+            kind = KINDS[time % len(KINDS)]
+            outcome = _tried(kept, file, kind, now, random)
+            counts[outcome.split(":")[0]] += 1
+            if outcome.startswith("FAULT"):
+                faults.append(f"{kept.name}/{file.name}, {kind}: {outcome}")
+    ended = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    print(f"{kept.name}: {len(files)} files, {sum(counts.values())} damages: {ended}", flush=True)
+    return faults
 
 
 def _tried(kept: Kept, file: Path, kind: str, now: Path, random: np.random.Generator) -> str:
