@@ -314,7 +314,10 @@ class LoadedExperiment:
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
-        with opened(self.experiment, inputs) as run:
+        reads = []
+        if isinstance(policy, str | Path):
+            reads = [str((self.experiment.folder / policy).resolve())]
+        with opened(self.experiment, inputs, reads) as run:
             return off_policy(run, source, choice, options, reward)
 
     def replay(

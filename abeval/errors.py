@@ -4,6 +4,31 @@ Raised by the rooms that read files, logs and options; `cli/main.py` prints the 
 with 2.
 """
 
+import re
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`]+")
+# A password may hold a slash, where something before it is its user.
+_USER = re.compile(r"(?<=://)[^/?@]*@|(?<=://)[^/?@:]*:[^@]*@")
+_PARAMETER = re.compile(r"([?&;][^=&;?]*=)[^&;]*")
+
+
+def masked(text: str) -> str:
+    """Text without the user, password, token and parameters of the addresses in it.
+
+    Every error is masked, and what results and printed SQL say of paths.
+
+    Example:
+        >>> masked("s3://key:secret@bucket/a.parquet?X-Amz-Signature=f00&part=1 is empty")
+        's3://***@bucket/a.parquet?X-Amz-Signature=***&part=*** is empty'
+        >>> masked("sc://host:15002/;token=abc;user_id=ann")
+        'sc://host:15002/;token=***;user_id=***'
+    """
+    return _ADDRESS.sub(lambda address: _without_secrets(address[0]), text)
+
+
+def _without_secrets(address: str) -> str:
+    return _PARAMETER.sub(r"\1***", _USER.sub("***@", address))
+
 
 class AbevalError(Exception):
     """A fault of the input, which the user can correct.
@@ -19,6 +44,7 @@ class AbevalError(Exception):
     """
 
     def __init__(self, what: str, hint: str | None = None) -> None:
+        what, hint = masked(what), None if hint is None else masked(hint)
         super().__init__(what if hint is None else f"{what}\n  hint: {hint}")
         self.what = what
         self.hint = hint

@@ -11,9 +11,10 @@ from pathlib import Path
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.engines.choice import open_engine
-from abeval.engines.protocol import ProgressEngine, Watcher
+from abeval.engines.inputs import files_of_experiment, files_of_log
+from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import Experiment, LogSource
 from abeval.inference.judge import judge
 from abeval.logs.outputs import Output, check_named, check_outputs
 from abeval.logs.run import Inputs, Run, check_inputs
@@ -24,14 +25,32 @@ from abeval.steps import Step, silent
 
 
 @contextmanager
-def opened(experiment: Experiment, inputs: Inputs) -> Iterator[Run]:
-    """A run on the engine that the caller, else the experiment, asks for; closed at the end."""
+def opened(
+    experiment: Experiment,
+    inputs: Inputs,
+    reads: Sequence[str] = (),
+    writes: Sequence[str | Path] = (),
+) -> Iterator[Run]:
+    """A run on the engine that the caller, else the experiment, asks for; closed at the end.
+
+    Args:
+        experiment: The engine may open the files of its logs, and no other ones.
+        inputs: Of the caller.
+        reads: Paths of other files that it may open.
+        writes: Folders in which it may read and write.
+    """
     check_inputs(inputs)
     connection, choice = inputs.get("connection"), inputs.get("engine")
     step = inputs.get("step")
     with closing(open_engine(experiment.engine, experiment.folder, connection, choice)) as engine:
         if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
             step.watch(engine.watched())
+        if isinstance(engine, ConfinedEngine):
+            others = (LogSource.model_construct(path=path) for path in reads)
+            files = [file for log in others for file in files_of_log("", log, experiment.folder)]
+            engine.confine(
+                [*files_of_experiment(experiment), *files], [str(folder) for folder in writes]
+            )
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 
@@ -52,7 +71,7 @@ def analyze(
     save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
     logs = inputs.get("logs") or {}
     collects = collect if store is None else _over_store(Path(store), experiment, logs)
-    with opened(experiment, inputs) as run:
+    with opened(experiment, inputs, writes=() if store is None else [store]) as run:
         aggregates = collects(run, named_metrics(experiment))
     if save is not None:
         save(aggregates)
@@ -113,6 +132,7 @@ def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
     cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
     unchecked = experiment.model_copy(update={"cleaning": cleaning})
     with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
+        engine.confine([*files_of_experiment(unchecked), str(file.resolve())])
         return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 

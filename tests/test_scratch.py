@@ -55,7 +55,7 @@ def started(folder: Path, ignored: bool = False) -> subprocess.Popen[str]:
 def test_a_signal_of_a_scheduler_cleans_up(tmp_path: Path, number: int, code: int) -> None:
     with started(tmp_path) as run:
         run.send_signal(number)
-        assert run.wait(20) == code
+        assert run.wait(60) == code
     assert not list((tmp_path / "temporary").iterdir())
 
 
@@ -65,7 +65,7 @@ def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
         time.sleep(0.3)
         assert run.poll() is None
         run.terminate()
-        assert run.wait(20) == 143
+        assert run.wait(60) == 143
 
 
 def test_the_next_run_removes_the_database_of_a_killed_one(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_next_run_removes_the_database_of_a_killed_one(tmp_path: Path) -> No
     with started(tmp_path) as run:
         assert len(list((tmp_path / "temporary").iterdir())) == 1
         run.terminate()
-        assert run.wait(20) == 143
+        assert run.wait(60) == 143
     assert not list((tmp_path / "temporary").iterdir())
 
 

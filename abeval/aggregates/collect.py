@@ -11,6 +11,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
@@ -45,13 +46,17 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
     """
     prepared = prepare(run, metrics, sums=sums)
     check_some_left(run.experiment, prepared, run.engine)
-    return analysed_days(gathered(run, metrics, prepared))
+    return shown(run.experiment, gathered(run, metrics, prepared))
 
 
-def analysed_days(aggregates: Aggregates) -> Aggregates:
-    """Aggregates without the days on which no unit is analysed."""
+def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:
+    """Complete aggregates as they are shown and saved.
+
+    They lack the days on which no unit is analysed, and cells of segments that are not shown alone.
+    """
     with_units = aggregates.days["units"] > 0
-    return replace(aggregates, days=aggregates.days[with_units].reset_index(drop=True))
+    days = aggregates.days[with_units].reset_index(drop=True)
+    return joined_cells(replace(aggregates, days=days), experiment.privacy.min_units)
 
 
 def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:

@@ -4,7 +4,7 @@
 `time/cut.py` and `store/` put the rows into aggregates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,3 +69,19 @@ def with_zeros(row: Row) -> Row:
     *labels, units, y, x, y_y, y_x, x_x = row
     sums = {"y": y, "x": x, "y_y": y_y, "y_x": y_x, "x_x": x_x}
     return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[LABELS + 1 :]))
+
+
+def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
+    """One row of `aggregates.MOMENT_COLUMNS` per label: the sum of sign × row.
+
+    Example:
+        >>> label = ("ctr", "day", "2026-01-01", "a", 0)
+        >>> add_signed([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
+        [('ctr', 'day', '2026-01-01', 'a', 0, 2, '5')]
+    """
+    totals: dict[Row, list[int]] = {}
+    for sign, row in rows:
+        sums = [sign * int(str(value)) for value in row[LABELS:]]
+        total = totals.get(row[:LABELS], [0] * len(sums))
+        totals[row[:LABELS]] = [a + b for a, b in zip(total, sums, strict=True)]
+    return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]

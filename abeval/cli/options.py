@@ -73,6 +73,7 @@ MetricNames = Annotated[
 
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
+_REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
 _CORES = typer.Option(help="CPU cores.", min=1, max=MAX_THREADS, rich_help_panel=_PANEL)
 _ENGINE: Mapping[str, object] = {
     "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
@@ -80,6 +81,7 @@ _ENGINE: Mapping[str, object] = {
     "memory_limit": Annotated[str | None, _engine_flag("Memory limit, such as 4GB.", "SIZE")],
     "threads": Annotated[int | None, _CORES],
     "temp_directory": Annotated[str | None, _engine_flag(_TEMPORARY, "FOLDER")],
+    "remote_files": Annotated[bool | None, _engine_flag(_REMOTE)],
 }
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 

@@ -6,22 +6,23 @@ opens one for frames, `spark/staging.py` one to read logs for Spark.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import numpy as np
 
 from abeval.engines import builders, sources, text_files, zones
-from abeval.engines.duckdb_errors import log_errors, log_name, message, query_errors
+from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
+from abeval.engines.duckdb_errors import log_errors, log_name, query_errors
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
 from abeval.engines.text_times import Time, time_column, time_of_text
-from abeval.errors import LogError, QueryError
-from abeval.scratch import Scratch
+from abeval.errors import LogError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +55,11 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._folder = folder
-        self._scratch = _scratch(options) if connection is None else None
+        self._is_own = connection is None
+        self._reads_remote = not self._is_own or (options is not None and options.remote_files)
+        self._scratch = open_scratch(options) if connection is None else None
         self._connection = (
-            _connect(options, self._scratch) if connection is None else _beside(connection)
+            connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._tables = Tables(self._connection, connection, folder)
         try:
@@ -67,16 +70,44 @@ class DuckDBEngine:
             self.close()
             raise
 
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """From now on, open these files and what is in these folders, and nothing else.
+
+        No extension can be loaded, and no setting changed. The connection of a caller keeps its
+        own settings; with `[engine] remote_files` and such a file, DuckDB may open any.
+
+        Args:
+            files: The logs, and databases with their tables.
+            folders: What the run writes.
+        """
+        if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
+            return
+        for statement in confinement(files, folders):
+            self._run(statement)
+
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
+        self._check_remote(log_name(name), source.paths)
         if source.table is None:
             self.add_files(name, source)
             return
         table = self._tables.find(log_name(name), source.table, source.database)
         if isinstance(table, str):
-            self._view_rows(name, f"select * from {table}", source)
+            what = f"{source.table} cannot be read as the log {log_name(name)}"
+            with log_errors(what, "a view of a database may read its own tables, and no file"):
+                self._view_rows(name, f"select * from {table}", source)
         else:
             self.add_frame(name, table, source)
+
+    def _check_remote(self, log: str, paths: Sequence[str]) -> None:
+        """Refuse addresses where nothing says that DuckDB may fetch an extension to read them."""
+        remote = next((path for path in paths if "://" in path), None)
+        if remote is not None and not self._reads_remote:
+            raise LogError(
+                f"{log} is at an address: {remote}",
+                "set [engine] remote_files = true, or --remote-files: DuckDB then downloads and "
+                "loads its extension to read it; or copy the files to this machine",
+            )
 
     def add_files(self, name: str, source: "LogSource") -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
@@ -208,14 +239,30 @@ class DuckDBEngine:
         self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def _wait(self, work: Callable[[], _Result]) -> _Result:
-        """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends."""
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(work)
+        """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends.
+
+        Also SIGTERM and SIGHUP, which the command line makes an exit, interrupt it.
+        """
+        idle, stopped = Event(), Event()
+        idle.set()
+
+        def unless_stopped() -> _Result:
+            idle.clear()
             try:
-                return future.result()
+                if stopped.is_set():
+                    raise CancelledError
+                return work()
+            finally:
+                idle.set()
+
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                return pool.submit(unless_stopped).result()
             except (KeyboardInterrupt, SystemExit):
-                # Also SIGTERM and SIGHUP, which the command line makes an exit.
-                self._connection.interrupt()
+                stopped.set()
+                # DuckDB forgets an interrupt that comes before the query has begun.
+                while not idle.wait(0.05):
+                    self._connection.interrupt()
                 raise
 
     def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
@@ -270,45 +317,3 @@ class _ArrowStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._frame.__arrow_c_stream__(requested_schema)
-
-
-def _scratch(options: "EngineOptions | None") -> Scratch | None:
-    """A folder for what does not fit into memory, where the options name one or limit memory."""
-    if options is None or (options.memory_limit is None and options.temp_directory is None):
-        return None
-    folder = options.temp_directory
-    try:
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        return Scratch(folder, "abeval-run-")
-    except OSError as error:
-        what = f"the temporary folder {folder} cannot be used: {error.strerror}"
-        raise QueryError(
-            what, "name another: [engine] temp_directory or --temp-directory"
-        ) from error
-
-
-def _connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
-    limited = getattr(options, "memory_limit", None) is not None
-    database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
-    names = ("memory_limit", "threads", "temp_directory")
-    settings = {name: getattr(options, name, None) for name in names}
-    if scratch is not None:
-        settings["temp_directory"] = str(scratch.path / "spill")
-    config = {name: value for name, value in settings.items() if value is not None}
-    try:
-        return duckdb.connect(database, config=config)
-    except duckdb.Error as error:
-        if scratch is not None:
-            scratch.close()
-        what = f"DuckDB does not accept these [engine] options: {message(error)}"
-        raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
-
-
-def _beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A second connection to the caller's database, with its own names and settings."""
-    try:
-        return connection.cursor()
-    except duckdb.Error as error:
-        what = f"the connection cannot be used: {message(error)}"
-        raise QueryError(what, "pass an open connection") from error

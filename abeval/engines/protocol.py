@@ -79,6 +79,14 @@ class ArrayEngine(Engine, Protocol):
         """
 
 
+@runtime_checkable
+class ConfinedEngine(Protocol):
+    """An engine in this process, which could open other files than the logs."""
+
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """From now on, open these files and what is in these folders, and nothing else."""
+
+
 def whole_number(engine: Engine, sql: str) -> int:
     """The single whole number that a query returns, such as a count; 0 if it is null."""
     ((number,),) = engine.rows(sql)

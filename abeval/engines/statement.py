@@ -11,10 +11,11 @@ from sqlglot import exp
 
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.inputs import files_of_experiment
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
-from abeval.errors import QueryError
+from abeval.errors import QueryError, masked
 from abeval.experiment.model import EngineOptions, Experiment, LogSource
 
 Analysis = Callable[[DuckDBEngine], object]
@@ -94,7 +95,10 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
     arrays = None  # type: ignore[assignment]
 
     def __init__(self, experiment: Experiment, name: str) -> None:
-        super().__init__(EngineOptions(), experiment.folder)
+        super().__init__(
+            EngineOptions(remote_files=experiment.engine.remote_files), experiment.folder
+        )
+        self.confine(files_of_experiment(experiment))
         self._relations: dict[str, Relation] = {}
         self._target = query(name).strip()
 
@@ -228,4 +232,4 @@ def _place(experiment: Experiment, relation: str) -> str:
     source = getattr(experiment.logs, relation.removeprefix("raw_"), None)
     if source is None:
         return "a separate input"
-    return f"table {source.table}" if source.table is not None else ", ".join(source.paths)
+    return f"table {source.table}" if source.table is not None else masked(", ".join(source.paths))

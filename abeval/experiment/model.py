@@ -358,6 +358,12 @@ class TrustOptions(Section):
     outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
+class Privacy(Section):
+    """What results may show of few units."""
+
+    min_units: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
+
+
 class EngineOptions(Section):
     """Which engine runs the queries, and what it may use."""
 
@@ -366,6 +372,7 @@ class EngineOptions(Section):
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     temp_directory: Name | None = None
+    remote_files: bool = False
 
 
 class Experiment(Section):
@@ -390,6 +397,7 @@ class Experiment(Section):
     events: list[Event] = Field(default_factory=list)
     inference: Inference = Inference()
     trust: TrustOptions = TrustOptions()
+    privacy: Privacy = Privacy()
     engine: EngineOptions = EngineOptions()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 

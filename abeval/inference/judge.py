@@ -5,8 +5,10 @@ returns the result to `api.py`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT, Aggregates
+from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.aa import aa_of
@@ -34,7 +36,8 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         metrics = [metric for metric in metrics if metric.name not in aggregates.refused]
     analysis = Analysis(experiment, metrics, aggregates)
     aa = aa_of(analysis)
-    trust = trust_checks(analysis, aa)
+    # Messages and notes may name files, whose addresses may hold secrets.
+    trust = tuple(replace(c, message=masked(c.message)) for c in trust_checks(analysis, aa))
     rows = scorecard(analysis, untrusted(metrics, trust, aa))
     infos = tuple(context.metric_info(metric) for metric in metrics)
     return Result(
@@ -50,7 +53,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=context.notes(experiment, aggregates),
+        notes=tuple(map(masked, context.notes(experiment, aggregates))),
         adjustments=adjustments(analysis),
         segment_tests=segment_tests(analysis),
         segment_contrasts=segment_contrasts(analysis),

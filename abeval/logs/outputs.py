@@ -6,14 +6,13 @@
 import glob
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from abeval.engines import sources
-from abeval.errors import ExperimentError, LogError
+from abeval.engines.inputs import files_of_log, logs_of
+from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment, LogSource
 
 
@@ -76,10 +75,11 @@ def check_outputs(
         if first.path.resolve() == second.path.resolve() or set(first.files) & set(second.files):
             what = f"{first.name} and {second.name} would write the same file: {second.path}"
             raise ExperimentError(what, _OTHER)
-    logs = _logs(experiment)
+    logs = logs_of(experiment)
     named = {_resolved(path): what for what, path in inputs.items()}
     for log, source in logs.items():
-        named |= {_resolved(file): f"the log {log}" for file in _files(log, source, experiment)}
+        files = files_of_log(log, source, experiment.folder)
+        named |= {_resolved(file): f"the log {log}" for file in files if "\0" not in file}
     for output in outputs:
         for file in output.files:
             if file in named:
@@ -89,24 +89,8 @@ def check_outputs(
                 _check_unread(output, file, log, source, experiment.folder)
 
 
-def _logs(experiment: Experiment) -> Mapping[str, LogSource]:
-    logs = {name: getattr(experiment.logs, name) for name in type(experiment.logs).model_fields}
-    return {name: source for name, source in logs.items() if source is not None}
-
-
 def _resolved(path: str | Path) -> Path:
     return Path(path).resolve()
-
-
-def _files(log: str, source: LogSource, experiment: Experiment) -> list[str | Path]:
-    """The files of a log that there are; the run itself says if there are none."""
-    if source.database is not None:
-        return [experiment.folder / source.database]
-    with suppress(LogError, OSError, ValueError):
-        if source.paths:
-            files = sources.files_of(log, source.paths, experiment.folder, source.format)
-            return [*files.read, *files.empty]
-    return []
 
 
 def _check_unread(output: Output, file: Path, log: str, source: LogSource, folder: Path) -> None:

@@ -74,6 +74,7 @@ def evaluate(
     scoring = Scoring(wanted, policy, alpha, threshold, bins)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     with closing(DuckDBEngine()) as engine:
+        engine.confine([])
         earlier = _optional(engine, "history", history, "unit_id", "item_id")
         items = _optional(engine, "catalogue", catalogue, "item_id")
         sql, accounting = _judged(engine, named, truth, policy)

@@ -10,8 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.inputs import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import LogSource
@@ -115,8 +117,11 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
         named = {"unit_id": columns.unit, "item_id": columns.item}
         if columns.request is not None:
             named["request_id"] = columns.request
-        engine.add_files("raw_log", LogSource(path=os.fspath(log), columns=named))
+        source = LogSource(path=os.fspath(log), columns=named)
+        engine.confine(files_of_log("log", source, Path()))
+        engine.add_log("raw_log", source)
     else:
+        engine.confine([])
         engine.add_frame("raw_log", log)
 
 

@@ -11,6 +11,7 @@ from abeval.report import assets, replay_figures, templates
 from abeval.report import replay_views as views
 from abeval.report.figures import FigureView, island
 from abeval.results import format as fmt
+from abeval.results.record import csv_text
 from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
@@ -37,7 +38,7 @@ def replay_page_html(result: ReplayResult) -> str:
         level=fmt.level(result.alpha),
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.name) or "replay",
         json=assets.data_url("application/json", result.to_json()),
-        csv=assets.data_url("text/csv", result.to_frame().to_csv(index=False)),
+        csv=assets.data_url("text/csv", csv_text(result.to_frame())),
     )
 
 

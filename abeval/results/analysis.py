@@ -29,7 +29,7 @@ from abeval.results import (
     Verdict,
     views,
 )
-from abeval.results.record import Record, frame
+from abeval.results.record import Record, csv_text, frame
 
 SCHEMA_VERSION = "1"
 
@@ -76,8 +76,8 @@ class Result(Record):
         return frame(self.scorecard, Row)
 
     def to_csv(self) -> str:
-        """The scorecard as CSV text."""
-        return self.to_frame().to_csv(index=False)
+        """The scorecard as CSV text, in which no cell is a formula."""
+        return csv_text(self.to_frame())
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""

@@ -27,3 +27,21 @@ class Record:
 def frame(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record, one column per field; the columns are there without rows, too."""
     return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])
+
+
+def csv_text(rows: pd.DataFrame) -> str:
+    r"""A frame as CSV, whose texts no spreadsheet takes for a formula.
+
+    Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
+    numbers stay as they are.
+
+    Example:
+        >>> csv_text(pd.DataFrame({"variant": ["=1+1", "b"], "lift": [-0.5, 0.1]}))
+        "variant,lift\n'=1+1,-0.5\nb,0.1\n"
+    """
+    return rows.map(_harmless).to_csv(index=False)
+
+
+def _harmless(value: object) -> object:
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{value}" if is_formula else value

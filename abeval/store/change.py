@@ -4,15 +4,15 @@
 `store/closing.py` moves rows of units that changed variant by it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.terms import Row
+from abeval.aggregates.terms import add_signed
 from abeval.logs.checks import USED, USED_BEFORE
 
 
@@ -37,22 +37,6 @@ def with_change(total: Aggregates, before: Aggregates, after: Aggregates) -> Agg
         buckets=_buckets(total.buckets, before.buckets, after.buckets),
         entered=_entered([(sign, a.entered) for sign, a in signed]),
     )
-
-
-def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
-    """One row of `aggregates.MOMENT_COLUMNS` per label: the sum of sign × row.
-
-    Example:
-        >>> label = ("ctr", "day", "2026-01-01", "a", 0)
-        >>> add_signed([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
-        [('ctr', 'day', '2026-01-01', 'a', 0, 2, '5')]
-    """
-    totals: dict[Row, list[int]] = {}
-    for sign, row in rows:
-        sums = [sign * int(str(value)) for value in row[LABELS:]]
-        total = totals.get(row[:LABELS], [0] * len(sums))
-        totals[row[:LABELS]] = [a + b for a, b in zip(total, sums, strict=True)]
-    return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
 
 
 def _add_counts(frames: Sequence[tuple[int, pd.DataFrame]], *labels: str) -> pd.DataFrame:

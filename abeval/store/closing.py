@@ -11,7 +11,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.terms import Row
+from abeval.aggregates.terms import Row, add_signed
 from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
 from abeval.engines.sources import exact
@@ -21,7 +21,6 @@ from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.sums import load_sums
 from abeval.metrics.definition import Metric
-from abeval.store.change import add_signed
 from abeval.store.manifest import CLOSED, STATE, Entry
 from abeval.store.parts import Parts
 from abeval.store.refresh import Refresh

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.collect import analysed_days, gathered
+from abeval.aggregates.collect import gathered, shown
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
@@ -121,7 +121,7 @@ def collect_stored(folder: Path, run: Run, metrics: Sequence[Metric]) -> Aggrega
         if carried and stretches_of(run.experiment, aggregates.entered):
             # What was carried on has no stretches, so all parts are added up again.
             aggregates, _ = collected(carries=False)
-    return analysed_days(aggregates)
+    return shown(run.experiment, aggregates)
 
 
 def _collected(

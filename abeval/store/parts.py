@@ -89,10 +89,13 @@ class Parts:
         """Write rows to a file named by its content: its name, sha256 and number of rows."""
         draft = self.folder / f"{DRAFT}{secrets.token_hex(8)}"
         copy = f"copy (\n{sql}\n) to {literal(str(draft))} (format parquet)"
-        rows = whole_number(self.engine, copy)
-        digest = sha256_of(draft)
-        file = f"{prefix}{digest[:32]}.parquet"
-        draft.replace(self.folder / file)
+        try:
+            rows = whole_number(self.engine, copy)
+            digest = sha256_of(draft)
+            file = f"{prefix}{digest[:32]}.parquet"
+            draft.replace(self.folder / file)
+        finally:
+            draft.unlink(missing_ok=True)
         return file, digest, rows
 
     def together(self, entries: Sequence[Entry], where: str = "true") -> str:

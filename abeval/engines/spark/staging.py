@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.inputs import files_of_log
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import EngineOptions, LogSource
 
@@ -50,6 +51,8 @@ def staged(
         LogError: It cannot be read.
     """
     with closing(DuckDBEngine(options, folder)) as engine:
+        files = [] if source is None or frame is not None else files_of_log(name, source, folder)
+        engine.confine(files, [str(file.parent)])
         if frame is not None:
             engine.add_frame(name, frame, source)
         elif source is not None:
@@ -64,6 +67,7 @@ def staged(
 def types_of(name: str, source: LogSource, folder: Path) -> Mapping[str, str]:
     """DuckDB's type of each column of a log."""
     with closing(DuckDBEngine(None, folder)) as engine:
+        engine.confine(files_of_log(name, source, folder))
         engine.add_log(name, source)
         return engine.columns(name)
 

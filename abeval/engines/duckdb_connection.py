@@ -1,0 +1,93 @@
+"""Connections to DuckDB for one run: what they may use, and what they may open.
+
+`duckdb.py` runs every statement on one of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from abeval.engines.duckdb_errors import message
+from abeval.engines.inputs import spelled
+from abeval.engines.sql import literal
+from abeval.errors import QueryError
+from abeval.scratch import Scratch
+
+if TYPE_CHECKING:
+    from abeval.experiment.model import EngineOptions
+
+
+def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Statements after which a connection opens nothing but files and what is in folders.
+
+    No extension can be loaded after them, and no setting changed.
+    """
+    # A database may have a write-ahead log that is still to be read.
+    named = spelled([*files, *(f"{file}.wal" for file in files)])
+    inside = spelled([str(Path(folder).absolute()) for folder in folders])
+    return [
+        f"set allowed_paths = [{', '.join(map(literal, named))}]",
+        f"set allowed_directories = [{', '.join(map(literal, inside))}]",
+        "set enable_external_access = false",
+        "set lock_configuration = true",
+    ]
+
+
+def open_scratch(options: "EngineOptions | None") -> Scratch | None:
+    """A folder for what does not fit into memory, where the options name one or limit memory."""
+    if options is None or (options.memory_limit is None and options.temp_directory is None):
+        return None
+    folder = options.temp_directory
+    try:
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        return Scratch(folder, "abeval-run-")
+    except OSError as error:
+        what = f"the temporary folder {folder} cannot be used: {error.strerror}"
+        raise QueryError(
+            what, "name another: [engine] temp_directory or --temp-directory"
+        ) from error
+
+
+_NO_EXTENSIONS: Mapping[str, str] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+}
+"""Settings without which a path such as `https://…` downloads and runs an extension."""
+
+
+def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
+    """A connection of a run's own: in memory, or to a file where memory is limited.
+
+    Raises:
+        QueryError: DuckDB does not accept the options.
+    """
+    limited = getattr(options, "memory_limit", None) is not None
+    database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
+    names = ("memory_limit", "threads", "temp_directory")
+    settings = {name: getattr(options, name, None) for name in names}
+    if scratch is not None:
+        settings["temp_directory"] = str(scratch.path / "spill")
+    config = {name: value for name, value in settings.items() if value is not None}
+    if options is None or not options.remote_files:
+        config |= _NO_EXTENSIONS
+    try:
+        return duckdb.connect(database, config=config)
+    except duckdb.Error as error:
+        if scratch is not None:
+            scratch.close()
+        what = f"DuckDB does not accept these [engine] options: {message(error)}"
+        raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
+
+
+def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A second connection to the caller's database, with its own names and settings."""
+    try:
+        return connection.cursor()
+    except duckdb.Error as error:
+        what = f"the connection cannot be used: {message(error)}"
+        raise QueryError(what, "pass an open connection") from error

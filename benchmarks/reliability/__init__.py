@@ -1,0 +1,1 @@
+"""What `docs/reliability.md` claims, tried again: `python -m benchmarks.reliability.NAME`."""
