@@ -10,6 +10,7 @@ from functools import cached_property
 
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates
 from abeval.experiment.model import Experiment
+from abeval.inference import information
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
 from abeval.inference.means_and_ratios import compare_moments, compare_strata
@@ -95,7 +96,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     empty = _empty_log(metric, aggregates)
     if empty is not None:
         return refused(*units, empty)
-    rule = rule_of(analysis, units)
+    rule = rule_of(analysis, metric, arms)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
         return compare_catalogue([metric], (control, treatment), rule.alpha)[metric.name]
@@ -125,10 +126,13 @@ def _by_cell(
     return {cell: moments[variant] for cell, moments in cells.items() if variant in moments}
 
 
-def rule_of(analysis: Analysis, units: tuple[int, int]) -> Rule:
-    """The rule for a comparison of so many units of control and of a variant."""
+def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
+    """The rule for a comparison of two variants on a metric."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
-    looks = looks_of(experiment, units, analysis.aggregates.days)
+    aggregates, gathered = analysis.aggregates, None
+    if inference.looks == "group_sequential":
+        gathered = information.by_day(metric, analysis.metrics, aggregates, arms)
+    looks = looks_of(experiment, arms.units(aggregates), aggregates.days, gathered)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 

@@ -165,13 +165,13 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     looks = looks_of(experiment, (control, others), aggregates.days)
     if not isinstance(looks, Planned):
         return
-    fractions = [fmt.percent(fraction) for fraction in looks.fractions]
+    shares = [fmt.percent(share) for share in looks.shares]
     if looks.planned:
-        yield f"This is look {len(fractions)} of {looks.of}, at {fractions[-1]} of the information."
+        yield f"This is look {len(shares)} of {looks.of}, at {shares[-1]} of the plan."
     else:
         yield (
-            f"This look, at {fractions[-1]} of the information, is not a planned one: its "
-            f"boundary is valid only if the looks so far were at {fmt.listing(fractions)}."
+            f"This look, at {shares[-1]} of the plan, is not a planned one: its boundary is valid "
+            f"only if the looks so far were at {fmt.listing(shares)}."
         )
 
 

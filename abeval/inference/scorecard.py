@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Comparison, Reason, Rule
+from abeval.inference.comparison import Arms, Comparison, Reason, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted
 from abeval.inference.means_and_ratios import compare_moments
@@ -110,7 +110,7 @@ def _adjustment(
 ) -> Adjustment:
     """The row as it would be without capping, covariates and strata."""
     moments = analysis.moments(metric)
-    rule = rule_of(analysis, (comparison.units_control, comparison.units))
+    rule = rule_of(analysis, metric, Arms(analysis.experiment.control, variant))
     control = moments.get(analysis.experiment.control)
     plain = compare_moments(metric, control, moments.get(variant), replace(rule, adjust="none"))
     caps, adjusted = analysis.aggregates.caps.get(metric.name), comparison.adjusted
