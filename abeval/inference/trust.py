@@ -9,6 +9,7 @@ from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
+from abeval.inference import denominator
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason, Rule, adjusted_p_values
@@ -17,7 +18,7 @@ from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
-from abeval.stats import srm
+from abeval.stats import multiplicity, srm
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -26,6 +27,7 @@ CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
+DENOMINATOR_WARN = 0.01
 
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
@@ -36,6 +38,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
         *_balance_checks(analysis),
+        *_denominators(analysis),
         _aa(aa),
         _missing_days(experiment, aggregates),
         _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
@@ -187,6 +190,39 @@ def _balance_check(row: Balance) -> Check:
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
     )
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
+
+
+def _denominators(analysis: Analysis) -> list[Check]:
+    """Whether a treatment moves what a goal or a guardrail divides by.
+
+    Then the ratio compares other impressions than control's: it can fall although none of them is
+    clicked less.
+    """
+    ratios = [m for m in analysis.metrics if m.kind == "ratio" and m.role != "diagnostic"]
+    variants = analysis.experiment.treatments
+    lifts = {
+        (metric.name, variant): lift
+        for metric in ratios
+        for variant in variants
+        if (lift := denominator.moved(analysis, metric, variant)) is not None
+    }
+    if not lifts:
+        return []
+    adjusted = multiplicity.adjust([lift.p_value for lift in lifts.values()], "holm").tolist()
+    smallest = min(adjusted)
+    moved = [
+        f"{lift.words} ({name} of {variant})" if len(variants) > 1 else lift.words
+        for ((name, variant), lift), p in zip(lifts.items(), adjusted, strict=True)
+        if p < DENOMINATOR_WARN
+    ]
+    if not moved:
+        message = "no treatment moves what the ratios divide by"
+        return [Check("denominators", "pass", smallest, DENOMINATOR_WARN, message)]
+    message = (
+        f"the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        f"control's; judge it beside its parts, per unit: {'; '.join(moved)}"
+    )
+    return [Check("denominators", "warn", smallest, DENOMINATOR_WARN, message)]
 
 
 def _aa(aa: AAResult | None) -> Check:

@@ -1,0 +1,48 @@
+"""A ratio whose denominator the treatment moves, taken apart into its sums per unit.
+
+`trust.py` warns of it.
+"""
+
+from typing import NamedTuple
+
+from abeval.inference.compare import Analysis
+from abeval.metrics.definition import Metric
+from abeval.stats import means
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+
+class Moved(NamedTuple):
+    """A denominator in a variant against control.
+
+    Attributes:
+        p_value: Of its mean per unit being the same.
+        words: The ratio and both of its parts, relative to control.
+    """
+
+    p_value: float
+    words: str
+
+
+def moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:
+    """The denominator of a ratio in a variant, None where it cannot be compared."""
+    moments = analysis.moments(metric)
+    control, treatment = moments.get(analysis.experiment.control), moments.get(variant)
+    if control is None or treatment is None:
+        return None
+    try:
+        p_value = means.welch(control.pick(1), treatment.pick(1)).p_value
+    except Refusal:
+        return None
+    top, bottom = _change(control, treatment, 0), _change(control, treatment, 1)
+    if top is None or bottom is None or bottom == 0:
+        return None
+    names = [part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1)]
+    changes = (names[-1], bottom), (names[0], top), (metric.name, top / bottom)
+    return Moved(p_value, ", ".join(f"{name} {100 * (by - 1):+.1f} %" for name, by in changes))
+
+
+def _change(control: Moments, treatment: Moments, place: int) -> float | None:
+    """The numerator (0) or the denominator (1) per unit, as a multiple of control's."""
+    base = float(control.mean[place])
+    return None if base == 0 else float(treatment.mean[place]) / base
