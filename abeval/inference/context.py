@@ -172,8 +172,26 @@ def notes(
             f"{int(before):,} of the used impressions are from before the period; they only "
             "serve to compare the groups before it."
         )
-    sentences += [*_look(experiment, aggregates), *_small_arms(experiment, aggregates)]
+    sentences += [
+        *_without_time(experiment, aggregates),
+        *_look(experiment, aggregates),
+        *_small_arms(experiment, aggregates),
+    ]
     return (*sentences, *aggregates.notes)
+
+
+def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Impressions that count although their time is unknown: only without a period."""
+    if experiment.period is not None or not len(aggregates.days):
+        return
+    accounts = aggregates.accounts
+    own = accounts[(accounts["log"] == "impressions") & (accounts["reason"] == USED)]
+    missing = int(own["rows"].sum()) - int(aggregates.days["impressions"].sum())
+    if missing > 0:
+        yield (
+            f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
+            "on no day."
+        )
 
 
 def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
