@@ -191,7 +191,7 @@ class TestPlannedLooks:
             row, plain = result[boundary.metric], fixed[boundary.metric]
             assert boundary.information == 1.0
             # The days of the sample bring about as much information each.
-            assert boundary.boundary == pytest.approx(z, abs=0.005)
+            assert boundary.boundary == pytest.approx(z, abs=0.02)
             assert row.method.startswith("group_sequential_")
             assert boundary.z == pytest.approx(
                 math.copysign(stats.norm.isf(plain.p_value / 2), plain.difference), rel=1e-9
