@@ -1,15 +1,19 @@
 """A ratio whose denominator the treatment moves, taken apart into its sums per unit.
 
-`trust.py` warns of it.
+`trust.py` has it among its checks.
 """
 
 from typing import NamedTuple
 
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
-from abeval.stats import means
+from abeval.results import Check
+from abeval.stats import means, multiplicity
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+
+
+WARN = 0.01
 
 
 class Moved(NamedTuple):
@@ -24,7 +28,40 @@ class Moved(NamedTuple):
     words: str
 
 
-def moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:
+def checks(analysis: Analysis) -> list[Check]:
+    """Whether a treatment moves what a goal or a guardrail divides by.
+
+    Then the ratio compares other impressions than control's: it can fall although none of them is
+    clicked less.
+    """
+    ratios = [m for m in analysis.metrics if m.kind == "ratio" and m.role != "diagnostic"]
+    variants = analysis.experiment.treatments
+    lifts = {
+        (metric.name, variant): lift
+        for metric in ratios
+        for variant in variants
+        if (lift := _moved(analysis, metric, variant)) is not None
+    }
+    if not lifts:
+        return []
+    adjusted = multiplicity.adjust([lift.p_value for lift in lifts.values()], "holm").tolist()
+    smallest = min(adjusted)
+    words = [
+        f"{lift.words} ({name} of {variant})" if len(variants) > 1 else lift.words
+        for ((name, variant), lift), p in zip(lifts.items(), adjusted, strict=True)
+        if p < WARN
+    ]
+    if not words:
+        message = "no treatment moves what the ratios divide by"
+        return [Check("denominators", "pass", smallest, WARN, message)]
+    message = (
+        f"the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        f"control's; judge it beside its parts, per unit: {'; '.join(words)}"
+    )
+    return [Check("denominators", "warn", smallest, WARN, message)]
+
+
+def _moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:
     """The denominator of a ratio in a variant, None where it cannot be compared."""
     moments = analysis.moments(metric)
     control, treatment = moments.get(analysis.experiment.control), moments.get(variant)
