@@ -12,7 +12,6 @@ from abeval.stats import means, multiplicity
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
-
 WARN = 0.01
 
 

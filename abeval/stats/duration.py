@@ -1,6 +1,7 @@
 """How many days a test needs, from the traffic observed so far.
 
-`inference/power.py` hands over the units by day, `time/peeking.py` the standard errors by day.
+`inference/growth.py` hands over units and information by day, `time/peeking.py` the standard errors
+by day.
 """
 
 import math
