@@ -155,8 +155,11 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
+        from abeval.aggregates.collect import collect
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
+        from abeval.pipeline import opened
+        from abeval.time.growth import growth_of
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -169,8 +172,10 @@ class LoadedExperiment:
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
-        aggregates = self._aggregate(chosen, inputs)
-        return plan(self.experiment, chosen, aggregates, mde, days, power)
+        with opened(self.experiment, inputs) as run:
+            aggregates = collect(run, chosen)
+            growths = growth_of(run, chosen) if len(aggregates.days) else {}
+        return plan(self.experiment, chosen, aggregates, growths, mde, days, power)
 
     def aa(
         self,

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates, ByStretch
 from abeval.experiment.model import Experiment
+from abeval.inference import information
 from abeval.inference.adjust import Strata
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
@@ -101,7 +102,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     why = _refusal(metric, analysis)
     if why is not None:
         return refused(*units, why)
-    rule = rule_of(analysis, units)
+    rule = rule_of(analysis, metric, arms)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
         return compare_catalogue([metric], (control, treatment), rule.alpha)[metric.name]
@@ -131,7 +132,7 @@ def _compare_cells(analysis: Analysis, metric: Metric, slice_name: str, arms: Ar
     places = usable(whole, arms) if len(whole) > 1 else [0]
     strata = [Strata(*(_of_variant(cells, place, name) for name in arms)) for place in places]
     units = arms.units(analysis.aggregates)
-    rule = rule_of(analysis, units)
+    rule = rule_of(analysis, metric, arms)
     if is_unweighable(metric, whole, arms, rule):
         return refused(*units, "split_changed")
     return compare_strata(metric, pair_of(whole, arms), strata, rule)
@@ -142,10 +143,13 @@ def _of_variant(cells: Mapping[str, ByStretch], place: int, variant: str) -> dic
     return {cell: one[place][variant] for cell, one in cells.items() if variant in one[place]}
 
 
-def rule_of(analysis: Analysis, units: tuple[int, int]) -> Rule:
-    """The rule for a comparison of so many units of control and of a variant."""
+def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
+    """The rule for a comparison of two variants on a metric."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
-    looks = looks_of(experiment, units, analysis.aggregates.days)
+    aggregates, gathered = analysis.aggregates, None
+    if inference.looks == "group_sequential":
+        gathered = information.by_day(metric, analysis.metrics, aggregates, arms)
+    looks = looks_of(experiment, arms.units(aggregates), aggregates.days, gathered)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 

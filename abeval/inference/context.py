@@ -131,13 +131,30 @@ def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
+def _guardrail_words(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
+    """What the number of guardrails does to the verdict."""
+    count = sum(metric.role == "guardrail" for metric in metrics)
+    if count < 2:
+        return
+    side = fmt.percent(experiment.alpha / 2)
+    stops = (
+        "unadjusted" if experiment.inference.family == "none" else f"after Holm over the {count}"
+    )
+    yield (
+        f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
+        f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
+    )
+
+
 def _family_words(family: str) -> str:
     if family == "none":
         return "unadjusted"
     return f"after {family.capitalize()} over goals × variants"
 
 
-def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
+def notes(
+    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
+) -> tuple[str, ...]:
     """Sentences on how to read the numbers."""
     exposed = experiment.logs.exposures is not None
     units = "exposed units, zeros included" if exposed else "units with an impression in the period"
@@ -145,6 +162,7 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
         f"Metrics per unit divide by {units}.",
         "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
         f"p-value {_family_words(experiment.inference.family)}.",
+        *_guardrail_words(experiment, metrics),
         _look_words(experiment),
     ]
     if experiment.unit == ROW_UNIT:
@@ -192,13 +210,13 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     looks = looks_of(experiment, (control, others), aggregates.days)
     if not isinstance(looks, Planned):
         return
-    fractions = [fmt.percent(fraction) for fraction in looks.fractions]
+    shares = [fmt.percent(share) for share in looks.shares]
     if looks.planned:
-        yield f"This is look {len(fractions)} of {looks.of}, at {fractions[-1]} of the information."
+        yield f"This is look {len(shares)} of {looks.of}, at {shares[-1]} of the plan."
     else:
         yield (
-            f"This look, at {fractions[-1]} of the information, is not a planned one: its "
-            f"boundary is valid only if the looks so far were at {fmt.listing(fractions)}."
+            f"This look, at {shares[-1]} of the plan, is not a planned one: its boundary is valid "
+            f"only if the looks so far were at {fmt.listing(shares)}."
         )
 
 

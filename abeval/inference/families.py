@@ -1,4 +1,4 @@
-"""Goals × variants as one family of tests: adjusted p-values, and intervals that agree.
+"""Goals × variants as one family of tests, and the guardrails of each variant as another.
 
 It gets all comparisons of the analysis: `scorecard.py` shows the p-values, `judge.py` puts the
 intervals into the result.
@@ -44,6 +44,29 @@ def adjusted(
         case _:
             changed = multiplicity.adjust(p_values, method)
     return dict(zip(family, (float(p) for p in changed), strict=True))
+
+
+def guardrails_adjusted(
+    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
+) -> dict[Key, float]:
+    """P-values of guardrails, Holm over those of one variant: each could stop it by chance.
+
+    They decide whether a guardrail is worse. Whether it holds needs no correction, because all
+    of them must (Schultzberg et al. 2024, arXiv:2402.11609).
+    """
+    adjusted: dict[Key, float] = {}
+    for variant in experiment.treatments:
+        own = {
+            (metric.name, variant): goodness_p_value(metric.direction, effect)
+            for metric in metrics
+            if metric.role == "guardrail"
+            and (effect := comparisons[metric.name, variant].effect) is not None
+        }
+        p_values = list(own.values())
+        if own and experiment.inference.family != "none":
+            p_values = multiplicity.adjust(p_values, "holm").tolist()
+        adjusted |= dict(zip(own, p_values, strict=True))
+    return adjusted
 
 
 def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]:

@@ -5,10 +5,11 @@ every comparison; `power.py` and `time/peeking.py` read the plan.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from scipy import special
 
@@ -19,6 +20,9 @@ from abeval.stats.records import Effect, Refusal
 
 _NEAR = 0.01
 """A look this much later than planned, as a share of the information, still counts as planned."""
+
+_NEW = 1e-6
+"""Less new information than this, as a share of all, makes no look of its own."""
 
 _WIDEST = 37.0
 """Beyond this z, tail probabilities are 0 in double precision."""
@@ -54,12 +58,14 @@ class Planned(NamedTuple):
     """Planned looks.
 
     Attributes:
-        fractions: Information fractions of the looks so far, this one last.
+        shares: Share of the plan at each look so far, this one last; alpha is spent by it.
+        fractions: Information at them, over that of this look.
         spending: How alpha is spent over them.
         planned: Whether this look is one of the plan.
         of: Number of looks in the plan, the last at the end.
     """
 
+    shares: tuple[float, ...]
     fractions: tuple[float, ...]
     spending: group_sequential.Spending
     planned: bool = True
@@ -100,13 +106,20 @@ class EffectAtLook(NamedTuple):
     boundary: LookBoundary | None
 
 
-def looks_of(experiment: Experiment, units: tuple[int, int], days: pd.DataFrame) -> Looks | None:
+def looks_of(
+    experiment: Experiment,
+    units: tuple[int, int],
+    days: pd.DataFrame,
+    gathered: Mapping[str, float] | None = None,
+) -> Looks | None:
     """How often the experiment may be looked at, None for one look at the end.
 
     Args:
         experiment: The plan.
         units: Units of control and of the variant that is compared.
         days: The days with an impression, as `Aggregates.days`.
+        gathered: Information up to the end of each of these days (`information.py`), for planned
+            looks; without, as much a day as the plan has.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
@@ -116,13 +129,41 @@ def looks_of(experiment: Experiment, units: tuple[int, int], days: pd.DataFrame)
     share = sum(units) / inference.planned_units if inference.planned_units else None
     now = min(1.0, elapsed(experiment.period, days) if share is None else share)
     planned = planned_fractions(experiment)
-    before = [fraction for fraction in planned if fraction < now - _NEAR]
-    on_plan = any(now - _NEAR <= fraction <= now for fraction in planned)
-    return Planned((*before, now), inference.spending, on_plan, len(planned))
+    before = [share for share in planned if share < now - _NEAR]
+    on_plan = any(now - _NEAR <= share <= now for share in planned)
+    fractions = [share / now for share in before]
+    if gathered and max(gathered.values()) > 0:
+        ends = _ends_of_days(experiment, days[days["day"].isin(gathered.keys())], now)
+        points = [0.0, *ends], [0.0, *gathered.values()]
+        # Between the ends of two days it grows in a line.
+        fractions = [float(np.interp(share, *points)) / points[1][-1] for share in before]
+    shares, kept = _informative(before, fractions)
+    return Planned((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
+
+
+def _ends_of_days(experiment: Experiment, days: pd.DataFrame, now: float) -> list[float]:
+    """Share of the plan at the end of each day: of the period, or of the planned units."""
+    if experiment.inference.planned_units is not None:
+        units = days["new_units"].cumsum()
+        return [now * float(n) / float(units.iloc[-1]) for n in units]
+    ends = [datetime.fromisoformat(str(day)) + timedelta(days=1) for day in days["day"]]
+    return [min(1.0, _share(experiment.period, end)) for end in ends]
+
+
+def _informative(
+    shares: Sequence[float], fractions: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """The looks before this one at which there was something new to see."""
+    kept: list[tuple[float, float]] = []
+    for share, fraction in zip(shares, fractions, strict=True):
+        last = kept[-1][1] if kept else 0.0
+        if last + _NEW < fraction < 1 - _NEW:
+            kept.append((share, fraction))
+    return [share for share, _ in kept], [fraction for _, fraction in kept]
 
 
 def planned_fractions(experiment: Experiment) -> Sequence[float]:
-    """Information fractions of the planned looks, the end last."""
+    """Shares of the plan at the planned looks, the end last."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
     shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
     return sorted({*shares, 1.0})
@@ -214,11 +255,15 @@ def _always_valid(
 def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
     """Repeated interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
     z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
-    critical = group_sequential.bounds(looks.fractions, alpha, looks.spending).z[-1]
+    critical = group_sequential.bounds(
+        looks.fractions, alpha, looks.spending, spent_at=looks.shares
+    ).z[-1]
     critical = min(critical, _WIDEST)
     level = 2 * float(special.ndtr(-critical))
     ends = effects.interval(effect.difference, effect.se, effect.df, level)
-    p_value = group_sequential.repeated_p_value(z, looks.fractions, looks.spending)
+    p_value = group_sequential.repeated_p_value(
+        z, looks.fractions, looks.spending, spent_at=looks.shares
+    )
     valid = effect._replace(
         low=ends.low,
         high=ends.high,
@@ -227,5 +272,5 @@ def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
         method=f"group_sequential_{effect.method.removesuffix('_t')}",
     )
     signed = z if effect.difference >= 0 else -z
-    boundary = LookBoundary(looks.fractions[-1], signed, critical, z >= critical)
+    boundary = LookBoundary(looks.shares[-1], signed, critical, z >= critical)
     return EffectAtLook(valid, level, boundary)

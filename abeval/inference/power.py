@@ -1,166 +1,108 @@
 """How much an experiment like this one can see, and how long it needs: from its own logs.
 
-`api.py` calls it on collected aggregates, for `abeval power`.
+`api.py` calls it on collected aggregates and on the growth of units and spread by day
+(`time/growth.py`), for `abeval power`. `ship_plan.py` plans the decision on all metrics.
 """
 
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Mapping, Sequence
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import Arms
-from abeval.inference.looks import planned_fractions
-from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import population
-from abeval.logs.stretches import planned_splits
+from abeval.inference import outlook, ship_plan
+from abeval.inference.growth import Growth
+from abeval.inference.outlook import Outlook
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
-from abeval.stats import design, duration, group_sequential
+from abeval.stats import design
 from abeval.stats.records import Refusal
 
-
-class Target(NamedTuple):
-    """The relative effect to find, or the days to run (at most one of them), and the power."""
-
-    mde: float | None
-    days: float | None
-    power: float
-
-
-class Baseline(NamedTuple):
-    """Control's value of a metric, and the standard deviation between its units."""
-
-    value: float
-    sd: float
+_ROUNDS = 12
+"""Of the boundary that follows from the size that follows from the boundary."""
 
 
 def plan(
     experiment: Experiment,
     metrics: Sequence[Metric],
     aggregates: Aggregates,
+    growths: Mapping[str, Growth],
     mde: float | None,
     days: float | None,
     power: float,
 ) -> Plans:
-    """Plan each metric for a relative effect, or for a number of days.
+    """Plan each metric for a relative effect, or for a number of days; and the decision on them.
 
     Args:
         experiment: Its variants' weights give the split, its `[inference]` the method.
         metrics: Means and ratios; others have no plan.
         aggregates: What the logs add up to.
+        growths: Units and spread by day, of metrics whose days add up.
         mde: Relative effect to find; the days follow from it.
         days: Length of the experiment; the effect follows from it. Without either, the effect
             that the units seen so far can find.
-        power: Wanted probability of finding it.
+        power: Wanted probability of finding it, and of shipping.
     """
-    analysis, target = Analysis(experiment, metrics, aggregates), Target(mde, days, power)
-    plans = tuple(_plan(analysis, metric, target) for metric in metrics if metric.is_mean_or_ratio)
-    return Plans(experiment.alpha, power, experiment.inference.looks, plans)
+    target = outlook.Target(mde, days, power)
+    outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths)
+    plans = tuple(_plan(experiment, one, target) for one in outlooks)
+    decision = ship_plan.decision_plan(experiment, aggregates, outlooks, target)
+    return Plans(experiment.alpha, power, experiment.inference.looks, plans, decision)
 
 
-def _plan(analysis: Analysis, metric: Metric, target: Target) -> Plan:
+def _plan(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
+    metric = one.metric
     try:
-        baseline = _baseline(analysis, metric)
-        if target.mde is None:
-            return _plan_for_days(analysis, metric, baseline, target)
-        return _plan_for_effect(analysis, metric, baseline, target)
+        return _filled(experiment, one, target)
     except Refusal as refusal:
-        return Plan(metric.name, None, None, target.mde, None, None, target.days, refusal.reason)
+        return Plan(
+            metric=metric.name,
+            role=metric.role,
+            baseline=None,
+            sd=None,
+            mde=target.mde,
+            units_control=None,
+            units=None,
+            days=target.days,
+            reason=refusal.reason,
+        )
 
 
-def _baseline(analysis: Analysis, metric: Metric) -> Baseline:
-    """Control's value and spread, the spread after CUPED if the experiment uses it."""
-    if metric.name in analysis.aggregates.refused:
-        raise Refusal("not_applicable", "the logs lack a column")
-    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
-    units = population(analysis.moments(metric), arms)
-    if units is None:
-        raise Refusal("too_few_units", "control has no units")
-    control = estimate(metric, units)
-    if control.value == 0:
-        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
-    sd = design.sd_of(control)
-    adjusted = compare(analysis, metric, arms).adjusted
-    if adjusted is not None:
-        sd = design.with_cuped(sd, adjusted.variance_removed)
-    return Baseline(control.value, sd)
-
-
-def _critical(experiment: Experiment) -> float | None:
-    """The critical z at the end; None for one look."""
-    match experiment.inference.looks:
-        case "fixed":
-            return None
-        case "always_valid":
-            return design.always_valid_critical(experiment.alpha)
-        case "group_sequential":
-            fractions, spending = planned_fractions(experiment), experiment.inference.spending
-            return group_sequential.bounds(fractions, experiment.alpha, spending).z[-1]
-
-
-def _plan_for_effect(
-    analysis: Analysis, metric: Metric, baseline: Baseline, target: Target
-) -> Plan:
-    """The units and days needed to find the effect."""
-    experiment, days = analysis.experiment, analysis.aggregates.days
-    control_share, treatment_share = _shares(experiment)
-    mde = target.mde or 0.0
-    size = design.sample_size(
-        baseline.sd,
-        abs(baseline.value) * mde,
-        experiment.alpha,
-        target.power,
-        treatment_share / control_share,
-        _critical(experiment),
+def _filled(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
+    """The size for an effect or a margin, or the effect and the margin for a size."""
+    if target.mde is None:
+        size = one.size_of(target.days)
+        error = one.error(size)
+        effect = error * _reach(experiment, one, size, target.power)
+    else:
+        effect = one.margin if one.margin is not None else target.mde
+        size = _size_for(experiment, one, effect, target.power)
+    horizon = one.at(size)
+    control, treatment = (horizon.units * share for share in outlook.shares(experiment))
+    return Plan(
+        metric=one.metric.name,
+        role=one.metric.role,
+        baseline=horizon.value,
+        sd=horizon.sd,
+        mde=effect,
+        units_control=control,
+        units=treatment,
+        days=size if one.growth is not None else None,
+        reason=None,
     )
-    needed = None
-    if len(days):
-        needed = duration.days_for_units(_growth(analysis.aggregates), size.control / control_share)
-    return Plan(metric.name, *baseline, mde, size.control, size.treatment, needed, None)
 
 
-def _plan_for_days(analysis: Analysis, metric: Metric, baseline: Baseline, target: Target) -> Plan:
-    """The smallest effect that the target's days, or the units seen so far, can find."""
-    experiment, aggregates = analysis.experiment, analysis.aggregates
-    units = float(aggregates.units["units"].sum())
-    days = float(len(aggregates.days)) or None
-    if target.days is not None:
-        units, days = _units_at(_growth(aggregates), target.days), target.days
-    control, treatment = (units * share for share in _shares(experiment))
-    effect = design.mde(
-        baseline.sd, control, treatment, experiment.alpha, target.power, _critical(experiment)
-    )
-    mde = effect / abs(baseline.value)
-    return Plan(metric.name, *baseline, mde, control, treatment, days, None)
+def _size_for(experiment: Experiment, one: Outlook, effect: float, power: float) -> float:
+    """The days, or without time the units, after which an effect is found with that power."""
+    size = one.size_for(effect / _reach_of(None, experiment, power))
+    for _ in range(_ROUNDS):
+        # The boundary without a plan rises with the information, which follows from it.
+        size = one.size_for(effect / _reach(experiment, one, size, power))
+    return size
 
 
-def _shares(experiment: Experiment) -> tuple[float, float]:
-    """Shares of all units in control, and in the first other variant, by the latest split."""
-    weights = planned_splits(experiment)[-1].weights
-    total = sum(weights.values())
-    return weights[experiment.control] / total, weights[experiment.treatments[0]] / total
+def _reach(experiment: Experiment, one: Outlook, size: float, power: float) -> float:
+    """Standard errors between nothing and an effect that is found with that power."""
+    return _reach_of(outlook.critical(experiment, one, size, experiment.alpha), experiment, power)
 
 
-def _growth(aggregates: Aggregates) -> list[float]:
-    """Distinct units up to and including each day."""
-    if not len(aggregates.days):
-        raise Refusal("not_applicable", "the log has no timestamps, so traffic per day is unknown")
-    return [float(n) for n in np.cumsum(aggregates.days["new_units"])]
-
-
-def _units_at(growth: Sequence[float], days: float) -> float:
-    """Distinct units after so many days, where `days_for_units` takes that long to reach them."""
-    if days <= len(growth):
-        return growth[max(math.ceil(days), 1) - 1]
-    low, high = growth[-1], growth[-1] * 2
-    while duration.days_for_units(growth, high) < days:
-        low, high = high, high * 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        below = duration.days_for_units(growth, middle) < days
-        low, high = (middle, high) if below else (low, middle)
-    return (low + high) / 2
+def _reach_of(critical: float | None, experiment: Experiment, power: float) -> float:
+    return design.mde_from_se(1.0, experiment.alpha, power, critical)

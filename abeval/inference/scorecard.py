@@ -3,14 +3,15 @@
 `judge.py` hands it the analysis with its comparisons, and puts the rows into the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
+from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Arms, Comparison, Reason, Rule
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
 from abeval.inference.context import partial_days
-from abeval.inference.families import adjusted
+from abeval.inference.families import adjusted, guardrails_adjusted
 from abeval.inference.status import goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -24,18 +25,31 @@ def scorecard(analysis: Analysis, doubts: Mapping[str, Reason]) -> tuple[Row, ..
         analysis: Its metrics and their comparisons.
         doubts: Metrics whose numbers must not be trusted, and why.
     """
-    p_values = adjusted(analysis.experiment, analysis.metrics, analysis.comparisons)
-    rows = (
-        _row(analysis, metric, variant, p_values.get((metric.name, variant)))
-        for metric, variant in analysis.rows
-    )
+    rows = judged_rows(analysis.experiment, analysis.metrics, analysis.comparisons)
     return tuple(
         _untrusted(row, doubts[row.metric]) if row.metric in doubts else row for row in rows
     )
 
 
-def _row(analysis: Analysis, metric: Metric, variant: str, p_adjusted: float | None) -> Row:
-    comparison = analysis.comparisons[metric.name, variant]
+def judged_rows(
+    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
+) -> Iterator[Row]:
+    """The rows by their numbers alone, before trust checks overrule them."""
+    p_values = adjusted(experiment, metrics, comparisons)
+    p_values |= guardrails_adjusted(experiment, metrics, comparisons)
+    for metric in metrics:
+        for variant in experiment.treatments:
+            key = metric.name, variant
+            yield _row(experiment, metric, variant, comparisons[key], p_values.get(key))
+
+
+def _row(
+    experiment: Experiment,
+    metric: Metric,
+    variant: str,
+    comparison: Comparison,
+    p_adjusted: float | None,
+) -> Row:
     effect = comparison.effect
     p_value = None if effect is None else goodness_p_value(metric.direction, effect)
     if p_adjusted is not None:
@@ -49,7 +63,7 @@ def _row(analysis: Analysis, metric: Metric, variant: str, p_adjusted: float | N
         **comparison.numbers._asdict(),
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
-        status=status_of(metric, comparison, p_value, analysis.experiment.alpha),
+        status=status_of(metric, comparison, p_value, experiment.alpha),
         reason=comparison.reason,
     )
 
@@ -110,8 +124,8 @@ def _adjustment(
     analysis: Analysis, metric: Metric, variant: str, comparison: Comparison
 ) -> Adjustment:
     """The row as it would be without capping, covariates and strata."""
-    rule = rule_of(analysis, (comparison.units_control, comparison.units))
     arms = Arms(analysis.experiment.control, variant)
+    rule = rule_of(analysis, metric, arms)
     plain = compare_within(metric, analysis.moments(metric), arms, replace(rule, adjust="none"))
     caps, adjusted = analysis.aggregates.caps.get(metric.name), comparison.adjusted
     scale, scale_denominator = scales(metric)

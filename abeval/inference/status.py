@@ -41,8 +41,8 @@ def status_of(
     Args:
         metric: Its direction, role and margin.
         comparison: The effect.
-        p_value: Of a goal, the p-value after the correction for multiple tests; else that of
-            `goodness`.
+        p_value: Of a goal or a guardrail, the p-value after the correction for multiple tests; else
+            that of `goodness`.
         alpha: The level of the experiment.
     """
     effect = comparison.effect

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import Aggregates, ByStretch
 from abeval.experiment.model import Experiment
+from abeval.inference import denominator
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Reason, Rule, adjusted_p_values
@@ -50,6 +51,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         _crossover(experiment, aggregates),
         _assignment(experiment, aggregates),
         *_balance_checks(analysis),
+        *denominator.checks(analysis),
         _aa(analysis, aa),
         _missing_days(experiment, aggregates),
         *_lacking(experiment, aggregates),

@@ -1,7 +1,9 @@
 """The decision on each variant, and the one sentence that says it.
 
 Ship only if no trust check failed, a goal is better, no goal is worse, and every guardrail is
-proven to hold (Spotify's rule): a guardrail that is merely not significant has not passed.
+proven to hold (Spotify's rule; Schultzberg et al. 2024, arXiv:2402.11609): a guardrail that is
+merely not significant has not passed. All guardrails must hold, so each is tested at the full
+level; any of them can stop a variant, so "worse" is corrected for their number (`families.py`).
 
 `judge.py` hands it checks, rows and metrics, and puts the verdicts into the result.
 """

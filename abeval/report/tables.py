@@ -30,7 +30,7 @@ class TextTable(NamedTuple):
 
 def decisive_p(row: Row) -> float | None:
     """The p-value that the status of a row follows: adjusted for goals."""
-    return row.p_adjusted if row.role == "goal" else row.p_value
+    return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:

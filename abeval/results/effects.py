@@ -39,9 +39,11 @@ class Row:
         lift: `difference / abs(control)`, as a fraction; an end of its interval without a bound
             is None.
         p_value: Two-sided, of no difference.
-        p_adjusted: Over goals × variants, by the experiment's family (Holm); None outside it.
+        p_adjusted: Of goals, over goals × variants, by the experiment's family (Holm); of
+            guardrails, Holm over the guardrails of the variant; else None.
         method: Id of the test.
-        status: The conclusion; that of goals follows `p_adjusted`.
+        status: The conclusion; that of goals, and whether a guardrail is worse, follows
+            `p_adjusted`.
         reason: A code from `docs/results.md` if a number is missing or limited, else None.
     """
 

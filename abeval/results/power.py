@@ -1,4 +1,4 @@
-"""The smallest effect that an experiment can detect, or how long it needs.
+"""The smallest effect that an experiment can detect, or how long it needs; how often it ships.
 
 `inference/power.py` fills it; `cli/power.py` prints it.
 """
@@ -16,10 +16,13 @@ class Plan:
 
     Attributes:
         metric: Its id.
-        baseline: Its value in control.
-        sd: Standard deviation between units, of the value or of the linearised ratio; after
-            CUPED where the experiment uses it.
+        role: What it is in the verdict.
+        baseline: Its value in control, after the days of the plan.
+        sd: Standard deviation between units then, of the value or of the linearised ratio; after
+            CUPED, strata or caps where the experiment uses them.
         mde: Smallest relative effect detected with `power`: the one requested, or that of `days`.
+            Of a guardrail with a margin, the loss that is ruled out with `power` if nothing moves:
+            its margin, or that of `days`.
         units_control: Units of control that this needs.
         units: Units of a variant.
         days: Days that this needs at the traffic of the log, from the start of the period.
@@ -27,6 +30,7 @@ class Plan:
     """
 
     metric: str
+    role: str
     baseline: float | None
     sd: float | None
     mde: float | None
@@ -37,13 +41,47 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class DecisionPlan:
+    """How often an experiment ends in each decision, with all of its goals and guardrails.
+
+    Attributes:
+        goals: Number of goals.
+        guardrails: Number of guardrails.
+        family: The correction over goals × variants.
+        looks: Number of planned looks at which it may end; 1 for one look at the end.
+        mde: Relative effect on every goal, in its good direction; no guardrail moves.
+        units: Units of all variants.
+        days: Days.
+        ship: How often it ends in ship with that effect.
+        ship_one: The same where the first goal alone has the effect.
+        ship_none: How often it ends in ship where nothing moves.
+        stop_none: How often it ends in do not ship where nothing moves.
+        reason: Why there is no plan, else None.
+    """
+
+    goals: int
+    guardrails: int
+    family: str
+    looks: int
+    mde: float | None
+    units: float | None
+    days: float | None
+    ship: float | None
+    ship_one: float | None
+    ship_none: float | None
+    stop_none: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class Plans(Record):
-    """The plans of several metrics, at one level and power."""
+    """The plans of several metrics, at one level and power, and of the decision on all of them."""
 
     alpha: float
     power: float
     looks: str
     plans: tuple[Plan, ...]
+    decision: DecisionPlan | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric."""

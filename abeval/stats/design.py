@@ -3,7 +3,8 @@
 Everything is per unit of randomisation. `sd` is the standard deviation of the metric between
 units: `sd_of` takes it from an estimate, whether a mean, a ratio or a quantile.
 
-`inference/power.py` calls it for `abeval power`, `time/peeking.py` for the days still needed.
+`inference/power.py` takes effects of standard errors from it, `time/peeking.py` the days still
+needed; sizes of samples are for your own numbers (docs/statistics.md).
 """
 
 import math

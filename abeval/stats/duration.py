@@ -1,6 +1,7 @@
 """How many days a test needs, from the traffic observed so far.
 
-`inference/power.py` hands over the units by day, `time/peeking.py` the standard errors by day.
+`inference/growth.py` hands over units and information by day, `time/peeking.py` the standard errors
+by day.
 """
 
 import math
@@ -54,21 +55,64 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
     return _days([se**-2 for se in ses], wanted**-2)
 
 
+def days_for_information(information: Sequence[float], needed: float) -> float:
+    """Days until there is so much information, from that up to each observed day.
+
+    Args:
+        information: 1/se² in any unit, of the data up to and with each day, from the first.
+        needed: Information wanted.
+
+    Raises:
+        Refusal: As `days_for_se`.
+
+    Example:
+        >>> days_for_information([100.0, 180.0, 250.0], 180.0)
+        2.0
+    """
+    return _days(information, needed)
+
+
+def value_at(values: Sequence[float], days: float) -> float:
+    """What grows with the days, after some of them.
+
+    Within the observed days it is what was observed by the end of the day; after them it grows as
+    in the last week, as a power of time that is at most linear.
+
+    Args:
+        values: With the data up to and with each day, from the first; positive.
+        days: Days, more than 0.
+
+    Raises:
+        Refusal: `too_few_units` to go beyond a single day; `not_applicable` for a value of zero.
+
+    Example:
+        >>> value_at([100.0, 200.0, 300.0], 2), value_at([100.0, 200.0, 300.0], 6)
+        (200.0, 600.0)
+    """
+    if days <= len(values):
+        return float(values[max(math.ceil(days), 1) - 1])
+    return float(values[-1] * (days / len(values)) ** _slope(values))
+
+
 def _days(information: Sequence[float], needed: float) -> float:
     reached = [day for day, value in enumerate(information, 1) if value >= needed]
     if reached:
         return float(reached[0])
-    if len(information) < 2:
-        raise Refusal("too_few_units", "growth needs at least two days")
-    # The last week, on logarithms: information ~ day^b, and b never above 1 for long.
-    days = np.arange(1, len(information) + 1)[-7:]
-    values = np.asarray(information, dtype=np.float64)[-7:]
-    if not values.min() > 0:
-        raise Refusal("not_applicable", "no units on some of the last days")
-    slope = min(float(np.polyfit(np.log(days), np.log(values), 1)[0]), 1.0)
-    exponent = math.log(needed / values[-1]) / slope if slope > 0 else math.inf
+    slope = _slope(information)
+    exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
     if exponent > 20:
         raise Refusal(
             "not_applicable", "almost no information is added any more: no end can be predicted"
         )
-    return float(days[-1] * math.exp(exponent))
+    return float(len(information) * math.exp(exponent))
+
+
+def _slope(values: Sequence[float]) -> float:
+    """The power of time by which the last week grew: value ~ day^b, never above 1 for long."""
+    if len(values) < 2:
+        raise Refusal("too_few_units", "growth needs at least two days")
+    days = np.arange(1, len(values) + 1)[-7:]
+    last = np.asarray(values, dtype=np.float64)[-7:]
+    if not last.min() > 0:
+        raise Refusal("not_applicable", "no units on some of the last days")
+    return min(float(np.polyfit(np.log(days), np.log(last), 1)[0]), 1.0)

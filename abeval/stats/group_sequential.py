@@ -98,6 +98,7 @@ def bounds(
     alpha: float = 0.05,
     spending: Spending = "obrien_fleming",
     rho: float = 2.0,
+    spent_at: ArrayLike | None = None,
 ) -> Bounds:
     """Bounds on z for looks at any information fractions, equal or not.
 
@@ -110,25 +111,31 @@ def bounds(
         alpha: Two-sided level.
         spending: As in `spent`.
         rho: Exponent of the power family.
+        spent_at: Share of the plan at which each look spends alpha, where that is another clock
+            than information: the calendar, for a plan in days. Then only the ratios of `fractions`
+            matter. Without it, alpha is spent by information.
 
     Returns:
         Bounds and alpha spent.
 
     Raises:
-        Refusal: As `spent`; `not_applicable` for fractions that do not increase within (0, 1].
+        Refusal: As `spent`; `not_applicable` for fractions, or shares of the plan, that do not
+            increase within (0, 1].
 
     Source:
-        Armitage, McPherson & Rowe (1969); Lan & DeMets (Biometrika 1983).
+        Armitage, McPherson & Rowe (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets
+        (Biometrics 1989) for spending by the calendar.
 
     Example:
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]
         [4.877, 3.357, 2.68, 2.29, 2.031]
     """
-    times = np.atleast_1d(np.asarray(fractions, dtype=float))
+    times = _increasing(fractions)
+    plan = times if spent_at is None else _increasing(spent_at)
+    if len(plan) != len(times):
+        raise Refusal("not_applicable", "one share of the plan per look")
     steps = np.diff(times, prepend=0.0)
-    if len(times) == 0 or not np.all(steps > 0) or times[-1] > 1 + 1e-12:
-        raise Refusal("not_applicable", "information fractions must increase within (0, 1]")
-    total = [spent(float(t), alpha, spending, rho) for t in times]
+    total = [spent(float(t), alpha, spending, rho) for t in plan]
     nodes, mass = np.zeros(1), np.ones(1)
     edges: list[float] = []
     for i, (step, share) in enumerate(zip(steps, np.diff(total, prepend=0.0), strict=True)):
@@ -136,6 +143,13 @@ def bounds(
         edges.append(edge / math.sqrt(times[i]))
         nodes, mass = _carry(nodes, mass, edge, float(times[i]), math.sqrt(step))
     return Bounds(tuple(times.tolist()), tuple(edges), tuple(total))
+
+
+def _increasing(fractions: ArrayLike) -> Floats:
+    times = np.atleast_1d(np.asarray(fractions, dtype=float))
+    if len(times) == 0 or not np.all(np.diff(times, prepend=0.0) > 0) or times[-1] > 1 + 1e-12:
+        raise Refusal("not_applicable", "information fractions must increase within (0, 1]")
+    return times
 
 
 def group_sequential(
@@ -199,7 +213,11 @@ class RepeatedPValue(NamedTuple):
 
 
 def repeated_p_value(
-    z: float, fractions: ArrayLike, spending: Spending = "obrien_fleming", rho: float = 2.0
+    z: float,
+    fractions: ArrayLike,
+    spending: Spending = "obrien_fleming",
+    rho: float = 2.0,
+    spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
     """P-value of one look that holds over all looks: at most alpha iff |z| reaches its bound.
 
@@ -208,6 +226,7 @@ def repeated_p_value(
         fractions: Information fractions of the looks so far, as in `bounds`.
         spending: As in `spent`.
         rho: Exponent of the power family.
+        spent_at: As in `bounds`.
 
     Raises:
         Refusal: As `bounds`.
@@ -229,7 +248,7 @@ def repeated_p_value(
     largest = math.log1p(-1e-9)
 
     def short(log_alpha: float) -> float:
-        return bounds(fractions, math.exp(log_alpha), spending, rho).z[-1] - size
+        return bounds(fractions, math.exp(log_alpha), spending, rho, spent_at).z[-1] - size
 
     if least >= largest or short(largest) > 0:
         return RepeatedPValue(1.0, 0.0)

@@ -203,14 +203,15 @@ def planned_bounds(path: Path, plan: LookPlan) -> dict[int, float]:
     held = sorted(day for day in set(plan.days) if day in share_of)
     if not held:
         return {}
-    # The last look of the plan ends it, whatever information it brings.
-    whole = share_of[held[-1]] if held[-1] == max(plan.days) else 1.0
-    fractions = [min(share_of[day] / whole, 1.0) for day in held]
+    fractions = [share_of[day] / share_of[held[-1]] for day in held]
     # A look without new information does not count: the first day of each fraction does.
     first = {fraction: day for day, fraction in zip(held[::-1], fractions[::-1], strict=True)}
     kept = sorted(first)
-    critical = group_sequential.bounds(kept, plan.alpha, plan.spending).z
-    return dict(zip([first[fraction] for fraction in kept], critical, strict=True))
+    days = [first[fraction] for fraction in kept]
+    # Alpha is spent by the calendar, so that a bound that was used stays as it was.
+    spent_at = [day / max(plan.days) for day in days]
+    critical = group_sequential.bounds(kept, plan.alpha, plan.spending, spent_at=spent_at).z
+    return dict(zip(days, critical, strict=True))
 
 
 def declared(direction: Direction, low: float, high: float) -> Declared:

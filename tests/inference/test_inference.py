@@ -77,12 +77,15 @@ def test_always_valid_lift_and_difference_exclude_zero_together(loaded):
 
 
 @pytest.mark.parametrize("family", ["bonferroni", "holm", "bh", "hommel"])
-def test_the_family_adjusts_goals_alone(loaded, family):
+def test_the_family_adjusts_goals_and_guardrails_apart(loaded, family):
     result = loaded.replace(inference={"family": family}).analyze()
     goals = [row for row in result.scorecard if row.role == "goal"]
     expected = multiplicity.adjust([row.p_value for row in goals], family)
     assert [row.p_adjusted for row in goals] == pytest.approx(list(expected), rel=1e-12)
-    assert all(row.p_adjusted is None for row in result.scorecard if row.role != "goal")
+    guardrails = [row for row in result.scorecard if row.role == "guardrail"]
+    adjusted = multiplicity.adjust([row.p_value for row in guardrails], "holm")
+    assert [row.p_adjusted for row in guardrails] == pytest.approx(list(adjusted), rel=1e-12)
+    assert all(row.p_adjusted is None for row in result.scorecard if row.role == "diagnostic")
 
 
 def test_the_interval_of_the_lift_can_be_chosen(loaded):

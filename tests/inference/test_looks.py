@@ -11,7 +11,7 @@ from scipy import stats
 
 import abeval
 from abeval.results.analysis import Result
-from abeval.stats import sequential
+from abeval.stats import group_sequential, sequential
 
 PERIOD = {"start": "2027-03-01", "end": "2027-03-29"}
 
@@ -121,3 +121,73 @@ def test_a_thousandfold_information_is_looked_at_all_the_time() -> None:
     assert 0.02 < crossed <= 0.05 + 3 * error
     # The constant boundary that was there does not hold.
     assert np.mean((z >= 3.0352).any(axis=1)) > 0.05 + 3 * error
+
+
+def ramped(users: int = 8_000, ramp: int = 21, low: float = 0.01, seed: int = 0) -> pd.DataFrame:
+    """As many new users a day over 28 days; the variant has 1 % of them for a while, then half."""
+    random = np.random.default_rng(seed)
+    user = np.arange(users)
+    day = user * 28 // users
+    treated = random.random(users) < np.where(day < ramp, low, 0.5)
+    rows = np.repeat(user, 5)
+    return pd.DataFrame(
+        {
+            "user_id": rows,
+            "variant": np.where(treated, "b", "a")[rows],
+            "ts": pd.Timestamp("2027-03-01 12:00") + pd.to_timedelta(day[rows], unit="D"),
+            "item_id": np.tile(np.arange(5), users),
+            "click": random.random(rows.size) < 0.3,
+        }
+    )
+
+
+PLAN = {"looks": "group_sequential", "planned_looks": [0.25, 0.5, 0.75]}
+
+
+@pytest.mark.parametrize("spending", ["obrien_fleming", "pocock", "power"])
+def test_planned_looks_under_a_ramp_correlate_as_their_units_do(spending: str) -> None:
+    """By shares of days, three quarters of the information were in after three weeks at 1 %."""
+    log = ramped()
+    (found,) = analyzed(log, **PLAN, spending=spending).boundaries
+    first = log.drop_duplicates("user_id")
+    day = (first["ts"] - pd.Timestamp("2027-03-01")).dt.days
+    counts = [
+        [int(((day < end) & (first.variant == v)).sum()) for v in "ab"] for end in (7, 14, 21, 28)
+    ]
+    units = [1 / (1 / a + 1 / b) for a, b in counts]
+    assert units[2] / units[-1] < 0.1
+    expected = group_sequential.bounds(
+        np.array(units) / units[-1], 0.05, spending, spent_at=[0.25, 0.5, 0.75, 1.0]
+    )
+    assert found.boundary == pytest.approx(expected.z[-1], abs=0.02)
+    by_days = group_sequential.bounds([0.25, 0.5, 0.75, 1.0], 0.05, spending)
+    assert found.boundary > by_days.z[-1] + 0.05
+    assert found.information == 1.0
+
+
+def test_a_used_bound_stays_as_it_was() -> None:
+    """What was spent at the first look does not change with what comes after it."""
+    log = ramped()
+    (early,) = analyzed(log[log["ts"] < "2027-03-15"], **PLAN).boundaries
+    two = group_sequential.bounds([0.1, 1.0], spent_at=[0.25, 0.5])
+    three = group_sequential.bounds([0.01, 0.1, 1.0], spent_at=[0.25, 0.5, 1.0])
+    assert two.z == pytest.approx(three.z[:2], rel=1e-9)
+    assert early.information == 0.5
+
+
+def test_planned_looks_under_ramps_keep_their_level() -> None:
+    """20,000 experiments without an effect, at the looks' true information."""
+    random = np.random.default_rng(2)
+    shares = np.arange(1, 15) / 14
+    # Nine of 14 days at 1 %, the others at 50 %.
+    days = np.where(np.arange(14) < 9, 0.01, 0.5)
+    fractions = np.cumsum(days) / days.sum()
+    steps = random.standard_normal((20_000, 14)) * np.sqrt(np.diff(fractions, prepend=0.0))
+    z = np.abs(np.cumsum(steps, axis=1)) / np.sqrt(fractions)
+    error = np.sqrt(0.05 * 0.95 / 20_000)
+    for spending in ("obrien_fleming", "pocock", "power"):
+        by_information = group_sequential.bounds(fractions, 0.05, spending, spent_at=shares).z
+        rejected = float(np.mean((z >= by_information).any(axis=1)))
+        assert rejected == pytest.approx(0.05, abs=3 * error)
+        by_days = group_sequential.bounds(shares, 0.05, spending).z
+        assert np.mean((z >= by_days).any(axis=1)) > 0.05 + 3 * error

@@ -3,12 +3,17 @@
 import math
 from pathlib import Path
 
+import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.stats import group_sequential
+from abeval.inference import shipping
+from abeval.stats import group_sequential, multiplicity
+from benchmarks.calibration import power as calibration
 
 SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
@@ -73,3 +78,150 @@ def test_goals_and_guardrails_are_planned_by_default(loaded):
     found = loaded.power(mde=0.1)
     assert [p.metric for p in found.plans] == ["ctr", "dwell_per_user", "sessions_per_user"]
     assert all(math.isfinite(p.units_control) for p in found.plans)
+
+
+def first_days(days: int) -> pd.DataFrame:
+    """The impressions of the sample's first days."""
+    path = SAMPLE.parent / "impressions" / "*.parquet"
+    end = pd.Timestamp("2026-09-14") + pd.Timedelta(days=days)
+    return duckdb.connect().sql(f"select * from '{path}' where time < '{end}'").df()
+
+
+@pytest.mark.parametrize("days", [2, 7])
+def test_days_inside_the_log_see_what_was_seen_by_then(loaded, days):
+    """Two days of the sample: 17.9 % was predicted for sessions, and 8.4 % was seen."""
+    names = ["ctr", "sessions_per_user"]
+    plans = {plan.metric: plan for plan in loaded.power(days=days, metrics=names).plans}
+    seen = loaded.replace(metrics=[{"name": name} for name in names]).analyze(
+        logs={"impressions": first_days(days)}
+    )
+    for name in names:
+        row = seen[name]
+        half = (row.difference_high - row.difference_low) / 2 / row.control
+        assert plans[name].baseline == pytest.approx(row.control, rel=1e-9)
+        # The plan takes control's spread for both variants; the sample's treatment varies more.
+        assert plans[name].mde == pytest.approx(half * 2.8016 / 1.96, rel=0.2), name
+    assert plans["ctr"].mde == pytest.approx({2: 0.1764, 7: 0.0847}[days], abs=5e-4)
+
+
+def table(users: int = 4_000, seed: int = 0, **columns: object) -> pd.DataFrame:
+    """One row a user, without time."""
+    random = np.random.default_rng(seed)
+    user = np.arange(users)
+    active = random.gamma(2.0, 0.5, users)
+    return pd.DataFrame(
+        {
+            "user_id": user,
+            "variant": np.where(user % 2 == 0, "a", "b"),
+            "bought": random.poisson(3 * active),
+            "opened": random.poisson(4 * active),
+        }
+    ).assign(**columns)
+
+
+def planned(metrics: list[dict[str, object]], log: pd.DataFrame, **question: float):
+    loaded = abeval.define(
+        ".",
+        name="planned",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": {}},
+        metrics=[{"value": m["name"], "direction": "increase", **m} for m in metrics],
+        engine={"threads": 1},
+    )
+    return loaded.power(logs={"impressions": log}, **question)
+
+
+GOAL, GUARDRAIL = {"name": "bought"}, {"name": "opened", "role": "guardrail", "margin": 0.05}
+
+
+def test_without_time_it_is_what_todays_units_see() -> None:
+    log = table()
+    (plan,) = planned([GOAL], log).plans
+    control = log[log.variant == "a"].bought
+    expected = 2.8016 * control.std() * np.sqrt(2 / 2_000) / control.mean()
+    assert plan.mde == pytest.approx(expected, rel=1e-3)
+    assert (plan.units, plan.days, plan.reason) == (2_000, None, None)
+    (by_effect,) = planned([GOAL], log, mde=expected).plans
+    assert (by_effect.units, by_effect.days) == (pytest.approx(2_000, rel=1e-3), None)
+    (by_days,) = planned([GOAL], log, days=14).plans
+    assert by_days.reason == "not_applicable"
+
+
+def test_a_guardrail_is_planned_for_its_margin() -> None:
+    log = table()
+    control = log[log.variant == "a"].opened
+    plan = planned([GOAL, GUARDRAIL], log, mde=0.2).plans[1]
+    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    by_formula = 2 * (z * control.std() / (control.mean() * 0.05)) ** 2
+    assert plan.mde == 0.05
+    assert plan.units == pytest.approx(by_formula, rel=1e-3)
+
+
+def test_the_decision_needs_more_than_its_largest_test() -> None:
+    result = planned([GOAL, {**GOAL, "name": "opened"}], table(), mde=0.05)
+    single = max(plan.units_control + plan.units for plan in result.plans)
+    decision = result.decision
+    assert decision.ship == pytest.approx(0.8, abs=0.005)
+    assert decision.ship_one < decision.ship
+    assert decision.ship_none < 0.03
+    guarded = planned([GOAL, GUARDRAIL], table(), mde=0.06).decision
+    alone = planned([GOAL], table(), mde=0.06).decision
+    assert alone.units == pytest.approx(single * (0.05 / 0.06) ** 2, rel=0.2)
+    assert guarded.units > 1.1 * alone.units
+
+
+def test_guardrails_that_cannot_hold_are_said_to_be_the_reason() -> None:
+    tight = {**GUARDRAIL, "margin": 0.005}
+    decision = planned([GOAL, tight], table()).decision
+    assert decision.mde is None
+    assert decision.ship < 0.8
+    assert "guardrails hold too seldom" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "family", ["none", "bonferroni", "holm", "hochberg", "bh", "by", "weighted"]
+)
+def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
+    z = np.abs(np.random.default_rng(1).normal(1.5, 1.2, (400, 4)))
+    weights = [1.0, 2.0, 3.0, 2.0]
+    rule = shipping.Rule(0.05, family, weights, lambda level: (stats.norm.isf(level / 2),))
+    rejected = shipping._family(z, rule, 0)
+    for row, found in zip(2 * stats.norm.sf(z), rejected, strict=True):
+        match family:
+            case "none":
+                expected = row
+            case "weighted":
+                expected = multiplicity.weighted(row.tolist(), weights)
+            case _:
+                expected = multiplicity.adjust(row, family)
+        assert (np.asarray(expected) < 0.05).tolist() == found.tolist()
+
+
+def test_planned_looks_can_end_the_experiment() -> None:
+    once = shipping.Rule(0.05, "holm", [1.0], lambda level: (stats.norm.isf(level / 2),))
+    shares = [0.25, 0.5, 0.75, 1.0]
+    looks = once._replace(
+        critical=lambda level: group_sequential.bounds(shares, level).z, fractions=shares
+    )
+    claims = shipping.Claims([2.8016], [])
+    fixed = shipping.odds(claims, once, shipping.draws(np.eye(1), 1, 0.5, 1))
+    ended = shipping.odds(claims, looks, shipping.draws(np.eye(1), 1, 0.5, 4))
+    assert fixed.ship == pytest.approx(0.8, abs=0.01)
+    assert 0.77 < ended.ship < fixed.ship
+    nothing = shipping.odds(shipping.Claims([0.0], []), looks, shipping.draws(np.eye(1), 1, 0.5, 4))
+    assert nothing.ship + nothing.stop == pytest.approx(0.05, abs=0.006)
+
+
+def test_the_planned_units_ship_as_often_as_planned() -> None:
+    """Two goals and three guardrails; the long version is benchmarks.calibration.power."""
+    plan = calibration.decision_plan(0.1, users=6_000)
+    shipped = calibration.decisions(round(plan.units), (0.1, 0.1), 120).count("ship") / 120
+    assert shipped == pytest.approx(plan.ship, abs=3 * (0.16 / 120) ** 0.5)
+
+
+@pytest.mark.slow
+def test_power_where_users_return_is_what_was_predicted() -> None:
+    for row in calibration.rows(logs=10, runs=100):
+        assert row.realised == pytest.approx(0.8, abs=0.02 + 3 * (0.16 / row.runs) ** 0.5), row

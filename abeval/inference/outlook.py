@@ -1,0 +1,196 @@
+"""One metric as far as a plan looks: its value, spread and units after any number of days.
+
+`power.py` plans each metric by it, `ship_plan.py` the decision on all of them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.experiment.model import Experiment
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Arms
+from abeval.inference.growth import Growth, Horizon
+from abeval.inference.looks import START_PRECISION, planned_fractions
+from abeval.inference.means_and_ratios import estimate
+from abeval.inference.stretches import pair_of, population
+from abeval.logs.stretches import planned_splits
+from abeval.metrics.definition import Metric
+from abeval.stats import design, group_sequential, sequential
+from abeval.stats.records import Refusal, RefusalReason
+
+
+class Target(NamedTuple):
+    """The relative effect to find, or the days to run (at most one of them), and the power."""
+
+    mde: float | None
+    days: float | None
+    power: float
+
+
+class Outlook(NamedTuple):
+    """A metric that can be planned, or why it cannot.
+
+    A size is a number of days; of a log without time, a number of units.
+
+    Attributes:
+        metric: The metric.
+        seen: The metric in the whole log; its spread as the experiment's tests see it.
+        days: Days of the log, 0 without time.
+        growth: The metric by day, None without time.
+        split: 1/s over the shares s of control and of the first other variant, summed.
+        refusal: Why it cannot be planned.
+    """
+
+    metric: Metric
+    seen: Horizon
+    days: int
+    growth: Growth | None
+    split: float
+    refusal: RefusalReason | None = None
+
+    @property
+    def margin(self) -> float | None:
+        """A guardrail's margin as a share of control."""
+        margin = self.metric.margin
+        if self.metric.role != "guardrail" or margin is None:
+            return None
+        return margin.size if margin.relative else margin.size / abs(self.seen.value)
+
+    def size_of(self, days: float | None) -> float:
+        """The size of so many days; without, that of the log."""
+        self.check()
+        if days is not None and self.growth is None:
+            raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
+        seen = float(self.days) if self.growth is not None else self.seen.units
+        return seen if days is None else days
+
+    def at(self, size: float) -> Horizon:
+        """The metric at a size."""
+        self.check()
+        if self.growth is None:
+            return self.seen._replace(units=size)
+        return self.growth.after(size)
+
+    def error(self, size: float) -> float:
+        """Standard error of the relative effect at a size."""
+        return math.sqrt(self.split / self.at(size).information)
+
+    def size_for(self, error: float) -> float:
+        """The size at which the relative effect has this standard error."""
+        self.check()
+        needed = self.split / error**2
+        if self.growth is None:
+            return needed * self.seen.units / self.seen.information
+        return self.growth.days_for(needed)
+
+    def check(self) -> None:
+        """Raise why it cannot be planned."""
+        if self.refusal is not None:
+            raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
+
+
+def outlooks_of(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    aggregates: Aggregates,
+    growths: Mapping[str, Growth],
+) -> list[Outlook]:
+    """The means and ratios among the metrics."""
+    inference = experiment.inference.model_copy(update={"looks": "fixed"})
+    fixed = experiment.model_copy(update={"inference": inference})
+    analysis = Analysis(fixed, metrics, aggregates)
+    return [_outlook(analysis, m, growths.get(m.name)) for m in metrics if m.is_mean_or_ratio]
+
+
+def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlook:
+    aggregates = analysis.aggregates
+    days = aggregates.days
+    units = float(aggregates.units["units"].sum())
+    split = sum(1 / share for share in shares(analysis.experiment))
+    try:
+        seen = _seen(analysis, metric, units)
+    except Refusal as refusal:
+        nothing = Horizon(units, 0.0, 0.0)
+        return Outlook(metric, nothing, len(days), None, split, refusal.reason)
+    if len(days) and growth is None:
+        # Its days do not add up: the units grow, and its spread is taken to stay.
+        entered = [float(n) for n in np.cumsum(days["new_units"])]
+        spread = (seen.sd / seen.value) ** 2
+        growth = Growth(entered, [seen.value] * len(days), [spread] * len(days))
+    elif growth is not None:
+        factor = _as_judged(analysis, metric)
+        growth = growth._replace(spreads=[spread * factor for spread in growth.spreads])
+    factor = _as_judged(analysis, metric) ** 0.5
+    return Outlook(metric, seen._replace(sd=seen.sd * factor), len(days), growth, split)
+
+
+def _seen(analysis: Analysis, metric: Metric, units: float) -> Horizon:
+    """Control's value and spread in the whole log."""
+    if metric.name in analysis.aggregates.refused:
+        raise Refusal("not_applicable", "the logs lack a column")
+    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
+    control = population(analysis.moments(metric), arms)
+    if control is None:
+        raise Refusal("too_few_units", "control has no units")
+    value = estimate(metric, control)
+    if value.value == 0:
+        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
+    return Horizon(units, value.value, design.sd_of(value))
+
+
+def _as_judged(analysis: Analysis, metric: Metric) -> float:
+    """The relative variance with CUPED, strata and caps, over that without."""
+    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
+    judged = compare(analysis, metric, arms)
+    pair = pair_of(analysis.moments(metric), arms)
+    if judged.effect is None or judged.rare is not None or judged.effect.control == 0:
+        return 1.0
+    plain = [estimate(metric, one) for one in pair if one is not None]
+    variance = sum(one.variance for one in plain)
+    relative = (judged.effect.se / judged.effect.control) ** 2 * plain[0].value ** 2
+    return relative / variance if variance > 0 else 1.0
+
+
+def shares(experiment: Experiment) -> tuple[float, float]:
+    """Shares of all units in control, and in the first other variant, by the latest split."""
+    weights = planned_splits(experiment)[-1].weights
+    total = sum(weights.values())
+    return weights[experiment.control] / total, weights[experiment.treatments[0]] / total
+
+
+def critical(experiment: Experiment, one: Outlook, size: float, alpha: float) -> float:
+    """The critical |z| of a metric at the end of a plan of this size."""
+    inference = experiment.inference
+    match inference.looks:
+        case "fixed":
+            return design.critical_value(alpha)
+        case "group_sequential":
+            return critical_at_looks(experiment, one, size, alpha)[-1]
+        case "always_valid":
+            if inference.planned_units is not None:
+                return design.always_valid_critical(alpha)
+            growth = (START_PRECISION / one.error(size)) ** 2
+            return sequential.critical_from_start(max(growth, 1.0), alpha)
+
+
+def critical_at_looks(
+    experiment: Experiment, one: Outlook, size: float, alpha: float
+) -> tuple[float, ...]:
+    """The bounds of the planned looks, which correlate as their information does."""
+    planned = planned_fractions(experiment)
+    fractions = information_at_looks(one, size, planned)
+    spending = experiment.inference.spending
+    return group_sequential.bounds(fractions, alpha, spending, spent_at=planned).z
+
+
+def information_at_looks(one: Outlook, size: float, planned: Sequence[float]) -> list[float]:
+    """Information at the planned shares of a size, over that at its end."""
+    whole = one.at(size).information
+    gathered = [one.at(size * share).information / whole for share in planned]
+    # Noise of the first days must not let information fall.
+    rising = np.maximum.accumulate(gathered) + np.arange(len(planned)) * 1e-6
+    return [float(value) for value in rising / rising[-1]]

@@ -1,0 +1,66 @@
+"""Units and spread of each metric by day, from the sums of pairs of days: what `power` plans with.
+
+`api.py` calls it beside the aggregates, for `inference/power.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from abeval.inference.growth import Growth
+from abeval.inference.means_and_ratios import estimate
+from abeval.logs.run import Run
+from abeval.metrics.definition import Metric
+from abeval.stats.records import Refusal
+from abeval.time.day_sums import Activity, DaySums
+from abeval.time.open import open_logs
+from abeval.time.time_sums import sums_of
+
+
+def growth_of(run: Run, metrics: Sequence[Metric]) -> dict[str, Growth]:
+    """The growth of each metric whose days add up.
+
+    Raises:
+        LogError: The log has no time.
+    """
+    sums = sums_of(open_logs(run, metrics), run.step)
+    # A last day that is not over would look like traffic that stops.
+    ended = len(sums.days) - (len(sums.days) > 1 and sums.days[-1] in sums.partial)
+    by_name = {metric.name: metric for metric in metrics}
+    found = {
+        name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, ended)
+        for name, of_metric in sums.metrics.items()
+    }
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def growth(
+    metric: Metric, control: DaySums, activity: Mapping[str, Activity], days: int
+) -> Growth | None:
+    """The growth of one metric, None where it has no spread.
+
+    Days at the start without an estimate take that of the first day that has one.
+    """
+    estimates = [_relative(metric, control, day) for day in range(days)]
+    known = [one for one in estimates if one is not None]
+    if not known:
+        return None
+    units = [
+        float(sum(active.entered[: day + 1].sum() for active in activity.values()))
+        for day in range(days)
+    ]
+    first, filled = known[0], []
+    for one in estimates:
+        first = first if one is None else one
+        filled.append(first)
+    values, spreads = zip(*filled, strict=True)
+    return Growth(units, values, spreads)
+
+
+def _relative(metric: Metric, control: DaySums, day: int) -> tuple[float, float] | None:
+    """Control's value up to a day, and its variance between units over its square."""
+    try:
+        one = estimate(metric, control.window(range(day + 1), (0, day), entered=True))
+    except Refusal:
+        return None
+    if one.value == 0 or not one.variance > 0:
+        return None
+    return one.value, one.variance * one.units / one.value**2

@@ -1,0 +1,322 @@
+"""Calibration of plans: power predicted from a log against power realised in new experiments.
+
+    python -m benchmarks.calibration.power
+
+Metrics in logs of 14 days whose users come once, weekly or daily, planned for 7 days and, beyond
+the log, for 28; then the decision on two goals and three guardrails, at the units that
+`abeval power` plans from a log without time.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import abeval
+from abeval.experiment.load import parse_experiment
+from abeval.inference.comparison import Rule
+from abeval.inference.growth import Growth, Horizon
+from abeval.inference.means_and_ratios import compare_moments
+from abeval.inference.outlook import Outlook
+from abeval.inference.scorecard import judged_rows
+from abeval.inference.verdict import decide
+from abeval.metrics.definition import Margin, Metric, RowTerm
+from abeval.results import Decision
+from abeval.results.power import DecisionPlan
+from abeval.stats import design
+from abeval.stats.arrays import Floats, Integers
+from abeval.stats.moments import Moments
+from abeval.time.day_sums import DaySums
+from abeval.time.growth import growth
+
+PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28
+BUYS = 0.5
+SESSIONS = Metric("sessions per user", "mean", "Σ sessions / units")
+CTR = Metric("ctr", "ratio", "Σ clicks / Σ impressions", per=RowTerm("1"))
+REVENUE = Metric("revenue per user", "mean", "Σ revenue / units")
+METRICS = (SESSIONS, CTR, REVENUE)
+USERS = ("once", "weekly", "daily")
+
+
+class Row(NamedTuple):
+    """One metric, kind of user and length of the experiment.
+
+    Attributes:
+        users: How users come.
+        metric: The metric.
+        days: Days planned.
+        effect: Mean relative effect that the plans say is found in 80 %.
+        whole: The same by all units and the spread of the whole log, as it was.
+        realised: Share of new experiments with the planned effect that find it.
+        runs: New experiments.
+    """
+
+    users: str
+    metric: str
+    days: int
+    effect: float
+    whole: float
+    realised: float
+    runs: int
+
+
+class People(NamedTuple):
+    """Habits of users: chance to come on a day (0 for once), taste, and price of what they buy."""
+
+    daily: Floats
+    once: Integers
+    taste: Floats
+    price: Floats
+
+
+def people(rng: np.random.Generator, users: str) -> People:
+    """A population."""
+    daily = {
+        "once": np.zeros(PEOPLE),
+        "weekly": rng.beta(1.5, 9.0, PEOPLE),
+        "daily": rng.beta(8.0, 2.0, PEOPLE),
+    }[users]
+    once = rng.integers(0, LAST, PEOPLE)
+    return People(daily, once, rng.beta(2, 18, PEOPLE), rng.lognormal(0, 0.3, PEOPLE))
+
+
+def visits(rng: np.random.Generator, of: People, days: int) -> Integers:
+    """Whether each user comes on each day, shape (users, days)."""
+    if of.daily.any():
+        return (rng.random((PEOPLE, days)) < of.daily[:, None]).astype(np.int64)
+    return np.asarray(of.once[:, None] == np.arange(days), dtype=np.int64)
+
+
+def totals_of_visits(rng: np.random.Generator, of: People, days: int) -> Integers:
+    """On how many days each user comes, shape (users,)."""
+    if of.daily.any():
+        return np.asarray(rng.binomial(days, of.daily))
+    return np.asarray(of.once < days, dtype=np.int64)
+
+
+def values(
+    rng: np.random.Generator, of: People, came: Integers, lifts: Sequence[Floats] | None = None
+) -> list[Integers]:
+    """Sessions, clicks, impressions and cents spent, in the shape of the visits.
+
+    Args:
+        rng: Random numbers.
+        of: Whose they are.
+        came: Their visits.
+        lifts: Of sessions, click rate and revenue, for each user.
+    """
+    taste, price = (one.reshape(-1, *[1] * (came.ndim - 1)) for one in (of.taste, of.price))
+    more = [np.zeros(came.shape)] * 3 if lifts is None else lifts
+    sessions = came + rng.poisson(0.5 * came)
+    shown = sessions + rng.poisson(5.0 * sessions)
+    clicks = rng.binomial(shown, np.minimum(taste * (1 + more[1]), 1.0))
+    bought = rng.binomial(came, BUYS * (1 + more[2]))
+    again = rng.binomial(sessions, more[0])
+    return [sessions + again, clicks, shown, np.rint(100 * bought * price).astype(np.int64)]
+
+
+def parts(metric: Metric, of: list[Integers]) -> tuple[Integers, Integers | None]:
+    """Numerator and denominator of a metric; none for a mean."""
+    sessions, clicks, shown, cents = of
+    return {SESSIONS: (sessions, None), CTR: (clicks, shown), REVENUE: (cents, None)}[metric]
+
+
+def growths(seed: int, users: str) -> dict[Metric, Growth]:
+    """What a log of 14 days tells of each metric."""
+    rng = np.random.default_rng([seed, 31])
+    of = people(rng, users)
+    came = visits(rng, of, LOG_DAYS)
+    active = came.any(axis=1)
+    logged = [one[active] for one in values(rng, of, came)]
+    entry = came[active].argmax(axis=1)
+    on = came[active].astype(bool)
+    found: dict[Metric, Growth] = {}
+    for metric in METRICS:
+        y, x = parts(metric, logged)
+        sums = DaySums.of(entry, on, y, on if x is None else x)
+        per_unit = DaySums(**{**vars(sums), "per_unit": x is None})
+        one = growth(metric, per_unit, {"control": sums.activity}, LOG_DAYS)
+        if one is None:
+            raise ValueError(f"{metric.name} does not vary")
+        found[metric] = one
+    return found
+
+
+def effects_of(metric: Metric, of: Growth, days: int) -> tuple[float, float]:
+    """The effect that so many days find in 80 %: by growth, and by the whole log's spread."""
+    seen = Horizon(1.0, 1.0, 1.0)
+    reach = design.mde_from_se(1.0)
+    units = of.after(days).units
+    whole = (4 * of.spreads[-1] / units) ** 0.5
+    return Outlook(metric, seen, LOG_DAYS, of, 4.0).error(days) * reach, whole * reach
+
+
+def realised(seed: int, users: str, days: int, effects: dict[Metric, float], runs: int) -> Floats:
+    """Whether new experiments find each metric's effect, shape (runs, metrics)."""
+    rng = np.random.default_rng([seed, 32, days])
+    hits = np.zeros((runs, len(METRICS)))
+    for run in range(runs):
+        of = people(rng, users)
+        came = totals_of_visits(rng, of, days)
+        treated = rng.random(PEOPLE) < 0.5
+        lifts = [np.where(treated, effects[metric], 0.0) for metric in METRICS]
+        totals = values(rng, of, came, lifts)
+        for k, metric in enumerate(METRICS):
+            y, x = parts(metric, totals)
+            per = np.ones_like(y) if x is None else x
+            control, treatment = (
+                Moments.of(y[side], per[side])
+                for side in (~treated & (came > 0), treated & (came > 0))
+            )
+            effect = compare_moments(metric, control, treatment, Rule()).effect
+            hits[run, k] = effect is not None and effect.p_value < 0.05
+    return hits
+
+
+def rows(logs: int, runs: int) -> Iterator[Row]:
+    """Every kind of user and length; each log's own plan is put to the test."""
+    for users in USERS:
+        found = [growths(seed, users) for seed in range(logs)]
+        for days in (7, 28):
+            plans = [{m: effects_of(m, one[m], days) for m in METRICS} for one in found]
+            hits = np.concatenate(
+                [
+                    realised(seed, users, days, {m: e[0] for m, e in plan.items()}, runs)
+                    for seed, plan in enumerate(plans)
+                ]
+            )
+            for k, metric in enumerate(METRICS):
+                effect, whole = np.mean([plan[metric] for plan in plans], axis=0).tolist()
+                found_it = float(hits[:, k].mean())
+                yield Row(users, metric.name, days, effect, whole, found_it, len(hits))
+
+
+GOALS, GUARDRAILS = ("clicks", "spent"), ("opened", "seconds", "shown")
+MARGIN = 0.04
+
+
+def outcomes(rng: np.random.Generator, users: int) -> pd.DataFrame:
+    """One row a user; all outcomes grow with how active the user is."""
+    active = rng.gamma(2.0, 0.5, users)
+    return pd.DataFrame(
+        {
+            "clicks": rng.poisson(3 * active),
+            "spent": np.round((rng.random(users) < 0.3) * active * rng.lognormal(0, 0.5, users), 2),
+            "opened": rng.poisson(4 * active),
+            "seconds": np.round(rng.gamma(3.0, 20.0, users) * (0.5 + active / 2), 1),
+            "shown": 1 + rng.poisson(9 * active),
+        }
+    )
+
+
+def decision_plan(mde: float, users: int = 20_000, seed: int = 0) -> DecisionPlan:
+    """What `abeval power` plans for two goals and three guardrails."""
+    rng = np.random.default_rng([seed, 33])
+    log = outcomes(rng, users).assign(
+        user_id=np.arange(users), variant=np.where(rng.random(users) < 0.5, "a", "b")
+    )
+    own: list[dict[str, object]] = [{"name": name, "role": "goal"} for name in GOALS]
+    own += [{"name": name, "role": "guardrail", "margin": MARGIN} for name in GUARDRAILS]
+    loaded = abeval.define(
+        ".",
+        name="planned",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": {}},
+        metrics=[{**one, "value": one["name"], "direction": "increase"} for one in own],
+    )
+    plan = loaded.power(mde=mde, logs={"impressions": log}).decision
+    if plan is None or plan.units is None:
+        raise ValueError("no plan")
+    return plan
+
+
+def decisions(units: int, effects: tuple[float, ...], runs: int, seed: int = 1) -> list[Decision]:
+    """Decisions on new experiments of so many units; `effects` on each goal."""
+    rng = np.random.default_rng([seed, 34])
+    metrics = [
+        *(Metric(name, "mean", "…", role="goal") for name in GOALS),
+        *(
+            Metric(name, "mean", "…", role="guardrail", margin=Margin(MARGIN, relative=True))
+            for name in GUARDRAILS
+        ),
+    ]
+    experiment = parse_experiment(
+        {
+            "name": "realised",
+            "unit": "user_id",
+            "control": "a",
+            "variants": {"a": {}, "b": {}},
+            "logs": {"impressions": {"path": "none.parquet"}},
+            "metrics": [{"name": metric.name, "value": "1"} for metric in metrics],
+        }
+    )
+    found: list[Decision] = []
+    for _ in range(runs):
+        frame, treated = outcomes(rng, units), rng.random(units) < 0.5
+        comparisons = {}
+        for metric, effect in zip(metrics, (*effects, 0.0, 0.0, 0.0), strict=True):
+            y = frame[metric.name].to_numpy(float) * np.where(treated, 1 + effect, 1.0)
+            control, treatment = (
+                Moments.of(y[side], np.ones(side.sum())) for side in (~treated, treated)
+            )
+            comparisons[metric.name, "b"] = compare_moments(metric, control, treatment, Rule())
+        verdict = decide((), tuple(judged_rows(experiment, metrics, comparisons)), ())
+        found.append(verdict[0].decision)
+    return found
+
+
+def markdown(table: Iterator[Row]) -> Iterator[str]:
+    """Lines of the table of metrics for the documentation."""
+    yield (
+        "| users come | metric | days | found in 80 %: by growth, % | by the whole log, % | "
+        "realised by growth, % |"
+    )
+    yield "|---|---|--:|--:|--:|--:|"
+    for row in table:
+        yield (
+            f"| {row.users} | {row.metric} | {row.days} | {100 * row.effect:.2f} | "
+            f"{100 * row.whole:.2f} | {100 * row.realised:.1f} |"
+        )
+
+
+def shipping(runs: int) -> Iterator[str]:
+    """Lines of the table of decisions."""
+    yield "| effect on each goal, % | units | truth | predicted: ship, % | realised: ship, % |"
+    yield "|--:|--:|---|--:|--:|"
+    for mde in (0.03, 0.1):
+        plan = decision_plan(mde)
+        units = round(plan.units or 0)
+        truths = (
+            ("both goals", (mde, mde), plan.ship),
+            ("nothing", (0.0, 0.0), plan.ship_none),
+        )
+        for name, effects, predicted in truths:
+            shipped = decisions(units, effects, runs).count("ship") / runs
+            yield (
+                f"| {100 * mde:.0f} | {units:,} | {name} | {100 * (predicted or 0):.1f} | "
+                f"{100 * shipped:.1f} |"
+            )
+
+
+def main() -> None:
+    """Run both studies and print their tables in Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.power")
+    parser.add_argument("--logs", type=int, default=10)
+    parser.add_argument("--experiments", type=int, default=100, help="for each log's plan")
+    options = parser.parse_args()
+    for line in markdown(rows(options.logs, options.experiments)):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+    for line in shipping(options.logs * options.experiments):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
