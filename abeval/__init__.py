@@ -14,7 +14,7 @@ from abeval.version import __version__
 
 if TYPE_CHECKING:
     from abeval import stats
-    from abeval.api import LoadedExperiment, define, load
+    from abeval.api import LoadedExperiment, analyze, define, load
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
@@ -44,6 +44,7 @@ __all__ = [
     "Result",
     "TimeResult",
     "__version__",
+    "analyze",
     "define",
     "evaluate",
     "evaluate_log",
@@ -66,6 +67,7 @@ _HOME = {
     "ReplayResult": "results.replay",
     "Result": "results.analysis",
     "TimeResult": "results.windows",
+    "analyze": "api",
     "define": "api",
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",

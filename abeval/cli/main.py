@@ -22,6 +22,7 @@ from abeval.cli.reference import metrics, schema
 from abeval.cli.replay import replay
 from abeval.cli.simulate import simulate
 from abeval.cli.sql import sql
+from abeval.cli.table import TABLE_OR_FILE
 from abeval.cli.windows import windows
 from abeval.errors import AbevalError
 
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 
 # `abeval --help` lists the commands in this order.
-app.command()(on_engine(analyze))
+app.command()(on_engine(analyze, TABLE_OR_FILE))
 app.command()(on_engine(compare))
 app.command()(on_engine(power))
 app.command()(assign)

@@ -73,6 +73,16 @@ def _kind(file: Path) -> str | None:
     return _KINDS.get("".join(file.suffixes[-2:]), _KINDS.get(file.suffix))
 
 
+def is_table(file: Path) -> bool:
+    """Whether a file is a table by its name.
+
+    Example:
+        >>> is_table(Path("users.csv")), is_table(Path("experiment.toml"))
+        (True, False)
+    """
+    return _kind(file) is not None
+
+
 def has_partitions(files: Sequence[str]) -> bool:
     """Whether there are folders such as `day=2026-09-14`, whose names hold a column."""
     return any("=" in part for file in files for part in Path(file).parts[:-1])

@@ -14,7 +14,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.segments import segment_srm
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, RowTerm, covariate_scales, own_terms
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
 from abeval.stats import srm
@@ -27,6 +27,9 @@ ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
+Groups = tuple[Sequence[Metric], Mapping[str, Mapping[str, Moments]]]
+"""Metrics, and metric → variant → moments of (y, x)."""
+
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Every check, in the order of how much it can spoil."""
@@ -37,15 +40,28 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         _crossover(experiment, aggregates),
         *_balance_checks(analysis),
         _aa(analysis, aa),
-        _missing_days(experiment, aggregates),
+        *([] if experiment.of_units else [_missing_days(experiment, aggregates)]),
+        *_row_checks(experiment, aggregates),
+    )
+
+
+def _row_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """The shares of rows that were left out."""
+    log = experiment.logs.rows_name
+    rows = [
         _duplicates(experiment, aggregates),
-        _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
-        _share(aggregates, "impressions", "null_variant", "impressions without a variant"),
-        _share(aggregates, "impressions", "unknown_variant", "impressions of unknown variants"),
+        _share(aggregates, log, "null_unit", f"{log} without a unit"),
+        _share(aggregates, log, "null_variant", f"{log} without a variant"),
+        _share(aggregates, log, "unknown_variant", f"{log} of unknown variants"),
+    ]
+    if experiment.of_units:
+        return [*rows, _share(aggregates, log, "repeated_unit", "rows of units in several rows")]
+    return [
+        *rows,
         _share(aggregates, "clicks", "no_impression", "clicks without their impression"),
         _share(aggregates, "clicks", "late", "clicks later than the attribution window"),
         _share(aggregates, "clicks", "ambiguous_impression", "clicks that fit several impressions"),
-    )
+    ]
 
 
 def untrusted(
@@ -60,6 +76,9 @@ def untrusted(
 
 def _srm(experiment: Experiment, aggregates: Aggregates) -> Check:
     observed = [aggregates.units_of(name) for name in experiment.variants]
+    if experiment.weights == "observed":
+        message = "the weights are those of the table, so the split cannot be checked"
+        return Check("srm", "skipped", None, SRM_FAIL, message)
     weights = [variant.weight for variant in experiment.variants.values()]
     try:
         p_value = srm.chi_square(observed, weights).p_value
@@ -167,9 +186,21 @@ def balance(
 def _balance_checks(analysis: Analysis) -> list[Check]:
     """Were the groups equal before the experiment, in every metric with values then?"""
     experiment = analysis.experiment
-    if experiment.pre_period is None:
-        message = "no [pre_period], so it is unknown whether the groups were equal before"
+    if experiment.of_units:
+        rows = balance(experiment, *_covariates(analysis))
+    elif experiment.pre_period is not None:
+        rows = balance(experiment, *_before(analysis))
+    else:
+        rows = ()
+    if not rows:
+        lacks = "covariates of a mean" if experiment.of_units else "[pre_period]"
+        message = f"no {lacks}, so it is unknown whether the groups were equal before"
         return [Check("pre_period", "skipped", None, IMBALANCE_FAIL, message)]
+    return [_balance_check(row) for row in rows]
+
+
+def _before(analysis: Analysis) -> Groups:
+    """Every metric with values before the period, and their moments by variant."""
     metrics = [
         metric
         for metric in analysis.metrics
@@ -183,7 +214,20 @@ def _balance_checks(analysis: Analysis) -> list[Check]:
         }
         for metric in metrics
     }
-    return [_balance_check(row) for row in balance(experiment, metrics, before)]
+    return metrics, before
+
+
+def _covariates(analysis: Analysis) -> Groups:
+    """Every covariate of a table of units as a metric, and its moments by variant."""
+    before: dict[str, dict[str, Moments]] = {}
+    means = [m for m in analysis.metrics if m.kind == "mean" and m.covariates]
+    for metric in means:
+        moments = analysis.aggregates.with_covariates(metric.name, covariate_scales(metric))
+        for k, term in enumerate(metric.covariates, start=2 + len(own_terms(metric))):
+            if isinstance(term, RowTerm):
+                columns = {variant: one.pick(k, 1) for variant, one in moments.items()}
+                before.setdefault(term.expression, columns)
+    return [Metric(name, "mean", f"Σ {name} / units") for name in before], before
 
 
 def _balance_check(row: Balance) -> Check:
@@ -259,14 +303,15 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
 
 
 def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
-    """The share of impressions that repeat another, where they were looked for."""
+    """The share of rows that repeat another, where they were looked for."""
+    log = experiment.logs.rows_name
     if "duplicates" in aggregates.facts:
-        return _share(aggregates, "impressions", "duplicate", "duplicate impressions")
+        return _share(aggregates, log, "duplicate", f"duplicate {log}")
     why = "rows have no id, so equal rows may be different people"
     if experiment.cleaning.duplicates == "unchecked":
         why = 'cleaning.duplicates is "unchecked"'
     message = f"duplicates were not looked for: {why}"
-    return Check("impressions_duplicate", "skipped", None, ROWS_FAIL, message)
+    return Check(f"{log}_duplicate", "skipped", None, ROWS_FAIL, message)
 
 
 def _share(aggregates: Aggregates, log: str, reason: str, what: str) -> Check:

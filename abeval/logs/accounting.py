@@ -19,7 +19,8 @@ from abeval.logs.prepare import Prepared
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
     """`log, reason, rows` of the impressions, and of the clicks if a click log was read."""
-    rows = [("impressions", reason, count) for reason, count in _impressions(prepared, engine)]
+    log = prepared.shape.impressions.log
+    rows = [(log, reason, count) for reason, count in _impressions(prepared, engine)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
     return pd.DataFrame(rows, columns=["log", "reason", "rows"])
@@ -46,7 +47,7 @@ def check_total_left(
     Raises:
         LogError: Every impression is set aside.
     """
-    own = accounts[accounts["log"] == "impressions"]
+    own = accounts[accounts["log"] == prepared.shape.impressions.log]
     pairs = zip(own["reason"], own["rows"], strict=True)
     counts = [(str(reason), int(rows)) for reason, rows in pairs]
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
@@ -62,7 +63,8 @@ def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
     for reason, in_period, _, rows in engine.rows(query("units/set_aside_units")):
         used[bool(in_period)] -= int(rows or 0)
         reasons[str(reason)] += int(rows or 0)
-    set_aside = [("duplicate", prepared.dropped), *sorted(reasons.items())]
+    repeats = {"duplicate": prepared.dropped, "repeated_unit": prepared.repeated}
+    set_aside = [*repeats.items(), *sorted(reasons.items())]
     return [
         (USED, used[True]),
         (USED_BEFORE, used[False]),

@@ -15,7 +15,7 @@ from abeval.errors import LogError, QueryError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
-from abeval.logs.duplicates import find_duplicates
+from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
@@ -31,12 +31,14 @@ class Prepared:
         shape: The logs' columns and the summed components.
         duplicates: Number of impression rows that repeat another, None if they were not counted.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
+        repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
     """
 
     shape: LogShape
     duplicates: int | None
     dropped: int
+    repeated: int
     summed: Summed
 
 
@@ -45,7 +47,7 @@ def open_logs(run: Run) -> dict[str, LogColumns]:
     engine, frames = run.engine, run.frames
     checks.check_frames(run.experiment, frames)
     opened: dict[str, LogColumns] = {}
-    for log in ("impressions", "clicks", "items", "exposures"):
+    for log in ("impressions", "units", "clicks", "items", "exposures"):
         source: LogSource | None = getattr(run.experiment.logs, log)
         if source is None:
             continue
@@ -53,9 +55,11 @@ def open_logs(run: Run) -> dict[str, LogColumns]:
             engine.add_frame(f"raw_{log}", frames[log])
         else:
             engine.add_log(f"raw_{log}", source)
-        unit = run.experiment.unit if log in ("impressions", "exposures") else ROW_UNIT
+        unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
         types = engine.columns(f"raw_{log}")
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
+    if run.experiment.of_units:
+        engine.view("raw_impressions", "select * from raw_units")
     return opened
 
 
@@ -86,7 +90,9 @@ def prepare(
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
     step("duplicates")
-    duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
+    log = logs[experiment.logs.rows_name]
+    duplicates = find_duplicates(engine, log, experiment.cleaning)
+    repeated = find_repeated_units(engine, log) if experiment.of_units else 0
     _write_views(run, shape)
     step("units and days")
     checks.check_positions(metrics, shape, engine)
@@ -100,6 +106,7 @@ def prepare(
         shape=shape,
         duplicates=duplicates,
         dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
+        repeated=repeated,
         summed=summed,
     )
 

@@ -49,7 +49,12 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
     """
     for refused, why, mend in (
         (
-            "impressions" in frames or experiment.logs.impressions.table is not None,
+            experiment.of_units,
+            "a table of units is one table, not files of days",
+            "analyse without a store",
+        ),
+        (
+            "impressions" in frames or experiment.logs.rows.table is not None,
             "the impressions are a frame or a table",
             "write them as Parquet files, such as one a day",
         ),
@@ -206,7 +211,7 @@ def _files(experiment: Experiment) -> list[str]:
     Raises:
         ExperimentError: They are not local Parquet files, whose changes are cheap to detect.
     """
-    source = experiment.logs.impressions
+    source = experiment.logs.rows
     files = sources.files_of("impressions", source.paths, experiment.folder)
     kind = sources.kind_of("impressions", files, source.format)
     if kind != "parquet" or any("://" in file for file in files):
