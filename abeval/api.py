@@ -90,9 +90,9 @@ class LoadedExperiment:
             QueryError: The engine could not run a query.
             ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
         """
-        from abeval.pipeline import analyze
+        from abeval.pipeline import analyze_logs
 
-        return analyze(self.experiment, inputs, store, save_aggregates)
+        return analyze_logs(self.experiment, inputs, store, save_aggregates)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
         """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.

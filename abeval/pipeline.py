@@ -35,7 +35,7 @@ def opened(experiment: Experiment, inputs: Inputs) -> Iterator[Run]:
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 
-def analyze(
+def analyze_logs(
     experiment: Experiment,
     inputs: Inputs,
     store: str | Path | None,

@@ -22,7 +22,12 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
-from abeval.metrics.expressions import columns_of, missing_columns, parse_expression
+from abeval.metrics.expressions import (
+    columns_of,
+    expression_problem,
+    missing_columns,
+    parse_expression,
+)
 
 MetricSpec = str | Mapping[str, Any]
 Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
@@ -142,7 +147,7 @@ class _Look:
         chosen = self._options.segments
         if isinstance(chosen, Mapping):
             return dict(chosen)
-        return {_word(name): quoted(self._column(name)) for name in chosen}
+        return {_word(name): _reference(self._column(name)) for name in chosen}
 
     def _specs(self) -> list[dict[str, Any]]:
         """Entries of metrics, in the form of the file."""
@@ -189,7 +194,7 @@ class _Look:
         column = known.get(text.strip().lower())
         if column is not None and not is_number(self._types[column]):
             raise LogError(f"column {column!r} is {self._types[column]}, but a metric is a number")
-        sql = text if column is None else quoted(column)
+        sql = text if column is None else _reference(column)
         missing = missing_columns(parse_expression(sql), self._types)
         if missing:
             self._column(missing[0])
@@ -228,7 +233,7 @@ class _Look:
             return 1e-6
         # The smaller of two needs its digits too, as far as the larger one leaves room.
         exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
-        return float(f"1e{min(max(exponent, -300), 0)}")
+        return float(f"1e{min(max(exponent, -12), 0)}")
 
     def _is_whole(self, text: str) -> bool:
         tree = parse_expression(text)
@@ -236,6 +241,12 @@ class _Look:
             return False
         kind = self._types[self._column(columns_of(tree)[0])]
         return kind == "BOOLEAN" or kind.endswith("INT") or kind == "INTEGER"
+
+
+def _reference(column: str) -> str:
+    """SQL of a column, in quotes where it would be read as something else."""
+    plain = expression_problem(column) is None and isinstance(parse_expression(column), exp.Column)
+    return column if plain else quoted(column)
 
 
 def _double(text: str) -> str:
