@@ -80,11 +80,15 @@ def table_experiment(table: object, options: TableOptions) -> Experiment:
         ExperimentError: A metric is none, or there are no two variants.
     """
     path = Path(table) if isinstance(table, str | Path) else None
+    # Ids and names of variants in text files are read as the analysis reads them.
+    source = LogSource(
+        path=None if path is None else str(path.resolve()), columns={"variant": options.variant}
+    ).with_unit(options.unit or ROW_UNIT)
     with closing(DuckDBEngine()) as engine:
         if path is None:
-            engine.add_frame(_TABLE, table)
+            engine.add_frame(_TABLE, table, source)
         else:
-            engine.add_log(_TABLE, LogSource(path=str(path.resolve())))
+            engine.add_log(_TABLE, source)
         entries = _Look(engine, options).entries("table" if path is None else path.stem or "table")
     if path is not None:
         entries["logs"]["units"]["path"] = str(path.resolve())

@@ -4,7 +4,9 @@
 `verdict.py` decides by them; `time/analysis.py` uses `balance`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import Aggregates
@@ -17,7 +19,8 @@ from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric, RowTerm, covariate_scales, own_terms
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
-from abeval.stats import srm
+from abeval.stats import ratios, srm
+from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -26,6 +29,8 @@ CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 REASSIGNED_WARN, REASSIGNED_FAIL = 0.001, 0.01
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
+DAYS_FAIL = 0.5
+LACKING_WARN, LACKING_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
 Groups = tuple[Sequence[Metric], Mapping[str, Mapping[str, Moments]]]
@@ -43,6 +48,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *_balance_checks(analysis),
         _aa(analysis, aa),
         *([] if experiment.of_units else [_missing_days(experiment, aggregates)]),
+        *_lacking(experiment, aggregates),
         *_row_checks(experiment, aggregates),
     )
 
@@ -53,6 +59,7 @@ def _row_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
     rows = [
         _duplicates(experiment, aggregates),
         _share(aggregates, log, "null_unit", f"{log} without a unit"),
+        *_time_checks(experiment, aggregates),
         _share(aggregates, log, "null_variant", f"{log} without a variant"),
         _share(aggregates, log, "unknown_variant", f"{log} of unknown variants"),
     ]
@@ -320,6 +327,11 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
         return Check("missing_days", "pass", 0.0, 0.0, message)
     listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     message = f"no impression on {len(missing)} of {len(expected)} days: {listed}"
+    # Days after the last one with an impression may be yet to come.
+    so_far = [day for day in missing if day < days[-1]]
+    if len(so_far) > DAYS_FAIL * sum(day <= days[-1] for day in expected):
+        message += "; are the times of the log read as they are meant?"
+        return Check("missing_days", "fail", float(len(missing)), 0.0, message)
     return Check("missing_days", "warn", float(len(missing)), 0.0, message)
 
 
@@ -333,6 +345,72 @@ def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
         why = 'cleaning.duplicates is "unchecked"'
     message = f"duplicates were not looked for: {why}"
     return Check(f"{log}_duplicate", "skipped", None, ROWS_FAIL, message)
+
+
+def _time_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """The shares of impressions without a time of the period; a table of units has no times."""
+    if experiment.of_units:
+        return []
+    return [
+        _share(aggregates, "impressions", "null_time", "impressions without a time"),
+        _outside(experiment, aggregates),
+    ]
+
+
+def _outside(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """The share of the impressions in neither period: most of them, if times are misread."""
+    limit = experiment.trust.outside_period
+    check = _share(aggregates, "impressions", "outside_period", "impressions outside the period")
+    if experiment.period is None:
+        message = "no [period], so every day counts"
+        return replace(check, status="skipped", value=None, threshold=limit, message=message)
+    share = check.value or 0.0
+    if limit == 1 or share <= limit:
+        return replace(check, status="pass", threshold=limit)
+    message = (
+        f"{check.message}: are the times read as they are meant, and [period] right? If the log is "
+        "that much longer, set [trust] outside_period = 1"
+    )
+    return replace(check, status="fail", threshold=limit, message=message)
+
+
+def _lacking(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """Do files that lack a column have another share of the impressions in some variant?"""
+    checks = []
+    for column, moments in aggregates.lacking().items():
+        by_variant = {name: moments.get(name) for name in experiment.variants}
+        control = by_variant[experiment.control]
+        p_values = [_same_share(control, by_variant[variant]) for variant in experiment.treatments]
+        p_value = min(1.0, len(p_values) * min(p_values))
+        shares = ", ".join(f"{name} {_shown_share(m)}" for name, m in by_variant.items())
+        differ = "differs between variants" if p_value < LACKING_WARN else "is alike in all"
+        message = (
+            f"some files lack the column {column!r}; their share of the impressions {differ}: "
+            f"{shares} (p = {p_value:.2g}); the notes name the files"
+        )
+        status: CheckStatus = "fail" if p_value < LACKING_FAIL else "warn"
+        checks.append(Check(f"lacking_column:{column}", status, p_value, LACKING_FAIL, message))
+    return checks
+
+
+def _shown_share(moments: Moments | None) -> str:
+    if moments is None or not moments.mean[1]:
+        return "no impressions"
+    return f"{moments.mean[0] / moments.mean[1]:.1%}"
+
+
+def _same_share(control: Moments | None, treatment: Moments | None) -> float:
+    """Two-sided p-value of equal shares, clustered by unit; 0 for shares that differ for sure."""
+    if control is None or treatment is None:
+        return 1.0
+    try:
+        first, second = ratios.estimate(control), ratios.estimate(treatment)
+    except Refusal:
+        return 1.0
+    difference, variance = second.value - first.value, first.variance + second.variance
+    if variance == 0:
+        return 1.0 if difference == 0 else 0.0
+    return tail(difference / math.sqrt(variance)).p_value
 
 
 def _share(aggregates: Aggregates, log: str, reason: str, what: str) -> Check:

@@ -4,7 +4,7 @@
 `offline/replay.py` and `off_policy/log.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
@@ -17,9 +17,10 @@ from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
+from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
 
@@ -34,6 +35,9 @@ class Prepared:
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
+        files: What is to be known of the files of the impressions.
+        lacking: The columns of the impressions that are read, but that some files lack.
+        notes: What a reader of the result must know of the files.
         has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
@@ -43,6 +47,9 @@ class Prepared:
     repeated: int
     summed: Summed
     has_rule: bool
+    files: FileFacts
+    lacking: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
@@ -55,9 +62,9 @@ def open_logs(run: Run) -> dict[str, LogColumns]:
         if source is None:
             continue
         if log in frames:
-            engine.add_frame(f"raw_{log}", frames[log])
+            engine.add_frame(f"raw_{log}", frames[log], source)
         else:
-            engine.add_log(f"raw_{log}", source)
+            engine.add_log(f"raw_{log}", source.with_unit(run.experiment.unit))
         unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
         types = engine.columns(f"raw_{log}")
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
@@ -90,12 +97,14 @@ def prepare(
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
     logs = open_logs(run)
+    files = {log: _facts(run, log) for log in logs}
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
+    rows = experiment.logs.rows_name
+    lacking = lacking_columns(files[rows], columns_read(experiment, metrics, shape))
     step("duplicates")
-    log = logs[experiment.logs.rows_name]
-    duplicates = find_duplicates(engine, log, experiment.cleaning)
-    repeated = find_repeated_units(engine, log) if experiment.of_units else 0
+    duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
+    repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
     _write_views(run, shape)
     step("units and days")
     checks.check_positions(metrics, shape, engine)
@@ -112,7 +121,32 @@ def prepare(
         repeated=repeated,
         summed=summed,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
+        files=files[rows],
+        lacking=lacking,
+        notes=tuple(_notes(files, logs, {rows: lacking})),
     )
+
+
+def _facts(run: Run, log: str) -> FileFacts:
+    source: LogSource | None = getattr(run.experiment.logs, log)
+    if source is None or log in run.frames:
+        return FileFacts()
+    return file_facts(log, source, run.experiment.folder)
+
+
+def _notes(
+    files: Mapping[str, FileFacts],
+    logs: Mapping[str, LogColumns],
+    lacking: Mapping[str, Sequence[str]],
+) -> Iterator[str]:
+    """Sentences on empty files, and on those that lack columns that are read.
+
+    Of the logs in `lacking` these are known; of others, the mapped columns are read.
+    """
+    for log, facts in files.items():
+        mapped = lacking_columns(facts, list(logs[log].mapped.values()))
+        yield from empty_note(log, facts)
+        yield from lacking_note(log, facts, lacking.get(log, mapped))
 
 
 def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
