@@ -15,6 +15,7 @@ from abeval.version import __version__
 if TYPE_CHECKING:
     from abeval import stats
     from abeval.api import LoadedExperiment, analyze, define, load
+    from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
@@ -33,6 +34,7 @@ __all__ = [
     "AAResult",
     "AbevalError",
     "AuditResult",
+    "Draft",
     "Evaluation",
     "ExperimentError",
     "JudgedColumns",
@@ -48,6 +50,7 @@ __all__ = [
     "__version__",
     "analyze",
     "define",
+    "draft",
     "evaluate",
     "evaluate_log",
     "load",
@@ -58,6 +61,7 @@ _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
     "AuditResult": "results.audit",
+    "Draft": "drafts.run",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",
@@ -72,6 +76,7 @@ _HOME = {
     "TimeResult": "results.windows",
     "analyze": "api",
     "define": "api",
+    "draft": "drafts.run",
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",
     "load": "api",

@@ -18,7 +18,7 @@ ORDER = (
     ("table",),
     ("report", "pipeline"),
     ("store", "time"),
-    ("inference", "offline", "off_policy", "audit"),
+    ("inference", "offline", "off_policy", "audit", "drafts"),
     ("aggregates",),
     ("logs",),
     ("engines",),
