@@ -52,6 +52,10 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
+_ROWS = "impressions"
+"""A table of units is read as one impression of each."""
+
+
 def open_logs(run: Run) -> dict[str, LogColumns]:
     """Make every log readable as `raw_NAME`, and map its columns."""
     engine, frames = run.engine, run.frames
@@ -69,7 +73,7 @@ def open_logs(run: Run) -> dict[str, LogColumns]:
         types = engine.columns(f"raw_{log}")
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
     if run.experiment.of_units:
-        engine.view("raw_impressions", "select * from raw_units")
+        engine.view(f"raw_{_ROWS}", "select * from raw_units")
     return opened
 
 
