@@ -14,7 +14,7 @@ from abeval.version import __version__
 
 if TYPE_CHECKING:
     from abeval import stats
-    from abeval.api import LoadedExperiment, define, load
+    from abeval.api import LoadedExperiment, analyze, define, load
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
@@ -48,6 +48,7 @@ __all__ = [
     "Result",
     "TimeResult",
     "__version__",
+    "analyze",
     "define",
     "draft",
     "evaluate",
@@ -73,6 +74,7 @@ _HOME = {
     "ReplayResult": "results.replay",
     "Result": "results.analysis",
     "TimeResult": "results.windows",
+    "analyze": "api",
     "define": "api",
     "draft": "drafts.run",
     "evaluate": "offline.evaluate",

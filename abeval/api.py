@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.windows import TimeResult
+    from abeval.table import Metrics
     from abeval.time.clock import By
 
 
-__all__ = ["LoadedExperiment", "define", "load"]
+__all__ = ["LoadedExperiment", "analyze", "define", "load"]
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,9 @@ class LoadedExperiment:
             QueryError: The engine could not run a query.
             ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
         """
-        from abeval.pipeline import analyze
+        from abeval.pipeline import analyze_logs
 
-        return analyze(self.experiment, inputs, store, save_aggregates)
+        return analyze_logs(self.experiment, inputs, store, save_aggregates)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
         """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
@@ -418,6 +419,63 @@ def load(path: str | Path) -> LoadedExperiment:
         ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.
     """
     return LoadedExperiment(load_experiment(path))
+
+
+def analyze(
+    table: object,
+    *,
+    variant: str,
+    unit: str | None = None,
+    metrics: "Metrics | None" = None,
+    covariates: Sequence[str] = (),
+    segments: Sequence[str] | Mapping[str, str] = (),
+    control: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    **entries: Any,  # noqa: ANN401
+) -> "Result":
+    """Analyse a table of one row a unit, without an experiment file.
+
+    Args:
+        table: A frame (pandas, Polars, Arrow, a DuckDB relation), or the path of a file.
+        variant: The column of the variant.
+        unit: The column of the unit; without it each row is a unit.
+        metrics: Columns, whose means are compared; `"name = expression"`; a ratio of sums,
+            `"ctr = clicks / views"`, or `{"ctr": ("clicks", "views")}`; or entries as those of
+            `[[metrics]]`. Without it, every column of numbers.
+        covariates: Columns that were measured before the experiment, for CUPED
+            (`inference={"adjust": "regression"}` for regression).
+        segments: Columns by which effects are shown too.
+        control: The variant the others are compared with; without it one that is called so, or
+            else the first by name.
+        weights: Variant → intended share. Without it the shares are to be equal, and if they are
+            far from it, the split is not checked.
+        **entries: More top-level entries of an experiment file.
+
+    Raises:
+        LogError: The table cannot be read, or lacks a column.
+        ExperimentError: A metric is none, or there are no two variants.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = {"user": range(400), "group": ["a", "b"] * 200, "spent": [1, 2, 3, 5] * 100}
+        >>> result = analyze(pd.DataFrame(rows), unit="user", variant="group", metrics=["spent"])
+        >>> result["spent"].control, result["spent"].treatment
+        (2.0, 3.5)
+    """
+    from abeval.table import TableOptions, table_experiment
+
+    options = TableOptions(
+        variant=variant,
+        unit=unit,
+        metrics=metrics,
+        covariates=covariates,
+        segments=segments,
+        control=control,
+        weights=weights,
+        entries=entries,
+    )
+    loaded = LoadedExperiment(table_experiment(table, options))
+    return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
 
 
 def define(

@@ -54,7 +54,7 @@ def opened(
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 
-def analyze(
+def analyze_logs(
     experiment: Experiment,
     inputs: Inputs,
     store: str | Path | None,

@@ -15,6 +15,7 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("api",),
+    ("table",),
     ("report", "pipeline"),
     ("store", "time"),
     ("inference", "offline", "off_policy", "audit", "drafts"),

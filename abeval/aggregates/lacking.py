@@ -35,7 +35,7 @@ def _show_units(
     experiment: Experiment, engine: Engine, lacking: list[str], rest: list[str]
 ) -> bool:
     """Make `lacking_units`; false if the files do not say whose rows they have."""
-    source = experiment.logs.impressions
+    source = experiment.logs.rows
     is_row = experiment.unit == ROW_UNIT
     name = "variant" if is_row else "unit_id"
     column = source.columns.get(name, "variant" if is_row else experiment.unit)

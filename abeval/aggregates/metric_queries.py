@@ -30,7 +30,7 @@ from abeval.engines.sql import by_value, literal, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, Term
+from abeval.metrics.definition import Metric, RowTerm, Term
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
 _TOO_LARGE = (
@@ -175,11 +175,17 @@ class MetricQueries:
         return [whole, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
 
     def _of_covariates(self, metric: Metric, terms: Terms) -> list[SliceTerms]:
-        """Sums with each pair of covariates in place of the metric's own earlier values."""
+        """Sums with each pair of covariates in place of the metric's own earlier values.
+
+        Columns of a table of units are covariates of the same row, and no unit is new in it.
+        """
         own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
         if not metric.covariates:
             return []
-        columns = [*own, *(self._column(term, "p_") for term in metric.covariates)]
+        of_unit = any(isinstance(t, RowTerm) and t.of_unit for t in metric.covariates)
+        when, is_new = ("t_", "0") if of_unit else ("p_", terms.is_new)
+        columns = [*own, *(self._column(term, when) for term in metric.covariates)]
+        terms = terms._replace(is_new=is_new)
         return [
             SliceTerms(metric, COVARIATES, literal(f"{i},{j}"), terms._replace(y0=first, x0=second))
             for (i, first), (j, second) in combinations(enumerate(columns), 2)

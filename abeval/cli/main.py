@@ -28,6 +28,7 @@ from abeval.cli.reference import metrics, schema
 from abeval.cli.replay import replay
 from abeval.cli.simulate import simulate
 from abeval.cli.sql import sql
+from abeval.cli.table import TABLE_OR_FILE
 from abeval.cli.windows import windows
 from abeval.version import __version__
 
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 # `abeval --help` lists the commands in this order.
 app.command()(debuggable(init))
-app.command()(debuggable(on_engine(analyze)))
+app.command()(debuggable(on_engine(analyze, TABLE_OR_FILE)))
 app.command()(debuggable(on_engine(compare)))
 app.command()(debuggable(on_engine(power)))
 app.command()(debuggable(assign))

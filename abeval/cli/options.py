@@ -7,7 +7,7 @@ import the rest.
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -19,7 +19,28 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.results.record import Record
 
-ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).")]
+
+class Source(NamedTuple):
+    """What a command loads its experiment from.
+
+    Attributes:
+        help: Of the argument.
+        flags: Its own flags, with the annotations of their values.
+        load: Of the argument and the values of the flags.
+    """
+
+    help: str
+    flags: Mapping[str, object]
+    load: Callable[[Path, Mapping[str, Any]], "LoadedExperiment"]
+
+
+def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
+    from abeval.api import load
+
+    return load(file)
+
+
+FILE = Source("The experiment file (TOML).", {}, _of_file)
 
 
 def writable(file: Path | None) -> Path | None:
@@ -86,27 +107,31 @@ _ENGINE: Mapping[str, object] = {
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
-def on_engine(command: Callable[..., None]) -> Callable[..., None]:
+def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[..., None]:
     """A command on a loaded experiment as a command on its file, with the flags of the engine.
 
     Args:
         command: Its first parameter is the loaded experiment.
+        source: What the experiment is loaded from.
     """
 
     def run(experiment: Path, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         flags = {name: values.pop(name) for name in _ENGINE}
-        loaded = _loaded(experiment, flags)
+        named = {name: values.pop(name) for name in source.flags}
+        loaded = _on(source.load(experiment, named), flags)
         _check_outputs(loaded, experiment, values)
         command(loaded, **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = inspect.Parameter.KEYWORD_ONLY
     file = inspect.Parameter(
-        "experiment", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ExperimentFile
+        "experiment",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        annotation=Annotated[Path, typer.Argument(help=source.help)],
     )
     added = [
         inspect.Parameter(name, kind, default=None, annotation=annotation)
-        for name, annotation in _ENGINE.items()
+        for name, annotation in (*source.flags.items(), *_ENGINE.items())
     ]
     parameters = [file, *(p.replace(kind=kind) for p in own), *added]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -115,10 +140,8 @@ def on_engine(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
-    from abeval.api import load
-
-    loaded = load(file)
+def _on(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
+    """The experiment with the engine's flags in place of its entries."""
     entries = {"name" if k == "engine" else k: v for k, v in flags.items() if v is not None}
     if not entries:
         return loaded

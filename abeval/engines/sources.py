@@ -187,6 +187,16 @@ def partitions(files: Sequence[str]) -> set[str]:
     return {folder.partition("=")[0] for folder in folders}
 
 
+def is_table(file: Path) -> bool:
+    """Whether a file is a table by its name.
+
+    Example:
+        >>> is_table(Path("users.csv")), is_table(Path("experiment.toml"))
+        (True, False)
+    """
+    return _kind(str(file)) is not None
+
+
 def has_partitions(files: Sequence[str]) -> bool:
     """Whether there are folders whose names hold a column."""
     return bool(partitions(files))

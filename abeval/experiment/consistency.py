@@ -36,6 +36,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "category",
         "propensity",
     ),
+    "units": ("unit_id", "variant"),
     "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category", "embedding"),
     "exposures": ("unit_id", "ts", "variant"),
@@ -123,13 +124,30 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         log: LogSource | None = getattr(logs, name)
         if log is not None:
             yield from _log(name, log)
-    if logs.clicks is not None and "click" in logs.impressions.columns:
+    if experiment.of_units:
+        yield from _without_impressions(experiment)
+    elif logs.units is not None:
+        yield Problem(("logs", "units"), "cannot be beside [logs.impressions]: keep one of them")
+    if logs.clicks is not None and logs.impressions and "click" in logs.impressions.columns:
         where = ("logs", "impressions", "columns", "click")
         yield Problem(
             where, "a click is a column of the impression or a row of logs.clicks, not both"
         )
     if logs.exposures is not None and experiment.unit == ROW_UNIT:
         yield Problem(("logs", "exposures"), 'needs a unit to join by; unit = "row" has none')
+
+
+def _without_impressions(experiment: Experiment) -> Iterator[Problem]:
+    """What a table of one row a unit does not have: times, and rows that others belong to."""
+    for entry in ("period", "pre_period"):
+        if getattr(experiment, entry) is not None:
+            yield Problem((entry,), "a table of units has no times: remove it")
+    for log in ("clicks", "items", "exposures", "scores", "truth"):
+        if getattr(experiment.logs, log) is not None:
+            yield Problem(("logs", log), "belongs to [logs.impressions], which is missing")
+    if not experiment.metrics:
+        message = 'a table of units needs [[metrics]], such as name = "revenue", a column'
+        yield Problem(("metrics",), message)
 
 
 def _log(name: str, log: LogSource) -> Iterator[Problem]:

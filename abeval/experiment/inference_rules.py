@@ -33,7 +33,10 @@ def _problem(entry: str, message: str) -> Problem:
 def _adjust(experiment: Experiment) -> Iterator[Problem]:
     inference = experiment.inference
     by, segments = inference.stratify_by, experiment.segments
-    if inference.adjust in ("cuped", "regression") and experiment.pre_period is None:
+    by_covariates = inference.adjust in ("cuped", "regression")
+    if by_covariates and experiment.of_units:
+        yield from _unit_covariates(experiment)
+    elif by_covariates and experiment.pre_period is None:
         message = "needs a [pre_period], whose values are the covariates"
         yield _problem("adjust", f'"{inference.adjust}" {message}')
     if inference.adjust != "none" and inference.relative == "log_delta":
@@ -51,6 +54,13 @@ def _adjust(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(("metrics", i, "cap"), message)
 
 
+def _unit_covariates(experiment: Experiment) -> Iterator[Problem]:
+    units = experiment.logs.units
+    if units is None or not (units.covariates or any(c.covariates for c in experiment.metrics)):
+        message = "needs [logs.units] covariates, columns that were measured before the experiment"
+        yield _problem("adjust", f'"{experiment.inference.adjust}" {message}')
+
+
 def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
     own = {choice.name for choice in experiment.metrics if choice.is_own}
     usable = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
@@ -64,6 +74,9 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
             yield Problem(where, 'needs [inference] adjust = "cuped" or "regression"')
         if choice.cap is not None:
             yield Problem(where, "cannot be used with `cap`")
+        if experiment.of_units:
+            # They are columns of the table.
+            continue
         if not _has_covariates(choice, builtin):
             yield Problem(where, f"{choice.name} is not made of sums over impressions")
         for name in choice.covariates:

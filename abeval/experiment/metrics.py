@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.errors import ExperimentError
-from abeval.experiment.model import AbsoluteMargin, Experiment, MetricChoice, Toward
+from abeval.experiment.model import AbsoluteMargin, Covariate, Experiment, MetricChoice, Toward
 from abeval.experiment.problems import suggestion
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
@@ -29,7 +29,9 @@ from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY
 
 
 def known_metrics(experiment: Experiment) -> dict[str, Metric]:
-    """Every built-in metric by name, with the experiment's thresholds."""
+    """Every built-in metric by name, with the experiment's thresholds; none of a table of units."""
+    if experiment.of_units:
+        return {}
     return builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
 
 
@@ -41,13 +43,16 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     known = known_metrics(experiment)
     if not experiment.metrics:
         return tuple(known.values())
-    known |= {c.name: _own(c) for c in experiment.metrics if c.is_own and c.function is None}
+    of_unit = experiment.of_units
+    own = [c for c in experiment.metrics if c.is_own and c.function is None]
+    known |= {choice.name: _own(choice, of_unit=of_unit) for choice in own}
     functions = {
         c.name: _function(c.name, c.function, known)
         for c in experiment.metrics
         if c.function is not None
     }
-    return tuple(_chosen(choice, known | functions) for choice in experiment.metrics)
+    known |= functions
+    return tuple(_chosen(c, known, _covariates(experiment, c, known)) for c in experiment.metrics)
 
 
 def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
@@ -82,41 +87,66 @@ def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
     )
 
 
-def _chosen(choice: MetricChoice, known: Mapping[str, Metric]) -> Metric:
+def _covariates(
+    experiment: Experiment, choice: MetricChoice, known: Mapping[str, Metric]
+) -> list[Term]:
+    """What is known of a unit before: sums of the pre-period, or columns of a table of units."""
+    units = experiment.logs.units
+    if not experiment.of_units or units is None:
+        return [term for name in choice.covariates or () for term in own_terms(known[name])]
+    if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
+        return []
+    every = [Covariate(value=c) if isinstance(c, str) else c for c in units.covariates]
+    if choice.covariates is not None:
+        resolutions = {covariate.value: covariate.resolution for covariate in every}
+        every = [
+            Covariate(value=name, resolution=resolutions.get(name, choice.resolution))
+            for name in choice.covariates
+        ]
+    return [RowTerm(c.value, c.resolution, c.resolution, of_unit=True) for c in every]
+
+
+def _chosen(choice: MetricChoice, known: Mapping[str, Metric], covariates: list[Term]) -> Metric:
     metric = known[choice.name]
-    named = [term for name in choice.covariates or () for term in own_terms(known[name])]
     own = own_terms(metric)
     return replace(
         metric,
         role=choice.role or metric.role,
         direction=_direction(choice, metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
-        covariates=tuple(term for term in dict.fromkeys(named) if term not in own),
+        covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
         margin=_margin(choice),
         cap=choice.cap,
     )
 
 
-def _own(choice: MetricChoice) -> Metric:
-    """The user's own metric: a mean of `value` per unit, or `numerator` over `denominator`."""
+def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
+    """The user's own metric: a mean of `value` per unit, or `numerator` over `denominator`.
+
+    With `of_unit` its expressions are over a row that is a unit.
+    """
     if choice.value is not None:
         value, per, formula = choice.value, None, f"Σ {choice.value} / units"
     else:
         value, per = str(choice.numerator), str(choice.denominator)
         formula = f"Σ {value} / Σ {per}"
-    term = RowTerm(value, choice.resolution, choice.resolution)
-    under = None if per is None else RowTerm(per, choice.resolution, choice.resolution)
+    step = choice.resolution
+    term = RowTerm(value, step, step, of_unit=of_unit)
+    under = None if per is None else RowTerm(per, step, step, of_unit=of_unit)
+    rows = "units" if of_unit else "impressions"
     kind: Kind = "mean" if under is None else "ratio"
     if choice.quantile is not None:
         kind, formula = (
             "quantile",
-            f"{choice.quantile:g} quantile of {choice.value} over impressions",
+            f"{choice.quantile:g} quantile of {choice.value} over {rows}",
         )
     read = {
         c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))
     }
-    needs = frozenset(_NEEDED_BY[column] for column in read if column in _NEEDED_BY)
-    no_numbers = tuple(_not_numbers(text) for text in dict.fromkeys((value, per)) if text)
+    canonical = () if of_unit else read & _NEEDED_BY.keys()
+    needs = frozenset(_NEEDED_BY[column] for column in canonical)
+    texts = [text for text in dict.fromkeys((value, per)) if text is not None]
+    no_numbers = tuple((_no_number(text, rows), _not_numbers(text, of_unit)) for text in texts)
     return Metric(
         choice.name,
         kind,
@@ -132,10 +162,14 @@ def _own(choice: MetricChoice) -> Metric:
     )
 
 
-def _not_numbers(text: str) -> tuple[str, Term]:
-    """Counts impressions whose value is not a number: a sum has 0 for them, a quantile nothing."""
+def _no_number(text: str, rows: str) -> str:
+    return f"{rows} whose {text} is null, NaN or infinite"
+
+
+def _not_numbers(text: str, of_unit: bool) -> Term:
+    """Counts rows whose value is not a number: a sum has 0 for them, a quantile nothing."""
     missing = f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
-    return f"impressions whose {text} is null, NaN or infinite", RowTerm(missing)
+    return RowTerm(missing, of_unit=of_unit)
 
 
 _NEEDED_BY: dict[str, Need] = {

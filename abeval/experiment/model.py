@@ -222,6 +222,19 @@ class ImpressionLog(LogSource):
     first_position: Literal[0, 1] = 1
 
 
+class Covariate(Section):
+    """A value of a unit that was measured before the experiment."""
+
+    value: Name
+    resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
+
+
+class UnitLog(LogSource):
+    """One row per unit: its variant, its outcomes and what was known of it before, as columns."""
+
+    covariates: list[Name | Covariate] = Field(default_factory=list)
+
+
 class ClickLog(LogSource):
     """One row per click."""
 
@@ -253,14 +266,33 @@ class TruthLog(LogSource):
 
 
 class Logs(Section):
-    """The logs of the experiment."""
+    """The logs of the experiment: impressions and what belongs to them, or a table of units."""
 
-    impressions: ImpressionLog
+    impressions: ImpressionLog | None = None
+    units: UnitLog | None = None
     clicks: ClickLog | None = None
     items: ItemLog | None = None
     exposures: ExposureLog | None = None
     scores: ScoreLog | None = None
     truth: TruthLog | None = None
+
+    @model_validator(mode="after")
+    def _has_rows(self) -> Self:
+        if self.impressions is None and self.units is None:
+            raise ValueError("needs `impressions`, or `units` for a table of one row a unit")
+        return self
+
+    @property
+    def rows_name(self) -> Literal["impressions", "units"]:
+        """The name of the log that is analysed."""
+        return "units" if self.impressions is None else "impressions"
+
+    @property
+    def rows(self) -> ImpressionLog:
+        """The log that is analysed; a table of units is read as one impression of each."""
+        if self.impressions is not None or self.units is None:
+            return self.impressions or ImpressionLog()
+        return ImpressionLog(**self.units.model_dump(exclude={"covariates"}))
 
 
 class Cleaning(Section):
@@ -386,6 +418,7 @@ class Experiment(Section):
     period: Period | None = None
     pre_period: Period | None = None
     variants: Mapping[Name, Variant]
+    weights: Literal["planned", "observed"] = "planned"
     models: Mapping[Name, Model] = Field(default_factory=dict)
     assignment: AssignmentRule | None = None
     logs: Logs
@@ -400,6 +433,28 @@ class Experiment(Section):
     privacy: Privacy = Privacy()
     engine: EngineOptions = EngineOptions()
     folder: Annotated[Path, Field(exclude=True)] = Path()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_metrics(cls, raw: object) -> object:
+        """A metric of a table of units without an expression is the column of its name."""
+        logs = raw.get("logs") if isinstance(raw, Mapping) else None
+        chosen = raw.get("metrics") if isinstance(raw, Mapping) else None
+        if not isinstance(logs, Mapping) or "impressions" in logs or not isinstance(chosen, list):
+            return raw
+        texts = ("value", "numerator", "denominator", "function")
+        columns = [
+            {**one, "value": one["name"]}
+            if isinstance(one, Mapping) and "name" in one and not any(t in one for t in texts)
+            else one
+            for one in chosen
+        ]
+        return {**raw, "metrics": columns} if isinstance(raw, Mapping) else raw
+
+    @property
+    def of_units(self) -> bool:
+        """Whether a table of units is analysed, not a log of impressions."""
+        return self.logs.impressions is None
 
     @property
     def treatments(self) -> list[str]:
@@ -425,6 +480,19 @@ class Experiment(Section):
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
 
     @property
+    def ties(self) -> Literal["rule", "weight", "none"]:
+        """What places units of several variants of which the log does not tell the first.
+
+        The rule of assignment; without it, a hash by the weights where two variants differ in it,
+        because to exclude such units would change an uneven split. A unit of three variants may not
+        have been in the one that owns its slot.
+        """
+        weights = [variant.weight for variant in self.variants.values()]
+        if self.assignment is not None:
+            return "rule"
+        return "weight" if len(weights) == 2 and weights[0] != weights[1] else "none"
+
+    @property
     def assignment_rule(self) -> Rule | None:
         """How a unit's variant follows from its id, None where the file does not say.
 
@@ -438,14 +506,3 @@ class Experiment(Section):
             return own.scheme.rule(weights)
         split = Assignment(self.salt, weights)
         return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()
-
-    @property
-    def hashes_ties(self) -> bool:
-        """Whether the hash places units whose first variant the log does not tell.
-
-        It does if it assigns variants, or if two variants have different weights: to exclude such
-        units would change an uneven split. A unit of three variants may not have been in the one
-        that owns its slot.
-        """
-        weights = [variant.weight for variant in self.variants.values()]
-        return self.assignment is not None or (len(weights) == 2 and weights[0] != weights[1])

@@ -30,10 +30,8 @@ def by_covariates(
         alpha: Error rate of test and interval.
     """
     arms, is_new = (control, treatment), control.mean.size - 1
-    before: Sequence[int] = range(2, is_new)
-    if metric.kind == "mean":
-        # The denominator before the period is the same as now: every unit counts once.
-        before = [k for k in before if any(arm.covariance[k, k] > 0 for arm in arms)]
+    # A constant explains nothing, such as the units of a mean, or the past of a table of units.
+    before = [k for k in range(2, is_new) if any(arm.covariance[k, k] > 0 for arm in arms)]
     if not all(_known_before(arm, before) for arm in arms):
         return None
     # Units without a pre-period are a stratum of their own, if they are some and not all.

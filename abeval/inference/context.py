@@ -158,6 +158,8 @@ def notes(
     """Sentences on how to read the numbers."""
     exposed = experiment.logs.exposures is not None
     units = "exposed units, zeros included" if exposed else "units with an impression in the period"
+    if experiment.of_units:
+        units = "the units of the table"
     sentences = [
         f"Metrics per unit divide by {units}.",
         "Intervals are not adjusted for the number of metrics; the status of a goal follows its "

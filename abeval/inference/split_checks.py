@@ -22,6 +22,9 @@ SRM_WARN, SRM_FAIL = 0.01, 0.001
 
 def srm_check(experiment: Experiment, aggregates: Aggregates) -> Check:
     """Whether units match the weights, in every stretch its own."""
+    if experiment.weights == "observed":
+        message = "the weights are those of the table, so the split cannot be checked"
+        return Check("srm", "skipped", None, SRM_FAIL, message)
     try:
         split = _split(experiment, aggregates)
     except Refusal as refusal:

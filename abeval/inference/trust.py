@@ -24,7 +24,7 @@ from abeval.inference.split_checks import (
     worst_cell,
 )
 from abeval.inference.stretches import compare_within
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, RowTerm, covariate_scales, own_terms
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
 from abeval.stats import ratios
@@ -40,6 +40,9 @@ DAYS_FAIL = 0.5
 LACKING_WARN, LACKING_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
+Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
+"""Metrics, and metric → moments of (y, x) by stretch and variant."""
+
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Every check, in the order of how much it can spoil."""
@@ -53,18 +56,30 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         *_balance_checks(analysis),
         *denominator.checks(analysis),
         _aa(analysis, aa),
-        _missing_days(experiment, aggregates),
+        *([] if experiment.of_units else [_missing_days(experiment, aggregates)]),
         *_lacking(experiment, aggregates),
+        *_row_checks(experiment, aggregates),
+    )
+
+
+def _row_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """The shares of rows that were left out."""
+    log = experiment.logs.rows_name
+    rows = [
         _duplicates(experiment, aggregates),
-        _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
-        _share(aggregates, "impressions", "null_time", "impressions without a time"),
-        _outside(experiment, aggregates),
-        _share(aggregates, "impressions", "null_variant", "impressions without a variant"),
-        _share(aggregates, "impressions", "unknown_variant", "impressions of unknown variants"),
+        _share(aggregates, log, "null_unit", f"{log} without a unit"),
+        *_time_checks(experiment, aggregates),
+        _share(aggregates, log, "null_variant", f"{log} without a variant"),
+        _share(aggregates, log, "unknown_variant", f"{log} of unknown variants"),
+    ]
+    if experiment.of_units:
+        return [*rows, _share(aggregates, log, "repeated_unit", "rows of units in several rows")]
+    return [
+        *rows,
         _share(aggregates, "clicks", "no_impression", "clicks without their impression"),
         _share(aggregates, "clicks", "late", "clicks later than the attribution window"),
         _share(aggregates, "clicks", "ambiguous_impression", "clicks that fit several impressions"),
-    )
+    ]
 
 
 def untrusted(
@@ -112,6 +127,15 @@ def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
     return Check("crossover", status, share, CROSSOVER_FAIL, message)
 
 
+def _ties(experiment: Experiment, aggregates: Aggregates) -> str:
+    """What was done with units whose first variant the log does not tell."""
+    tied, out = aggregates.facts["tied"], aggregates.facts["tied_out"]
+    if not tied or experiment.cleaning.crossover == "exclude":
+        return ""
+    done = {0: "placed by hash", tied: "excluded"}.get(out, f"placed by hash, {out:,} excluded")
+    return f", but {tied:,} have no first one (its time is equal or missing) and are {done}"
+
+
 def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     """Whether the log's variants are those that the experiment's own rule gives."""
     name = "assignment"
@@ -130,15 +154,6 @@ def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     if status != "pass":
         message += f" ({share:.2%}): `abeval audit` says which and since when"
     return Check(name, status, share, REASSIGNED_FAIL, message)
-
-
-def _ties(experiment: Experiment, aggregates: Aggregates) -> str:
-    """What was done with units whose first variant the log does not tell."""
-    tied, out = aggregates.facts["tied"], aggregates.facts["tied_out"]
-    if not tied or experiment.cleaning.crossover == "exclude":
-        return ""
-    done = {0: "placed by hash", tied: "excluded"}.get(out, f"placed by hash, {out:,} excluded")
-    return f", but {tied:,} have no first one (its time is equal or missing) and are {done}"
 
 
 def _graded(value: float, warn: float, fail: float) -> CheckStatus:
@@ -185,9 +200,21 @@ def balance(
 def _balance_checks(analysis: Analysis) -> list[Check]:
     """Were the groups equal before the experiment, in every metric with values then?"""
     experiment = analysis.experiment
-    if experiment.pre_period is None:
-        message = "no [pre_period], so it is unknown whether the groups were equal before"
+    if experiment.of_units:
+        rows = balance(experiment, *_covariates(analysis))
+    elif experiment.pre_period is not None:
+        rows = balance(experiment, *_before(analysis))
+    else:
+        rows = ()
+    if not rows:
+        lacks = "covariates of a mean" if experiment.of_units else "[pre_period]"
+        message = f"no {lacks}, so it is unknown whether the groups were equal before"
         return [Check("pre_period", "skipped", None, IMBALANCE_FAIL, message)]
+    return [_balance_check(row) for row in rows]
+
+
+def _before(analysis: Analysis) -> Groups:
+    """Every metric with values before the period, and their moments by variant."""
     metrics = [
         metric
         for metric in analysis.metrics
@@ -202,7 +229,22 @@ def _balance_checks(analysis: Analysis) -> list[Check]:
         ]
         for metric in metrics
     }
-    return [_balance_check(row) for row in balance(experiment, metrics, before)]
+    return metrics, before
+
+
+def _covariates(analysis: Analysis) -> Groups:
+    """Every covariate of a table of units as a metric, and its moments by variant."""
+    before: dict[str, ByStretch] = {}
+    means = [m for m in analysis.metrics if m.kind == "mean" and m.covariates]
+    for metric in means:
+        moments = analysis.aggregates.with_covariates(metric.name, covariate_scales(metric))
+        for k, term in enumerate(metric.covariates, start=2 + len(own_terms(metric))):
+            if isinstance(term, RowTerm):
+                columns = [
+                    {name: one.pick(k, 1) for name, one in variants.items()} for variants in moments
+                ]
+                before.setdefault(term.expression, columns)
+    return [Metric(name, "mean", f"Σ {name} / units") for name in before], before
 
 
 def _balance_check(row: Balance) -> Check:
@@ -283,14 +325,25 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
 
 
 def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
-    """The share of impressions that repeat another, where they were looked for."""
+    """The share of rows that repeat another, where they were looked for."""
+    log = experiment.logs.rows_name
     if "duplicates" in aggregates.facts:
-        return _share(aggregates, "impressions", "duplicate", "duplicate impressions")
+        return _share(aggregates, log, "duplicate", f"duplicate {log}")
     why = "rows have no id, so equal rows may be different people"
     if experiment.cleaning.duplicates == "unchecked":
         why = 'cleaning.duplicates is "unchecked"'
     message = f"duplicates were not looked for: {why}"
-    return Check("impressions_duplicate", "skipped", None, ROWS_FAIL, message)
+    return Check(f"{log}_duplicate", "skipped", None, ROWS_FAIL, message)
+
+
+def _time_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """The shares of impressions without a time of the period; a table of units has no times."""
+    if experiment.of_units:
+        return []
+    return [
+        _share(aggregates, "impressions", "null_time", "impressions without a time"),
+        _outside(experiment, aggregates),
+    ]
 
 
 def _outside(experiment: Experiment, aggregates: Aggregates) -> Check:

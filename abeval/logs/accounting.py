@@ -20,7 +20,8 @@ from abeval.logs.prepare import Prepared
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
     """`log, reason, rows` of the impressions, and of the clicks if a click log was read."""
-    rows = [("impressions", reason, count) for reason, count in _impressions(prepared, engine)]
+    log = prepared.shape.impressions.log
+    rows = [(log, reason, count) for reason, count in _impressions(prepared, engine)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
     return pd.DataFrame(rows, columns=["log", "reason", "rows"])
@@ -47,7 +48,7 @@ def check_total_left(
     Raises:
         LogError: Every impression is set aside.
     """
-    own = accounts[accounts["log"] == "impressions"]
+    own = accounts[accounts["log"] == prepared.shape.impressions.log]
     pairs = zip(own["reason"], own["rows"], strict=True)
     counts = [(str(reason), int(rows)) for reason, rows in pairs]
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
@@ -63,7 +64,8 @@ def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
     for reason, in_period, _, rows in engine.rows(query("units/set_aside_units")):
         used[bool(in_period)] -= int(rows or 0)
         reasons[str(reason)] += int(rows or 0)
-    set_aside = [("duplicate", prepared.dropped), *sorted(reasons.items())]
+    repeats = {"duplicate": prepared.dropped, "repeated_unit": prepared.repeated}
+    set_aside = [*repeats.items(), *sorted(reasons.items())]
     return [
         (USED, used[True]),
         (USED_BEFORE, used[False]),
@@ -86,17 +88,17 @@ def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
     """Counts for the trust checks; `duplicates` only where they were looked for."""
     ((units, crossovers, tied, tied_out),) = engine.rows(query("units/crossovers"))
     shape = prepared.shape
-    assigned, reassigned = _assigned(prepared, engine)
     counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
+    assigned, reassigned = _assigned(prepared, engine)
     return {
         "clicks": _sum(engine, [shape.clicks_component]),
         "scored": _sum(engine, shape.scored_components),
         "units": int(units or 0),
         "crossovers": int(crossovers or 0),
-        "assigned": assigned,
-        "reassigned": reassigned,
         "tied": int(tied or 0),
         "tied_out": int(tied_out or 0),
+        "assigned": assigned,
+        "reassigned": reassigned,
         **counted,
     }
 

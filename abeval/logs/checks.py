@@ -36,7 +36,7 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
     """Check that the columns of the logs fit the experiment file."""
     _check_variant_known(experiment, logs)
-    impressions = logs["impressions"]
+    impressions = logs[experiment.logs.rows_name]
     if experiment.period is not None and "ts" not in impressions:
         raise LogError(
             "[period] needs the time of each impression, but the log has no column `ts`",
@@ -50,7 +50,7 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
 
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    named = any(name in logs and "variant" in logs[name] for name in ("impressions", "exposures"))
+    named = any("variant" in columns for columns in logs.values())
     if not named and not experiment.assigns:
         raise LogError(
             "the variant of a unit is unknown: the log has no column `variant`",
@@ -142,13 +142,14 @@ def check_some_left(
     """Refuse logs whose impressions are all set aside, with the reasons."""
     counts = {reason: rows for reason, rows in accounts if rows}
     if not counts:
-        raise LogError("the impressions have no rows", "check logs.impressions.path")
+        log = shape.impressions.log
+        raise LogError(f"the {log} have no rows", f"check logs.{log}.path")
     if USED in counts:
         return
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
     raise LogError(
-        f"nothing is left to analyse: all {sum(counts.values()):,} impressions are set aside "
-        f"({reasons})",
+        f"nothing is left to analyse: all {sum(counts.values()):,} {shape.impressions.log} are "
+        f"set aside ({reasons})",
         _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine),
     )
 
@@ -177,8 +178,9 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             )
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
-        return "check logs.impressions.path and the mapping of its columns"
-    return f"column {shape.impressions.mapped[named]!r} of the impressions has no usable value"
+        return f"check logs.{shape.impressions.log}.path and the mapping of its columns"
+    log = shape.impressions
+    return f"column {log.mapped[named]!r} of the {log.log} has no usable value"
 
 
 def faulty_expression(

@@ -51,6 +51,32 @@ def _identified(log: LogColumns, cleaning: Cleaning) -> bool:
 _IDS = ("impression_id", "unit_id", "request_id")
 
 
+def find_repeated_units(engine: Engine, log: LogColumns) -> int:
+    """Set the rows of units with several rows aside, in a table of one row a unit.
+
+    They differ, and nothing says which is the unit's: no choice of one would favour no variant.
+
+    Returns:
+        Their number.
+    """
+    if "unit_id" not in log:
+        return 0
+    unit = quoted(log.mapped["unit_id"])
+    repeated = (
+        f"select {unit} as unit_id, count(*) as n from kept_impressions "
+        f"where {unit} is not null group by {unit} having count(*) > 1"
+    )
+    engine.table("repeated_units", repeated)
+    rows = whole_number(engine, "select coalesce(sum(n), 0) from repeated_units")
+    if rows:
+        engine.table("unit_rows", "select * from kept_impressions")
+        keep_impressions(
+            engine,
+            f"select r.* from unit_rows r anti join repeated_units u on r.{unit} = u.unit_id",
+        )
+    return rows
+
+
 def keep_impressions(engine: Engine, sql: str) -> None:
     """Create `kept_impressions`, the rows that all views of the log read."""
     engine.view("kept_impressions", sql)
@@ -94,6 +120,8 @@ def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None
 def _distinguishing_columns(log: LogColumns) -> list[str]:
     if "impression_id" in log:
         return [log.mapped["impression_id"]]
+    if log.log == "units":
+        return [log.mapped["unit_id"]]
     named = [log.mapped[name] for name in ("unit_id", "ts", "request_id", "item_id") if name in log]
     return named if len(named) > 1 else list(log.types)
 

@@ -56,7 +56,7 @@ class LogColumns:
 
 def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
     """The error of a column that the impressions do not have."""
-    what = f"{where}the impressions have no column {column!r}{near_miss(column, log.types)}"
+    what = f"{where}the {log.log} have no column {column!r}{near_miss(column, log.types)}"
     return LogError(what, f"the log has: {', '.join(log.types)}")
 
 

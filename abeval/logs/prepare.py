@@ -18,7 +18,7 @@ from abeval.errors import LogError, QueryError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
-from abeval.logs.duplicates import find_duplicates
+from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
 from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
 from abeval.logs.mapping import LogColumns, map_columns
@@ -56,6 +56,7 @@ class Prepared:
         shape: The logs' columns and the summed components.
         duplicates: Number of impression rows that repeat another, None if they were not counted.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
+        repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
         entries: When the units entered, and how traffic was split then.
         files: What is to be known of the files of the impressions.
@@ -67,6 +68,7 @@ class Prepared:
     shape: LogShape
     duplicates: int | None
     dropped: int
+    repeated: int
     summed: Summed
     entries: Entries
     has_rule: bool
@@ -75,12 +77,16 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
+_ROWS = "impressions"
+"""A table of units is read as one impression of each."""
+
+
 def open_logs(run: Run) -> dict[str, LogColumns]:
     """Make every log readable as `raw_NAME`, and map its columns."""
     engine, frames = run.engine, run.frames
     checks.check_frames(run.experiment, frames)
     opened: dict[str, LogColumns] = {}
-    for log in ("impressions", "clicks", "items", "exposures"):
+    for log in ("impressions", "units", "clicks", "items", "exposures"):
         source: LogSource | None = getattr(run.experiment.logs, log)
         if source is None:
             continue
@@ -88,9 +94,11 @@ def open_logs(run: Run) -> dict[str, LogColumns]:
             engine.add_frame(f"raw_{log}", frames[log], source)
         else:
             engine.add_log(f"raw_{log}", source.with_unit(run.experiment.unit))
-        unit = run.experiment.unit if log in ("impressions", "exposures") else ROW_UNIT
+        unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
         types = engine.columns(f"raw_{log}")
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
+    if run.experiment.of_units:
+        engine.view(f"raw_{_ROWS}", "select * from raw_units")
     return opened
 
 
@@ -121,9 +129,11 @@ def prepare(
     files = {log: _facts(run, log) for log in logs}
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
-    lacking = lacking_columns(files["impressions"], columns_read(experiment, metrics, shape))
+    rows = experiment.logs.rows_name
+    lacking = lacking_columns(files[rows], columns_read(experiment, metrics, shape))
     step("duplicates")
-    duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
+    duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
+    repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
     _write_views(run, shape)
     step("units and days")
     checks.check_positions(metrics, shape, engine)
@@ -137,12 +147,13 @@ def prepare(
         shape=shape,
         duplicates=duplicates,
         dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
+        repeated=repeated,
         summed=summed,
         entries=entries,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
-        files=files["impressions"],
+        files=files[rows],
         lacking=lacking,
-        notes=tuple(_notes(files, logs, lacking)),
+        notes=tuple(_notes(files, logs, {rows: lacking})),
     )
 
 
@@ -154,13 +165,18 @@ def _facts(run: Run, log: str) -> FileFacts:
 
 
 def _notes(
-    files: Mapping[str, FileFacts], logs: Mapping[str, LogColumns], lacking: Sequence[str]
+    files: Mapping[str, FileFacts],
+    logs: Mapping[str, LogColumns],
+    lacking: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
-    """Sentences on empty files, and on those that lack columns that are read."""
+    """Sentences on empty files, and on those that lack columns that are read.
+
+    Of the logs in `lacking` these are known; of others, the mapped columns are read.
+    """
     for log, facts in files.items():
-        others = lacking_columns(facts, list(logs[log].mapped.values()))
+        mapped = lacking_columns(facts, list(logs[log].mapped.values()))
         yield from empty_note(log, facts)
-        yield from lacking_note(log, facts, lacking if log == "impressions" else others)
+        yield from lacking_note(log, facts, lacking.get(log, mapped))
 
 
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
@@ -273,7 +289,8 @@ def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = Assignment(experiment.salt, weights).ranges
-    engine.view("crossover_policy", views.crossover_policy_view(experiment))
+    excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
+    engine.view("crossover_policy", f"select {excludes} as excludes")
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",
@@ -285,6 +302,7 @@ def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -
     rule = experiment.assignment_rule
     if rule is not None:
         write_expected_units(rule, engine)
+    engine.table("tie_variants", query(f"units/tied_by_{experiment.ties}"))
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
 

@@ -36,8 +36,14 @@ EXPRESSION_COLUMNS = (
     "click",
     "dwell",
     "dwell_ms",
+    "score",
 )
 """Canonical columns that row-level expressions may read, besides the log's own."""
+
+
+def canonical_columns(of_unit: bool) -> tuple[str, ...]:
+    """The canonical columns that expressions may read; of a row that is a unit, only its id."""
+    return ("unit_id",) if of_unit else EXPRESSION_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ def shape_of(
         LogError: A model's score column, or an extra one, is missing.
         ExperimentError: An expression reads a column that the log does not have.
     """
-    impressions = logs["impressions"]
+    impressions = logs[experiment.logs.rows_name]
     scores, score_of = _served_scores(experiment, impressions)
     shape = LogShape(
         impressions=impressions,
@@ -174,7 +180,8 @@ def shape_of(
     terms = [term for metric in met for term in row_terms(metric)]
     ranked = [term for metric in met for term in event_terms(metric)]
     texts = [t.expression for t in (*terms, *ranked)] + list(experiment.segments.values())
-    own = _with_extra(_own_columns(texts, impressions), extra, impressions)
+    canonical = canonical_columns(experiment.of_units)
+    own = _with_extra(_own_columns(texts, impressions, canonical), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
     sums = [component_sql(term, score) for term in terms for score in served]
     known = [component_sql(CLICKED, None)]
@@ -184,7 +191,7 @@ def shape_of(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),
         segments={
-            name: f"cast({_in_view_names(text, None)} as varchar)"
+            name: f"cast({_in_view_names(text, None, canonical)} as varchar)"
             for name, text in experiment.segments.items()
         },
         own_columns=own,
@@ -254,7 +261,7 @@ def event_name(index: int) -> str:
 
 def event_sql(term: RowTerm, score: str | None) -> str:
     """A term as a whole number per impression, null if it has no finite value."""
-    text = _in_view_names(term.expression, score)
+    text = _in_view_names(term.expression, score, canonical_columns(term.of_unit))
     if term.resolution is None:
         return f"cast({text} as bigint)"
     return _rounded(text, term.resolution)
@@ -263,7 +270,7 @@ def event_sql(term: RowTerm, score: str | None) -> str:
 @cache
 def component_sql(term: RowTerm, score: str | None) -> str:
     """A term as a whole number per impression, 0 if it has no finite value."""
-    text = _in_view_names(term.expression, score)
+    text = _in_view_names(term.expression, score, canonical_columns(term.of_unit))
     if term.resolution is None:
         return text if text.isdigit() else f"coalesce({text}, 0)"
     return _rounded(text, term.resolution, " else 0")
@@ -282,7 +289,7 @@ def own_name(column: str) -> str:
     return f"raw_{column}"
 
 
-def _in_view_names(text: str, score: str | None) -> str:
+def _in_view_names(text: str, score: str | None, canonical: Sequence[str]) -> str:
     """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
 
     def renamed(node: exp.Expression) -> exp.Expression:
@@ -290,25 +297,28 @@ def _in_view_names(text: str, score: str | None) -> str:
             # Engines keep different numbers of digits of a decimal; a double is the same on all.
             number = repr(float(node.this))
             return exp.Literal.number(number if "e" in number else f"{number}e0")
-        if not isinstance(node, exp.Column) or node.name.lower() in EXPRESSION_COLUMNS:
+        if not isinstance(node, exp.Column):
             return node
-        if node.name.lower() != "score":
+        if node.name.lower() not in canonical:
             return exp.column(own_name(node.name))
+        if node.name.lower() != "score":
+            return node
         return exp.null() if score is None else exp.column(score)
 
     return parse_expression(text).transform(renamed).sql(dialect="duckdb", identify=True)
 
 
-def _own_columns(texts: Sequence[str], impressions: LogColumns) -> tuple[str, ...]:
+def _own_columns(
+    texts: Sequence[str], impressions: LogColumns, canonical: Sequence[str]
+) -> tuple[str, ...]:
     """The log's columns that expressions read, besides the canonical ones."""
-    canonical = (*EXPRESSION_COLUMNS, "score")
     own: dict[str, None] = {}
     for text in texts:
         tree = parse_expression(text)
         missing = missing_columns(tree, (*canonical, *impressions.types))
         if missing:
             raise ExperimentError(
-                f"expression {text!r} reads {missing[0]!r}, which the impressions do not have"
+                f"expression {text!r} reads {missing[0]!r}, which the {impressions.log} do not have"
                 f"{near_miss(missing[0], impressions.types)}",
                 f"the log has: {', '.join(impressions.types)}",
             )

@@ -33,15 +33,9 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
-def crossover_policy_view(experiment: Experiment) -> str:
-    """One row: what becomes of units in several variants."""
-    excludes = experiment.cleaning.crossover == "exclude"
-    return f"select {excludes} as excludes, {experiment.hashes_ties} as hashes_ties".lower()
-
-
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
-    log, source = shape.impressions, experiment.logs.impressions
+    log, source = shape.impressions, experiment.logs.rows
     time = canonical.time_of_impression(experiment, log)
     columns = [
         f"{canonical.unit(experiment, log)} as unit_id",
@@ -76,7 +70,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     Components that could fail are computed only for impressions that count, so that a row that is
     set aside cannot stop the run.
     """
-    keep = experiment.logs.impressions.dwell_without_click == "keep"
+    keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
     sums = [f"{_counted(sql)} as {component_name(i)}" for i, sql in enumerate(shape.components)]
     sums += [f"{_counted(sql)} as {event_name(i)}" for i, sql in enumerate(shape.events)]

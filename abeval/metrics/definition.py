@@ -57,11 +57,14 @@ class RowTerm:
         scale: The value of 1 in the integer sum: the metric's value is the sum times this.
         resolution: None if the expression is an integer; otherwise it is rounded to whole
             multiples of this before the sum, so that the order of summing does not matter.
+        of_unit: Whether it is of a row that is a unit: its columns are all the log's own, and as a
+            covariate it was measured before, although it is in the same row.
     """
 
     expression: str
     scale: float = 1.0
     resolution: float | None = None
+    of_unit: bool = False
 
 
 @dataclass(frozen=True)

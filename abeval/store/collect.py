@@ -51,7 +51,12 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
     """
     for refused, why, mend in (
         (
-            "impressions" in frames or experiment.logs.impressions.table is not None,
+            experiment.of_units,
+            "a table of units is one table, not files of days",
+            "analyse without a store",
+        ),
+        (
+            "impressions" in frames or experiment.logs.rows.table is not None,
             "the impressions are a frame or a table",
             "write them as Parquet files, such as one a day",
         ),
@@ -177,7 +182,7 @@ def _load(
     read_again = _read_again(experiment, metrics, shape, files)
     merges = carries and not read_again and len(set(files)) == len(files)
     # Totals of changed units do not tell which files their rows were in before.
-    facts = file_facts("impressions", experiment.logs.impressions, experiment.folder)
+    facts = file_facts("impressions", experiment.logs.rows, experiment.folder)
     whole = not lacking_columns(facts, columns_read(experiment, metrics, shape))
     may_total = merges and whole and has_totals(experiment, metrics)
     totals = _previous_totals(parts, experiment, len(files)) if may_total else None
@@ -246,7 +251,7 @@ def _files(experiment: Experiment) -> list[str]:
     Raises:
         ExperimentError: They are not local Parquet files, whose changes are cheap to detect.
     """
-    source = experiment.logs.impressions
+    source = experiment.logs.rows
     files = sources.files_of("impressions", source.paths, experiment.folder, source.format)
     if files.kind != "parquet" or not files.are_local:
         raise ExperimentError(

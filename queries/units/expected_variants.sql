@@ -1,7 +1,10 @@
 -- grain: one row per entry day, variant in the log and variant by the experiment's rule: units
 -- reads: hashed_units, variants (variant), expected_units (unit_id, expected), seen_units
+-- without units of several variants of which the log does not tell the first
 with logged as (
-  select unit_id, coalesce(first_variant, variant_low) as variant
+  select
+    unit_id,
+    case when variant_low <> variant_high then first_variant else variant_low end as variant
   from hashed_units
 )
 select

@@ -181,6 +181,43 @@ def tied_experiment(**entries: Any) -> LoadedExperiment:
     return define(**{**base, **entries})
 
 
+def units(rows: int = 300) -> dict[str, object]:
+    """One row a unit, but for copies and for units whose rows differ."""
+    random = np.random.default_rng(5)
+    table = pd.DataFrame(
+        {
+            "who": [f"{NAMES[i % len(NAMES)]}{i}" for i in range(rows)],
+            "group": np.where(random.random(rows) < 0.5, "Ä", "it's \\b"),
+            "click": random.poisson(3, rows),
+            "views": 5 + random.poisson(3, rows),
+            "spent": [None if i % 17 == 0 else i % 7 * 1.25 for i in range(rows)],
+            "before": random.gamma(2.0, 3.0, rows),
+            "Device": random.choice(["Phone", "TABLET", None], rows),
+        }
+    )
+    table.loc[:2, "who"] = None
+    again = table.iloc[20:26].assign(click=99)
+    return {"units": pd.concat([table, table.iloc[5:12], again], ignore_index=True)}
+
+
+def units_experiment() -> LoadedExperiment:
+    """Covariates, a quantile, and columns that are called as canonical ones."""
+    return define(
+        name="units",
+        unit="who",
+        control="Ä",
+        variants={"Ä": {}, "it's \\b": {}},
+        logs={"units": {"columns": {"variant": "group"}, "covariates": ["before", "click"]}},
+        segments={"device": "lower(Device)"},
+        inference={"adjust": "cuped"},
+        metrics=[
+            {"name": "spent"},
+            {"name": "ctr", "numerator": "click", "denominator": "views"},
+            {"name": "p90", "value": "spent", "quantile": 0.9},
+        ],
+    )
+
+
 OWN: list[dict[str, Any]] = [
     {"name": "revenue", "value": "price * click * 1.1 + tax"},
     {"name": "per_position", "value": "1 / (position - 1)"},

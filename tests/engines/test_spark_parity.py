@@ -70,6 +70,9 @@ def _by_bucket(engine: Any) -> None:
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
+    "a table of units": lambda e: analyze_on(
+        Run(nasty.units_experiment().experiment, e, nasty.units())
+    ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
     "ties excluded": lambda e: analyze_on(
         Run(

@@ -1,0 +1,74 @@
+"""`abeval analyze TABLE --variant COLUMN`: a table of one row a unit in place of a file.
+
+`main.py` gives `TABLE_OR_FILE` to `on_engine` for `analyze`; `abeval/table.py` looks at the table.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from abeval.cli.options import Source
+from abeval.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from abeval.api import LoadedExperiment
+
+
+def _flag(text: str, metavar: str = "COLUMN") -> Any:  # noqa: ANN401 (typer's own type is Any)
+    return typer.Option(help=text, metavar=metavar, rich_help_panel="Table of one row a unit")
+
+
+_MANY = "repeat for more"
+_FLAGS: Mapping[str, object] = {
+    "unit": Annotated[str | None, _flag("The unit; without it each row is one.")],
+    "variant": Annotated[str | None, _flag("The variant.")],
+    "metric": Annotated[
+        list[str] | None,
+        _flag(
+            f"A column, or name=clicks/views for a ratio; {_MANY}. Default: all numbers.", "METRIC"
+        ),
+    ],
+    "covariate": Annotated[
+        list[str] | None, _flag(f"Measured before the experiment, for CUPED; {_MANY}.")
+    ],
+    "segment": Annotated[list[str] | None, _flag(f"Effects by its values too; {_MANY}.")],
+    "control": Annotated[
+        str | None, _flag("Default: the one called so, or the first by name.", "VARIANT")
+    ],
+}
+
+
+def _load(file: Path, flags: Mapping[str, Any]) -> "LoadedExperiment":
+    from abeval.api import LoadedExperiment, load
+    from abeval.engines.sources import is_table
+    from abeval.table import TableOptions, is_usual_control, table_experiment
+
+    named = {name: value for name, value in flags.items() if value}
+    variant = named.pop("variant", None)
+    if variant is None:
+        if named:
+            raise ExperimentError(f"--{next(iter(named))} is for a table", "name its --variant too")
+        if is_table(file):
+            raise ExperimentError(
+                f"{file} is a table, not an experiment file",
+                "name its columns: --unit user_id --variant group",
+            )
+        return load(file)
+    options = TableOptions(
+        variant=variant,
+        unit=named.get("unit"),
+        metrics=named.get("metric"),
+        covariates=named.get("covariate", ()),
+        segments=named.get("segment", ()),
+        control=named.get("control"),
+    )
+    experiment = table_experiment(file, options)
+    control = experiment.control
+    if options.control is None and not is_usual_control(control):
+        typer.echo(f"control is {control}, the first by name; --control names another", err=True)
+    return LoadedExperiment(experiment)
+
+
+TABLE_OR_FILE = Source("The experiment file (TOML), or a table with --variant.", _FLAGS, _load)

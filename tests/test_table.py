@@ -1,0 +1,318 @@
+"""Tables of one row a unit: outcomes, covariates and segments as columns, from file and Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+import abeval
+from abeval.cli.main import app
+from abeval.errors import AbevalError
+from abeval.results.analysis import Result
+from tests.logs.small import aside
+
+METRICS = ["revenue", "converted", "ctr = click / views"]
+COVARIATES = ["spent_before", "visits_before"]
+COLUMNS = {"unit": "user_id", "variant": "grp"}
+
+
+def users(n: int = 6000, seed: int = 1) -> pd.DataFrame:
+    """Three variants; what a user did before tells of what comes."""
+    random = np.random.default_rng(seed)
+    taste = random.gamma(2, 2, n)
+    frame = pd.DataFrame(
+        {
+            "user_id": np.arange(n),
+            "grp": random.choice(["a", "b", "c"], n),
+            "spent_before": random.poisson(taste) * 1.5,
+            "visits_before": random.poisson(taste),
+        }
+    )
+    frame["revenue"] = (random.gamma(1, 1, n) * taste + (frame.grp == "b") * 0.4).round(2)
+    frame["click"] = random.poisson(taste)
+    frame["views"] = frame["click"] + random.poisson(taste) + 1
+    frame["converted"] = (random.random(n) < 0.2).astype(int)
+    return frame.assign(country=random.choice(["x", "y"], n))
+
+
+TEA_TASTING = {
+    ("b", "revenue"): (0.25029291670615006, 0.14804538756080302),
+    ("b", "cuped"): (0.29679505713558285, 0.06193914584404739),
+    ("b", "converted"): (-0.009305750611352498, 0.46041334242985565),
+    ("b", "ctr"): (-0.0052358688506688456, 0.31062394452938136),
+    ("c", "revenue"): (0.03451581956932959, 0.8530529141786355),
+    ("c", "cuped"): (-0.029190009800553973, 0.8647478632680166),
+    ("c", "converted"): (0.004108517119704225, 0.7506369497877569),
+    ("c", "ctr"): (-0.004754301595218835, 0.35332867489427755),
+}
+"""Variant and metric → difference and p-value of tea-tasting 1.14.0."""
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return users()
+
+
+@pytest.fixture(scope="module")
+def result(frame: pd.DataFrame) -> Result:
+    return abeval.analyze(frame, metrics=METRICS, **COLUMNS)
+
+
+def test_numbers_are_those_of_tea_tasting(frame: pd.DataFrame, result: Result) -> None:
+    cuped = abeval.analyze(frame, metrics=["revenue"], covariates=["spent_before"], **COLUMNS)
+    for (variant, metric), (difference, p_value) in TEA_TASTING.items():
+        row = cuped["revenue", variant] if metric == "cuped" else result[metric, variant]
+        assert row.difference == pytest.approx(difference, rel=1e-9)
+        assert row.p_value == pytest.approx(p_value, rel=1e-9)
+    assert result["revenue", "b"].method == "welch_t"
+    assert result["ctr", "b"].method == "delta_t"
+
+
+def test_values_of_any_size_keep_their_digits(frame: pd.DataFrame, result: Result) -> None:
+    for factor in (1e-3, 1 / 3, 1e9):
+        scaled = frame.assign(revenue=frame.revenue * factor)
+        found = abeval.analyze(scaled, metrics=["revenue"], **COLUMNS)["revenue", "b"]
+        assert found.p_value == pytest.approx(result["revenue", "b"].p_value, rel=1e-9)
+
+
+def test_several_covariates_are_one_regression(frame: pd.DataFrame) -> None:
+    found = abeval.analyze(frame, metrics=["revenue"], covariates=COVARIATES, **COLUMNS)
+    two = frame[frame.grp != "c"]
+    x, y = two[COVARIATES].to_numpy(float), two["revenue"].to_numpy()
+    centred = x - x.mean(axis=0)
+    slopes = np.linalg.lstsq(centred, y - y.mean(), rcond=None)[0]
+    adjusted = y - centred @ slopes
+    groups = (adjusted[two.grp == variant] for variant in "ba")
+    row = found["revenue", "b"]
+    assert row.p_value == pytest.approx(stats.ttest_ind(*groups, equal_var=False).pvalue, rel=1e-8)
+    adjustment = next(a for a in found.adjustments if a.variant == "b")
+    assert adjustment.theta == pytest.approx(slopes, rel=1e-9)
+    checks = {check.name: check.status for check in found.trust}
+    assert checks["pre_period:spent_before:b"] == "pass"
+
+
+def test_a_predicted_outcome_is_a_covariate_with_a_slope_a_variant(frame: pd.DataFrame) -> None:
+    predicted = frame.assign(predicted=0.3 * frame.spent_before + 0.5 * frame.visits_before)
+    found = abeval.analyze(
+        predicted,
+        metrics=["revenue"],
+        covariates=["predicted"],
+        inference={"adjust": "regression"},
+        **COLUMNS,
+    )
+    two = predicted[predicted.grp != "c"]
+    centred = two.assign(predicted=two.predicted - two.predicted.mean())
+    own = {variant: centred[centred.grp == variant] for variant in "ab"}
+    at = {variant: np.polyfit(o.predicted, o.revenue, 1)[1] for variant, o in own.items()}
+    assert found["revenue", "b"].difference == pytest.approx(at["b"] - at["a"], rel=1e-9)
+    assert next(iter(found.adjustments)).variance_removed > 0.15
+
+
+def test_covariates_that_differ_before_are_noticed(frame: pd.DataFrame) -> None:
+    uneven = frame.assign(spent_before=frame.spent_before + (frame.grp == "b"))
+    found = abeval.analyze(uneven, metrics=["revenue"], covariates=["spent_before"], **COLUMNS)
+    assert found.verdicts[0].decision == "do_not_trust"
+
+
+FORMS = {
+    "polars": lambda f: pytest.importorskip("polars").from_pandas(f),
+    "arrow": lambda f: pytest.importorskip("pyarrow").Table.from_pandas(f),
+    "relation": lambda f: duckdb.from_df(f),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_kind_of_frame_is_a_table(form: str, frame: pd.DataFrame, result: Result) -> None:
+    found = abeval.analyze(FORMS[form](frame), metrics=METRICS, **COLUMNS)
+    assert found.to_json() == result.to_json()
+
+
+def test_a_file_of_an_experiment_says_the_same(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame.to_parquet(tmp_path / "users.parquet")
+    (tmp_path / "experiment.toml").write_text(
+        """
+        name = "table"
+        unit = "user_id"
+        control = "a"
+
+        [variants]
+        a = {}
+        b = {}
+        c = {}
+
+        [logs.units]
+        path = "users.parquet"
+        columns = { variant = "grp" }
+        covariates = ["visits_before", { value = "spent_before", resolution = 0.1 }]
+
+        [segments]
+        country = "country"
+
+        [[metrics]]
+        name = "revenue"
+        resolution = 0.01
+
+        [[metrics]]
+        name = "median"
+        value = "revenue"
+        quantile = 0.5
+
+        [[metrics]]
+        name = "ctr"
+        numerator = "click"
+        denominator = "views"
+        covariates = ["visits_before"]
+
+        [inference]
+        adjust = "cuped"
+        """
+    )
+    found = abeval.load(tmp_path / "experiment.toml").analyze()
+    for metric, covariates in (
+        ("revenue", COVARIATES[::-1]),
+        ("ctr = click / views", COVARIATES[1:]),
+    ):
+        same = abeval.analyze(frame, metrics=[metric], covariates=covariates, **COLUMNS)
+        name = metric.split()[0]
+        assert found[name, "b"].p_value == pytest.approx(same[name, "b"].p_value, rel=1e-9)
+    median = frame[frame.grp == "a"].revenue.median()
+    assert found["median", "b"].control == pytest.approx(median, abs=0.005)
+    assert {row.cell for row in found.segments} == {"x", "y"}
+    assert "Metrics per unit divide by the units of the table." in found.notes
+    assert aside(found, "units") == {"used": 6000}
+    assert {"clicks_late", "missing_days"}.isdisjoint(check.name for check in found.trust)
+
+
+def test_other_questions_can_be_asked_of_a_table(frame: pd.DataFrame) -> None:
+    loaded = abeval.define(
+        name="u",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}, "c": {}},
+        logs={"units": {"columns": {"variant": "grp"}}},
+        metrics=[
+            {"name": "revenue"},
+            {"name": "rate", "numerator": "click", "denominator": "views"},
+        ],
+    )
+    logs = {"units": frame}
+    assert len(loaded.compare("revenue", logs=logs).pairs) == 3
+    assert loaded.aa(runs=200, logs=logs)["rate"].runs == 200
+    with pytest.raises(AbevalError):
+        loaded.windows(logs=logs)
+    with pytest.raises(AbevalError):
+        loaded.analyze(logs=logs, store="store")
+
+
+def test_rows_of_a_unit_are_one_or_none(frame: pd.DataFrame, result: Result) -> None:
+    """An equal row is a duplicate; rows that differ say nothing that can be believed."""
+    copies, others = frame.head(40), frame.iloc[40:90]
+    crossed = others.assign(grp=others.grp.map({"a": "b", "b": "c", "c": "a"}))
+    table = pd.concat([frame, copies, others.assign(revenue=0.0), crossed])
+    found = abeval.analyze(table, metrics=METRICS, **COLUMNS)
+    again = abeval.analyze(frame.drop(index=range(40, 90)), metrics=METRICS, **COLUMNS)
+    assert aside(found, "units") == {"used": 5950, "duplicate": 40, "repeated_unit": 150}
+    assert [r.p_value for r in found.scorecard] == [r.p_value for r in again.scorecard]
+    assert next(c for c in found.trust if c.name == "units_repeated_unit").status == "warn"
+
+
+def test_rows_without_an_id_are_units(frame: pd.DataFrame) -> None:
+    found = abeval.analyze(frame[["grp", "converted"]], variant="grp")
+    assert aside(found, "units") == {"used": 6000}
+    assert found["converted", "b"].p_value == pytest.approx(
+        TEA_TASTING["b", "converted"][1], rel=1e-9
+    )
+
+
+def test_metrics_have_several_forms(frame: pd.DataFrame, result: Result) -> None:
+    odd = frame.rename(columns={"revenue": "revenue, gross", "views": "2 views"})
+    forms: list[Any] = [
+        ["revenue, gross", "converted", 'ctr = click / "2 views"'],
+        {"revenue": "revenue, gross", "converted": "converted", "ctr": ("click", "2 views")},
+        [
+            {"name": "revenue", "value": '"revenue, gross"'},
+            {"name": "converted", "value": "converted"},
+            {"name": "ctr", "numerator": "click", "denominator": '"2 views"'},
+        ],
+    ]
+    for metrics in forms:
+        found = abeval.analyze(odd, metrics=metrics, **COLUMNS)
+        assert [r.p_value for r in found.scorecard] == [r.p_value for r in result.scorecard]
+    every = abeval.analyze(frame, covariates=COVARIATES, segments=["country"], **COLUMNS)
+    assert {row.metric for row in every.scorecard} == {"revenue", "click", "views", "converted"}
+    assert {info.name: info.unit for info in every.metrics}["converted"] == "share"
+
+
+def test_control_and_weights_are_guessed_or_named(frame: pd.DataFrame) -> None:
+    names = {"a": "new", "b": "Control", "c": "other"}
+    renamed = frame.assign(grp=frame.grp.map(names))
+    found = abeval.analyze(renamed, metrics=["revenue"], **COLUMNS)
+    assert found.experiment.control == "Control"
+    assert next(c for c in found.trust if c.name == "srm").status == "pass"
+    uneven = renamed[(renamed.grp == "new") | (renamed.index % 9 == 0)]
+    found = abeval.analyze(uneven, metrics=["revenue"], control="new", **COLUMNS)
+    assert found.experiment.control == "new"
+    assert next(c for c in found.trust if c.name == "srm").status == "skipped"
+    planned = {"new": 9, "Control": 1, "other": 1}
+    found = abeval.analyze(uneven, metrics=["revenue"], weights=planned, **COLUMNS)
+    assert next(c for c in found.trust if c.name == "srm").status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"variant": "gpr"}, "did you mean `grp`"),
+        ({"variant": "revenue"}, "more than 20 values"),
+        ({"unit": "user"}, "no column 'user'"),
+        ({"metrics": ["country"]}, "a metric is a number"),
+        ({"metrics": ["revenu"]}, "did you mean `revenue`"),
+        ({"metrics": ["sum(revenue)"]}, "aggregate"),
+        ({"metrics": {"x": ("click", "views", "grp")}}, "a ratio is of two"),
+        ({"covariates": ["before"]}, "no column 'before'"),
+        ({"segments": ["town"]}, "no column 'town'"),
+        ({"control": "x"}, "no variant is called 'x'"),
+        ({"weights": {"a": 1, "b": 1}}, "'c' is not in both"),
+        ({"period": {"start": "2026-01-01", "end": "2026-02-01"}}, "has no times"),
+        ({"inference": {"adjust": "cuped"}}, "covariates"),
+    ],
+)
+def test_mistakes_are_said(frame: pd.DataFrame, changes: dict[str, Any], error: str) -> None:
+    chosen: dict[str, Any] = {"metrics": ["revenue"], **COLUMNS, **changes}
+    with pytest.raises(AbevalError, match=error):
+        abeval.analyze(frame, **chosen)
+
+
+def test_the_command_answers_without_a_file(
+    frame: pd.DataFrame, result: Result, tmp_path: Path
+) -> None:
+    table, out = tmp_path / "table.csv", tmp_path / "out.json"
+    frame.to_csv(table, index=False)
+    flags = ["--unit", "user_id", "--variant", "grp", "--metric", "revenue"]
+    flags += ["--metric", "converted", "--metric", "ctr=click/views", "--json", str(out)]
+    done = CliRunner().invoke(app, ["analyze", str(table), *flags])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(out.read_text())["scorecard"]
+    assert [row["p_value"] for row in rows] == [row.p_value for row in result.scorecard]
+    flags += ["--covariate", "spent_before", "--segment", "country", "--control", "b"]
+    done = CliRunner().invoke(app, ["analyze", str(table), *flags])
+    assert "cuped" in done.output
+    assert "country" in done.output
+    for wrong, text in (([], "is a table"), (["--unit", "user_id"], "name its --variant too")):
+        failed = CliRunner().invoke(app, ["analyze", str(table), *wrong])
+        assert text in str(failed.exception) + failed.output
+
+
+def test_names_of_variants_in_a_file_are_text(frame: pd.DataFrame, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    frame.assign(grp=frame.grp.map({"a": "00", "b": "01", "c": "1"})).to_csv(table, index=False)
+    found = abeval.analyze(table, metrics=["revenue"], **COLUMNS)
+    assert {v.name: v.units for v in found.experiment.variants}.keys() == {"00", "01", "1"}
+    assert found["revenue", "01"].p_value == pytest.approx(TEA_TASTING["b", "revenue"][1])
