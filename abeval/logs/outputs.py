@@ -91,7 +91,8 @@ def check_outputs(
 
 def _logs(experiment: Experiment) -> Mapping[str, LogSource]:
     logs = {name: getattr(experiment.logs, name) for name in type(experiment.logs).model_fields}
-    return {name: source for name, source in logs.items() if source is not None}
+    named = {name: source for name, source in logs.items() if source is not None}
+    return {**named, **experiment.tables}
 
 
 def _resolved(path: str | Path) -> Path:
