@@ -2,7 +2,8 @@
 
 SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_utc_time(timestamp, zone)`,
 `abeval_local_time(milliseconds, zone)`, `abeval_hash60(salt, unit)` and
-`abeval_md5_hex(text, start, count)` (and those of sha1 and sha256); the last step replaces the calls by the dialect's own SQL.
+`abeval_md5_hex(text, start, count)` (and those of sha1 and sha256); the last step replaces the
+calls by the dialect's own SQL.
 
 `logs/canonical.py` and `logs/prepare.py` ask the engine for them; `transpile.py` replaces the
 calls, `duckdb.py` defines them as macros.
@@ -20,8 +21,17 @@ EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_h
 UTC_TIME = "abeval_utc_time"
 MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
 
+_SPARK_UTC = "to_utc_timestamp(cast({0} as timestamp), {1})"
+_SPARK_LATER = (
+    f"when from_utc_timestamp({_SPARK_UTC} + interval {{minutes}} minute, {{1}}) "
+    f"= cast({{0}} as timestamp) then {_SPARK_UTC} + interval {{minutes}} minute "
+)
+
 _SPARK = {
-    UTC_TIME: "to_utc_timestamp(cast({0} as timestamp), {1})",
+    # Of a time that a clock shows twice, Spark takes the first, DuckDB the second.
+    UTC_TIME: "case "
+    + "".join(_SPARK_LATER.replace("{minutes}", minutes) for minutes in ("60", "30"))
+    + f"else {_SPARK_UTC} end",
     EPOCH_MS: "unix_millis(cast({0} as timestamp))",
     LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
     HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
