@@ -410,3 +410,14 @@ class Experiment(Section):
             return own.scheme.rule(weights)
         split = Assignment(self.salt, weights)
         return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()
+
+    @property
+    def hashes_ties(self) -> bool:
+        """Whether the hash places units whose first variant the log does not tell.
+
+        It does if it assigns variants, or if two variants have different weights: to exclude such
+        units would change an uneven split. A unit of three variants may not have been in the one
+        that owns its slot.
+        """
+        weights = [variant.weight for variant in self.variants.values()]
+        return self.assignment is not None or (len(weights) == 2 and weights[0] != weights[1])

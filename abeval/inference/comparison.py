@@ -39,6 +39,7 @@ MIN_UNITS = 30
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
     "zero_variance": "zero_variance",
+    "tied_quantile": "tied_quantile",
     "zero_denominator": "empty_denominator",
     "control_near_zero": "control_near_zero",
     "before_first_look": "before_first_look",
@@ -123,6 +124,7 @@ class Comparison:
         boundary: The stopping boundary of this look, where looks are not fixed.
         spread: How uncertain the two values are, where the test knows it.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
+        sides: The effects that give the lower and the higher end, where their errors differ.
     """
 
     units_control: int
@@ -136,6 +138,7 @@ class Comparison:
     boundary: LookBoundary | None = None
     spread: Spread | None = None
     rare: proportions.Rare | None = None
+    sides: tuple[Effect, Effect] | None = None
 
     @property
     def numbers(self) -> Numbers:
@@ -204,6 +207,30 @@ def with_difference(
     lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
     return replace(
         bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
+
+
+def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
+    """The comparison with the lower end of one effect and lift, and the higher end of another.
+
+    Where each side of an estimate has a standard error of its own, `with_difference` gives both.
+    """
+    if low.effect is None or high.effect is None:
+        raise TypeError("both sides have an effect")
+    facing = low if low.effect.difference > 0 else high
+    lift = None
+    if low.lift is not None and high.lift is not None:
+        lift = low.lift._replace(
+            high=high.lift.high, bounded=low.lift.bounded and high.lift.bounded
+        )
+    return replace(
+        bare,
+        effect=effects.joined(low.effect, high.effect),
+        lift=lift,
+        reason=limit(lift),
+        boundary=facing.boundary,
+        spread=facing.spread,
+        sides=(low.effect, high.effect),
     )
 
 

@@ -131,4 +131,8 @@ def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
         raise TypeError("a family holds effects only")
     if comparison.rare is not None:
         return proportions.interval(comparison.rare, level)
-    return interval(effect.difference, effect.se, effect.df, level)
+    low, high = comparison.sides or (effect, effect)
+    return (
+        interval(low.difference, low.se, low.df, level).low,
+        interval(high.difference, high.se, high.df, level).high,
+    )

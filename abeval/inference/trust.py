@@ -43,10 +43,10 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         _crossover(experiment, aggregates),
         _assignment(experiment, aggregates),
         *_balance_checks(analysis),
-        _aa(aa),
+        _aa(analysis, aa),
         _missing_days(experiment, aggregates),
         *_lacking(experiment, aggregates),
-        _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
+        _duplicates(experiment, aggregates),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
         _share(aggregates, "impressions", "null_time", "impressions without a time"),
         _outside(experiment, aggregates),
@@ -114,8 +114,10 @@ def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
         "as_assigned": "they are analysed as assigned",
     }[experiment.cleaning.crossover]
     message = f"{crossovers:,} of {units:,} units were seen in more than one variant; {policy}"
+    message += _ties(experiment, aggregates)
     weights = {variant.weight for variant in experiment.variants.values()}
-    if crossovers and experiment.cleaning.crossover == "exclude" and len(weights) > 1:
+    excluded = experiment.cleaning.crossover == "exclude" or aggregates.facts["tied_out"]
+    if crossovers and excluded and len(weights) > 1:
         message += "; excluding them biases an uneven split"
     status = _graded(share, CROSSOVER_WARN, CROSSOVER_FAIL)
     return Check("crossover", status, share, CROSSOVER_FAIL, message)
@@ -138,6 +140,15 @@ def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     if status != "pass":
         message += f" ({share:.2%}): `abeval audit` says which and since when"
     return Check(name, status, share, REASSIGNED_FAIL, message)
+
+
+def _ties(experiment: Experiment, aggregates: Aggregates) -> str:
+    """What was done with units whose first variant the log does not tell."""
+    tied, out = aggregates.facts["tied"], aggregates.facts["tied_out"]
+    if not tied or experiment.cleaning.crossover == "exclude":
+        return ""
+    done = {0: "placed by hash", tied: "excluded"}.get(out, f"placed by hash, {out:,} excluded")
+    return f", but {tied:,} have no first one (its time is equal or missing) and are {done}"
 
 
 def _graded(value: float, warn: float, fail: float) -> CheckStatus:
@@ -217,17 +228,14 @@ def _balance_check(row: Balance) -> Check:
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
 
 
-def _aa(aa: AAResult | None) -> Check:
+def _aa(analysis: Analysis, aa: AAResult | None) -> Check:
     """Whether each metric's test keeps its level on these logs.
 
     It never fails as a whole, because one metric's test says nothing about the others; the rows of
     a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
-        message = (
-            f"no A/A replays: not requested, fewer than {AA_UNITS} units in a variant, or only "
-            "metrics with exact tests"
-        )
+        message = f"no A/A replays: {_no_replays(analysis, aa)}"
         return Check("aa", "skipped", None, AA_FAIL, message)
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     smallest = min(doubts.values())
@@ -242,6 +250,21 @@ def _aa(aa: AAResult | None) -> Check:
         "few units with most of the value (cap it), or a unit other than the randomised one"
     )
     return Check("aa", "warn", smallest, AA_FAIL, message)
+
+
+def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
+    """Why no metric was replayed."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    if aa is not None:
+        return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
+    if not experiment.trust.aa_runs:
+        return "[trust] aa_runs is 0"
+    units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
+    if units < AA_UNITS:
+        return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
+    if aggregates.buckets:
+        return "they are of `abeval analyze`, and of metrics without an exact test"
+    return "no metric is a sum over units"
 
 
 def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
@@ -266,6 +289,17 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
         message += "; are the times of the log read as they are meant?"
         return Check("missing_days", "fail", float(len(missing)), 0.0, message)
     return Check("missing_days", "warn", float(len(missing)), 0.0, message)
+
+
+def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """The share of impressions that repeat another, where they were looked for."""
+    if "duplicates" in aggregates.facts:
+        return _share(aggregates, "impressions", "duplicate", "duplicate impressions")
+    why = "rows have no id, so equal rows may be different people"
+    if experiment.cleaning.duplicates == "unchecked":
+        why = 'cleaning.duplicates is "unchecked"'
+    message = f"duplicates were not looked for: {why}"
+    return Check("impressions_duplicate", "skipped", None, ROWS_FAIL, message)
 
 
 def _outside(experiment: Experiment, aggregates: Aggregates) -> Check:

@@ -32,7 +32,7 @@ class Prepared:
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Number of impression rows that repeat another.
+        duplicates: Number of impression rows that repeat another, None if they were not counted.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
         files: What is to be known of the files of the impressions.
@@ -42,7 +42,7 @@ class Prepared:
     """
 
     shape: LogShape
-    duplicates: int
+    duplicates: int | None
     dropped: int
     summed: Summed
     has_rule: bool
@@ -114,7 +114,7 @@ def prepare(
     return Prepared(
         shape=shape,
         duplicates=duplicates,
-        dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
+        dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files["impressions"],
@@ -231,8 +231,7 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = Assignment(experiment.salt, weights).ranges
-    excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
-    engine.view("crossover_policy", f"select {excludes} as excludes")
+    engine.view("crossover_policy", views.crossover_policy_view(experiment))
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",

@@ -22,6 +22,7 @@ from abeval.offline.candidates.shown import (
     finite_sql,
     name_rows,
     shown_candidates,
+    shown_points,
     write_rows,
 )
 from abeval.offline.candidates.traffic import Units, one_traffic, read_units, write_traffic
@@ -103,7 +104,8 @@ def evaluate_log(
         queried = needs_queries(wanted, rows)
         accounts = _missing(engine, mapped)
         accounts += write_rows(engine, unique=rows is not None, queried=queried)
-        candidates = Candidates(shown_candidates(of_model, policy.ties), True, rows=rows)
+        sql, points = shown_candidates(of_model, policy.ties), shown_points(of_model)
+        candidates = Candidates(sql, True, rows=rows, points=points)
         sums = run_models(engine, candidates, units, scoring, silent)
     return evaluation_of(sums, scoring, list(named), accounts)
 

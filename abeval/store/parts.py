@@ -16,6 +16,7 @@ from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
+from abeval.logs.checks import check_clicks
 from abeval.logs.duplicates import keep_impressions
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.views import BEFORE
@@ -61,6 +62,7 @@ class Parts:
         names = {component_name(i): _column(c) for i, c in enumerate(self.wanted.components)}
         renamed = ", ".join(f"{old} as {new}" for old, new in names.items())
         keep_impressions(self.engine, _one_file(file, self.shape, self.engine))
+        check_clicks(self.shape, self.engine)
         part, digest, rows = self.write(
             f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)", PART
         )

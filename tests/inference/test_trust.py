@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -248,6 +249,26 @@ def test_a_reason_of_its_own_outlives_a_failed_check() -> None:
         "ctr": ("untrusted", "no_clicks"),
         "impressions_per_user": ("untrusted", "failed_trust_check"),
     }
+
+
+@pytest.mark.parametrize(
+    ("column", "entries", "why"),
+    [
+        ("constant", {}, "m: a metric is the same for every unit"),
+        ("value", {"trust": {"aa_runs": 0}}, "aa_runs is 0"),
+        ("value", {"variants": {"a": {}, "b": {"weight": 0.05}}}, "b has 60 units, fewer than 200"),
+        ("rare", {}, "metrics without an exact test"),
+    ],
+)
+def test_why_there_are_no_replays_is_said(column: str, entries: dict[str, Any], why: str) -> None:
+    n = 1200 if "variants" in entries else 2498
+    log = pd.DataFrame({"user_id": range(n), "constant": 1.0, "value": np.arange(n) % 9})
+    every = 20 if "variants" in entries else 2
+    log["variant"] = np.where(log.user_id % every == 0, "b", "a")
+    log["rare"] = (log.user_id < 9).astype(int)
+    found = analyze(log, metrics=[{"name": "m", "value": column}], **entries)
+    check = next(c for c in found.trust if c.name == "aa")
+    assert (check.status, why in check.message) == ("skipped", True), check.message
 
 
 def test_most_days_missing_fails_but_days_to_come_do_not(honest: Aggregates) -> None:
