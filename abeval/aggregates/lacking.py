@@ -11,6 +11,7 @@ from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.logs.canonical import variant_of
 from abeval.logs.prepare import Prepared
 from abeval.metrics.definition import Metric
 
@@ -18,6 +19,9 @@ from abeval.metrics.definition import Metric
 def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQueries) -> list[Row]:
     """Rows of `aggregates.MOMENT_COLUMNS` for each column that is read and that some files lack."""
     facts = prepared.files
+    if experiment.logs.rows.query is not None:
+        # The rows of a query are not those of a file.
+        return []
     by_files: dict[tuple[str, ...], list[str]] = {}
     for column in prepared.lacking:
         by_files.setdefault(tuple(facts.lacking[column.lower()]), []).append(column)
@@ -53,8 +57,9 @@ def _show_units(
     engine.view("file_rows", " union all ".join(selects))
     known = ", ".join(literal(variant) for variant in experiment.variants)
     of_rows = (
-        "select logged_id as variant, 1 as x, lacks as y from file_rows "
-        f"where logged_id in ({known})"
+        "select variant, 1 as x, lacks as y from ("
+        f"select {variant_of(experiment, 'logged_id')} as variant, lacks from file_rows"
+        f") as r where variant in ({known})"
     )
     engine.view("lacking_units", of_rows if is_row else _OF_UNITS)
     return True

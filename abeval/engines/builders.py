@@ -1,8 +1,9 @@
 """Time and hash, which every SQL dialect writes differently.
 
-SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
-zone)`, `abeval_hash60(salt, unit)` and `abeval_md5_hex(text, start, count)` (and those of sha1
-and sha256); the last step replaces the calls by the dialect's own SQL.
+SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_utc_time(timestamp, zone)`,
+`abeval_local_time(milliseconds, zone)`, `abeval_hash60(salt, unit)` and
+`abeval_md5_hex(text, start, count)` (and those of sha1 and sha256); the last step replaces the
+calls by the dialect's own SQL.
 
 `logs/canonical.py` and `logs/prepare.py` ask the engine for them; `transpile.py` replaces the
 calls, `duckdb.py` defines them as macros.
@@ -17,9 +18,20 @@ from abeval.assignment.draws import HexHash
 from abeval.engines.sql import literal
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
+UTC_TIME = "abeval_utc_time"
 MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
 
+_SPARK_UTC = "to_utc_timestamp(cast({0} as timestamp), {1})"
+_SPARK_LATER = (
+    f"when from_utc_timestamp({_SPARK_UTC} + interval {{minutes}} minute, {{1}}) "
+    f"= cast({{0}} as timestamp) then {_SPARK_UTC} + interval {{minutes}} minute "
+)
+
 _SPARK = {
+    # Of a time that a clock shows twice, Spark takes the first, DuckDB the second.
+    UTC_TIME: "case "
+    + "".join(_SPARK_LATER.replace("{minutes}", minutes) for minutes in ("60", "30"))
+    + f"else {_SPARK_UTC} end",
     EPOCH_MS: "unix_millis(cast({0} as timestamp))",
     LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
     HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
@@ -31,6 +43,7 @@ _SPARK = {
 
 _TEMPLATES: Mapping[str, Mapping[str, str]] = {
     "duckdb": {
+        UTC_TIME: "cast(timezone({1}, {0}) as timestamp)",
         # `epoch_ms` rounds, which moves the last half millisecond of a day to the next one. This
         # is the most expensive part of a pass over the log.
         EPOCH_MS: "(case when epoch_us({0}) < 0 then epoch_us({0}) - 999 else epoch_us({0}) end"
@@ -44,21 +57,25 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
     "spark": _SPARK,
     "databricks": _SPARK,
     "bigquery": {
+        UTC_TIME: "timestamp({0}, {1})",
         EPOCH_MS: "unix_millis(timestamp({0}))",
         LOCAL_TIME: "datetime(timestamp_millis({0}), {1})",
         HASH60: "cast(concat('0x', substr(to_hex(md5(concat({0}, ':', {1}))), 1, 15)) as int64)",
     },
     "snowflake": {
+        UTC_TIME: "convert_timezone({1}, 'UTC', {0})",
         EPOCH_MS: "date_part(epoch_millisecond, {0})",
         LOCAL_TIME: "convert_timezone('UTC', {1}, to_timestamp_ntz({0}, 3))",
         HASH60: "to_number(substr(md5({0} || ':' || {1}), 1, 15), 'XXXXXXXXXXXXXXX')",
     },
     "trino": {
+        UTC_TIME: "cast(at_timezone(with_timezone({0}, {1}), 'UTC') as timestamp)",
         EPOCH_MS: "cast(floor(to_unixtime(with_timezone({0}, 'UTC')) * 1000) as bigint)",
         LOCAL_TIME: "cast(from_unixtime({0} / 1000e0, {1}) as timestamp)",
         HASH60: "from_base(substr(to_hex(md5(to_utf8({0} || ':' || {1}))), 1, 15), 16)",
     },
     "postgres": {
+        UTC_TIME: "(({0} at time zone {1}) at time zone 'UTC')",
         EPOCH_MS: "cast(floor(extract(epoch from {0}) * 1000) as bigint)",
         LOCAL_TIME: "to_timestamp({0} / 1000e0) at time zone {1}",
         HASH60: "cast(cast('x0' || substr(md5({0} || ':' || {1}), 1, 15) as bit(64)) as bigint)",
@@ -82,6 +99,10 @@ class CallBuilders:
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
         return f"{EPOCH_MS}({timestamp})"
+
+    def utc_time(self, timestamp: str, timezone: str) -> str:
+        """SQL: the UTC timestamp of a local timestamp expression of a time zone."""
+        return f"{UTC_TIME}({timestamp}, {literal(timezone)})"
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""
@@ -108,10 +129,21 @@ def duckdb_epoch_ms(timestamp: str) -> str:
     return _TEMPLATES["duckdb"][EPOCH_MS].format(timestamp)
 
 
+def duckdb_utc_time(timestamp: str, timezone: str) -> str:
+    """DuckDB's SQL of the UTC timestamp of a local one.
+
+    Example:
+        >>> duckdb_utc_time("ts", "Asia/Kolkata")
+        "cast(timezone('Asia/Kolkata', ts) as timestamp)"
+    """
+    return _TEMPLATES["duckdb"][UTC_TIME].format(timestamp, literal(timezone))
+
+
 def duckdb_macros() -> list[str]:
     """Statements that define the functions in DuckDB."""
     arguments = {
         EPOCH_MS: ("t",),
+        UTC_TIME: ("t", "zone"),
         LOCAL_TIME: ("ms", "zone"),
         HASH60: ("salt", "unit"),
     }

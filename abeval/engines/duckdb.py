@@ -205,6 +205,10 @@ class DuckDBEngine:
         """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
         return builders.duckdb_epoch_ms(timestamp)
 
+    def utc_time(self, timestamp: str, timezone: str) -> str:
+        """SQL: the UTC timestamp of a local timestamp expression of a time zone."""
+        return builders.duckdb_utc_time(timestamp, timezone)
+
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""
         utc = f"make_timestamp({milliseconds} * 1000)"

@@ -37,7 +37,7 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
 
 def log_name(relation: str) -> str:
     """The name of a log in the experiment file."""
-    return relation.removeprefix("raw_")
+    return relation.removeprefix("raw_").removeprefix("log_").removeprefix("table_")
 
 
 def message(error: Exception) -> str:

@@ -52,6 +52,9 @@ class Engine(Protocol):
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
 
+    def utc_time(self, timestamp: str, timezone: str) -> str:
+        """SQL: the UTC timestamp of a local timestamp expression of a time zone."""
+
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""
 

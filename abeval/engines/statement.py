@@ -197,7 +197,7 @@ def statement_text(experiment: Experiment, name: str, dialect: str, answer: Rela
 
 
 _CALLS = (
-    *(builders.EPOCH_MS, builders.LOCAL_TIME, builders.HASH60),
+    *(builders.EPOCH_MS, builders.UTC_TIME, builders.LOCAL_TIME, builders.HASH60),
     *(builders.MD5_HEX, builders.SHA1_HEX, builders.SHA256_HEX),
 )
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import duckdb
 
+from abeval.engines.duckdb_errors import log_name
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal, quoted
+from abeval.experiment.consistency import CANONICAL_COLUMNS
 from abeval.experiment.model import LogSource
 
 IDS = ("unit_id", "item_id", "impression_id", "request_id")
@@ -51,7 +53,11 @@ def _load_csv(name: str, files: Files, source: LogSource, rows: Rows, sample: st
     options = f"union_by_name = true, header = true, dateformat = '%Y-%m-%d'{sample}"
     read = f"read_csv({_listed(files)}, {options}"
     types = _types(rows, f"{read})")
-    texts = [*_ids(source, types), *_mapped(source, types, _NAMES), *_text_time(source, types)]
+    texts = [
+        *_ids(source, types),
+        *_mapped(source, types, _NAMES),
+        *_text_time(name, source, types),
+    ]
     folders = {name.lower() for name in partitions(files.read)}
     read += _as_text("hive_types", [column for column in texts if column.lower() in folders])
     read += _as_text("types", [column for column in texts if column.lower() not in folders])
@@ -116,7 +122,11 @@ def load_json(name: str, files: Files, source: LogSource, rows: Rows) -> None:
     every = f"{_listed(files)}, union_by_name = true"
     read = f"read_json({every}, sample_size = -1, maximum_sample_files = {len(files.read)})"
     types = _types(rows, read)
-    texts = [*_ids(source, types), *_mapped(source, types, _NAMES), *_text_time(source, types)]
+    texts = [
+        *_ids(source, types),
+        *_mapped(source, types, _NAMES),
+        *_text_time(name, source, types),
+    ]
     strings = [column for column in texts if types[column] in _OF_STRINGS]
     if strings:
         typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
@@ -153,8 +163,10 @@ def _ids(source: LogSource, types: Mapping[str, str]) -> list[str]:
     return _mapped(source, types, IDS)
 
 
-def _text_time(source: LogSource, types: Mapping[str, str]) -> list[str]:
-    """The column of the time, unless it counts from 1970."""
+def _text_time(name: str, source: LogSource, types: Mapping[str, str]) -> list[str]:
+    """The column of the time of a log, unless it counts from 1970."""
+    if "ts" not in CANONICAL_COLUMNS.get(log_name(name), ()):
+        return []
     time = source.columns.get("ts", "ts").lower()
     return [
         column

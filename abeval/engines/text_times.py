@@ -86,11 +86,7 @@ def time_of_text(log: str, relation: str, column: str, source: LogSource, rows: 
         return Time(f"try_cast({value} as date)", "date")
     if shape.zones == 0:
         return Time(f"try_cast({value} as timestamp)", "timestamp")
-    zoned = f"try_cast({value} as timestamp with time zone)"
-    if source.ts_zone is not None:
-        naive = f"timezone({literal(source.ts_zone)}, try_cast({value} as timestamp))"
-        zoned = f"case when {_has_zone(text)} then {zoned} else {naive} end"
-    return Time(zoned, "timestamp with time zone")
+    return Time(f"try_cast({value} as timestamp with time zone)", "timestamp with time zone")
 
 
 class _Shape(NamedTuple):

@@ -11,6 +11,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import (
+    OWN_TABLE,
     ROW_UNIT,
     Experiment,
     LogSource,
@@ -18,6 +19,7 @@ from abeval.experiment.model import (
     moment,
 )
 from abeval.experiment.problems import Problem, suggestion
+from abeval.experiment.shapes import shape_problems
 from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
 
@@ -54,6 +56,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_times(experiment),
         *_splits(experiment),
         *_logs(experiment),
+        *_tables(experiment),
         *_assignment(experiment),
         *_cleaning(experiment),
         *_metrics(experiment),
@@ -80,6 +83,19 @@ def _variants(experiment: Experiment) -> Iterator[Problem]:
     if (control := experiment.variants.get(experiment.control)) and control.weight == 0:
         where = ("variants", experiment.control, "weight")
         yield Problem(where, "control has weight 0, so there is nothing to compare with")
+    yield from _arms(experiment)
+
+
+def _arms(experiment: Experiment) -> Iterator[Problem]:
+    """Arms of the log that would belong to two variants."""
+    plain = {name for name, variant in experiment.variants.items() if variant.of is None}
+    seen: dict[str, str] = dict.fromkeys(plain, "a variant of its own")
+    for name, variant in experiment.variants.items():
+        for arm in variant.of or ():
+            if arm in seen:
+                where = ("variants", name, "of")
+                yield Problem(where, f"{arm!r} is {seen[arm]} already; an arm has one variant")
+            seen[arm] = f"in {name!r}"
 
 
 def _times(experiment: Experiment) -> Iterator[Problem]:
@@ -124,6 +140,7 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         log: LogSource | None = getattr(logs, name)
         if log is not None:
             yield from _log(name, log)
+            yield from shape_problems(name, log, experiment.tables)
     if experiment.of_units:
         yield from _without_impressions(experiment)
     elif logs.units is not None:
@@ -162,6 +179,20 @@ def _log(name: str, log: LogSource) -> Iterator[Problem]:
         )
     if log.path is not None and log.table is not None:
         yield Problem(("logs", name), "has both `path` and `table`; keep one")
+
+
+def _tables(experiment: Experiment) -> Iterator[Problem]:
+    for name, table in experiment.tables.items():
+        where = ("tables", name)
+        if name.lower() == OWN_TABLE or name in CANONICAL_COLUMNS:
+            yield Problem(where, "is the name of a log; choose another")
+        for key in ("where", "query", "columns", "time_unit", "ts_format", "ts_zone"):
+            if key in table.model_fields_set:
+                yield Problem((*where, key), "belongs to a log; write it into the query")
+    if experiment.tables and not any(
+        getattr(log, "query", None) for _, log in experiment.logs if log is not None
+    ):
+        yield Problem(("tables",), "are read by the `query` of a log, but no log has one")
 
 
 def _assignment(experiment: Experiment) -> Iterator[Problem]:

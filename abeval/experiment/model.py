@@ -38,6 +38,7 @@ from abeval.bounds import (
 )
 from abeval.metrics.definition import Role
 
+Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _SALT = r"^[A-Za-z0-9_.-]+$"
 _WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
@@ -54,6 +55,8 @@ Word = Annotated[str, StringConstraints(pattern=_WORD)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 ROW_UNIT = "row"
+OWN_TABLE = "log"
+"""What the query of a log calls the rows of the log itself."""
 
 
 class Section(BaseModel):
@@ -112,10 +115,11 @@ class Event(Period):
 
 
 class Variant(Section):
-    """One arm: its share of units, and the model that ranks for it."""
+    """One arm: its share of units, the model that ranks for it, the log's arms that it joins."""
 
     weight: Annotated[float, Field(ge=0, le=MAX_WEIGHT)] = 1.0
     model: str | None = None
+    of: Annotated[list[Name], Field(min_length=1)] | None = None
 
 
 class Model(Section):
@@ -199,6 +203,8 @@ class LogSource(Section):
     time_unit: TimeUnit | None = None
     ts_format: Name | None = None
     ts_zone: Name | None = None
+    where: Text | None = None
+    query: Text | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -422,6 +428,7 @@ class Experiment(Section):
     models: Mapping[Name, Model] = Field(default_factory=dict)
     assignment: AssignmentRule | None = None
     logs: Logs
+    tables: Mapping[Word, LogSource] = Field(default_factory=dict)
     cleaning: Cleaning = Cleaning()
     sessions: Sessions = Sessions()
     clicks: Clicks = Clicks()

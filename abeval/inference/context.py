@@ -176,6 +176,7 @@ def notes(
         f"{metric} {outcome}: the logs lack {', '.join(columns)}."
         for metric, columns in aggregates.refused.items()
     ]
+    sentences += _not_compared(aggregates)
     before = aggregates.accounts.loc[aggregates.accounts["reason"] == USED_BEFORE, "rows"].sum()
     if before:
         sentences.append(
@@ -202,6 +203,15 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
         yield (
             f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
             "on no day."
+        )
+
+
+def _not_compared(aggregates: Aggregates) -> Iterator[str]:
+    accounts = aggregates.accounts
+    rows = int(accounts.loc[accounts["reason"] == "not_compared", "rows"].sum())
+    if rows:
+        yield (
+            f"{rows:,} impressions of variants that the experiment does not name are not compared."
         )
 
 

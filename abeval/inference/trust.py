@@ -70,7 +70,6 @@ def _row_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
         _share(aggregates, log, "null_unit", f"{log} without a unit"),
         *_time_checks(experiment, aggregates),
         _share(aggregates, log, "null_variant", f"{log} without a variant"),
-        _share(aggregates, log, "unknown_variant", f"{log} of unknown variants"),
     ]
     if experiment.of_units:
         return [*rows, _share(aggregates, log, "repeated_unit", "rows of units in several rows")]

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import ROW_UNIT, ClickLog, Experiment, ImpressionLog, LogSource
 from abeval.logs.mapping import LogColumns
 
@@ -46,20 +46,45 @@ def unit(experiment: Experiment, log: LogColumns) -> str:
     return column(log, "impression_id") if "impression_id" in log else "row_number() over ()"
 
 
+def variant(experiment: Experiment, log: LogColumns) -> str:
+    """The variant, which may join several arms of the log; null where the log has none."""
+    return variant_of(experiment, cast(log, "variant", "varchar"))
+
+
+def variant_of(experiment: Experiment, own: str) -> str:
+    """The variant that an arm of the log belongs to; arms of no variant keep their names."""
+    joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
+    cases = {arm: name for name, arms in joined.items() for arm in arms}
+    # An arm that has the name of a variant, but is not one of those that it joins.
+    cases |= {name: f"{name} (not joined)" for name in joined if name not in cases}
+    if not cases:
+        return own
+    listed = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
+    return f"case {own} {listed} else {own} end"
+
+
 def time_ms(log: LogColumns, source: LogSource, engine: Engine, time: str | None = None) -> str:
     """The time in milliseconds since 1970 (of another SQL than the column, if given)."""
     if "ts" not in log:
         return "cast(null as bigint)"
     value = time or quoted(log.mapped["ts"])
     if source.time_unit is None:
-        if log.type_of("ts") == "TIMESTAMPTZ_NS":
-            # DuckDB has no cast from this type to a timestamp without a zone.
-            value = f"cast({value} as timestamp with time zone)"
-        return engine.epoch_ms(f"cast({value} as timestamp)")
+        stamp = _timestamp(log, value)
+        if source.ts_zone is not None:
+            stamp = engine.utc_time(stamp, source.ts_zone)
+        return engine.epoch_ms(stamp)
     # A number too large to be a time becomes null, so that it does not stop the run.
     first, last = _KNOWN[source.time_unit]
     whole = f"case when {value} between {first} and {last} then cast({value} as bigint) end"
     return f"{whole} {_TO_MILLISECONDS[source.time_unit]}"
+
+
+def _timestamp(log: LogColumns, value: str) -> str:
+    """A time as a timestamp without a zone."""
+    if log.type_of("ts") == "TIMESTAMPTZ_NS":
+        # DuckDB has no cast from this type to a timestamp without a zone.
+        value = f"cast({value} as timestamp with time zone)"
+    return f"cast({value} as timestamp)"
 
 
 def time_of_impression(experiment: Experiment, log: LogColumns) -> str:
@@ -71,7 +96,7 @@ def time_of_impression(experiment: Experiment, log: LogColumns) -> str:
     kind = log.type_of("ts") if "ts" in log else ""
     if experiment.period is not None or not kind.startswith(("TIMESTAMP", "DATE")):
         return value
-    time = f"cast({value} as timestamp)"
+    time = _timestamp(log, value)
     return (
         f"case when {time} >= timestamp '0002-01-01' and {time} < timestamp '9999-01-01' "
         f"then {value} end"
@@ -81,11 +106,11 @@ def time_of_impression(experiment: Experiment, log: LogColumns) -> str:
 def local_time(
     experiment: Experiment, log: LogColumns, source: ImpressionLog, engine: Engine
 ) -> str:
-    """The local timestamp; a timestamp in UTC needs no conversion, which is much faster."""
+    """The local timestamp; one that is local already needs no conversion, which is much faster."""
     kind = log.type_of("ts") if "ts" in log else None
     # A DATE is a day of the experiment's time zone already.
     zone = "UTC" if kind == "DATE" else experiment.timezone
-    if zone == "UTC" and source.time_unit is None and kind == "TIMESTAMP":
+    if zone == (source.ts_zone or "UTC") and source.time_unit is None and kind == "TIMESTAMP":
         return "own_ts"
     return engine.local_time("time_ms", zone)
 

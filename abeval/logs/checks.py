@@ -24,6 +24,8 @@ USED_BEFORE = "used_before_the_period"
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
     """Refuse frames that are not named like one of the experiment's logs."""
     for name in frames:
+        if name in experiment.tables:
+            continue
         if name not in CANONICAL_COLUMNS:
             raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
         if getattr(experiment.logs, name) is None:
@@ -160,7 +162,7 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             ((first, last),) = engine.rows("select min(ts), max(ts) from seen")
             times = f"the log's times run from {first} to {last} ({timezone})"
             return f"{times}; check [period], timezone, and time_unit if the time is a number"
-        case "unknown_variant" | "no_variant":
+        case "not_compared" | "no_variant":
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"

@@ -36,7 +36,7 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     Raises:
         LogError: A file cannot be read.
     """
-    if source.table is not None:
+    if source.table is not None or not source.paths:
         return FileFacts()
     files = sources.files_of(log, source.paths, folder, source.format)
     if not files.are_local:

@@ -16,6 +16,7 @@ from abeval.experiment.problems import near_miss
 _WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
 _FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
 _TIME = re.compile(r"^(TIMESTAMP.*|DATE)$")
+_ZONED = re.compile(r"^TIMESTAMP(TZ| WITH TIME ZONE)")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
 _NOTHING = '"NULL"'
 """The type of a column that is null in every row."""
@@ -151,6 +152,10 @@ def _id_problem(canonical: str, kind: str) -> str | None:
 
 
 def _time_problem(kind: str, source: LogSource) -> str | None:
+    if source.ts_zone is not None and not kind.startswith("TIMESTAMP"):
+        return "so ts_zone, which is for times of day without a zone, has no meaning: remove it"
+    if source.ts_zone is not None and _ZONED.match(kind):
+        return "which has a zone, so ts_zone has no meaning: remove it"
     if _TIME.match(kind):
         return "so time_unit has no meaning: remove it" if source.time_unit else None
     if not _WHOLE.match(kind):

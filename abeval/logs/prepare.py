@@ -22,6 +22,7 @@ from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
 from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.opening import open_log
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.stretches import (
@@ -81,25 +82,27 @@ _ROWS = "impressions"
 """A table of units is read as one impression of each."""
 
 
-def open_logs(run: Run) -> dict[str, LogColumns]:
-    """Make every log readable as `raw_NAME`, and map its columns."""
-    engine, frames = run.engine, run.frames
-    checks.check_frames(run.experiment, frames)
+def open_logs(run: Run) -> tuple[dict[str, LogColumns], list[str]]:
+    """Make every log readable as `raw_NAME`, and map its columns.
+
+    Returns:
+        The columns of each log, and sentences on their filters and queries.
+    """
+    engine = run.engine
+    checks.check_frames(run.experiment, run.frames)
     opened: dict[str, LogColumns] = {}
+    notes: list[str] = []
     for log in ("impressions", "units", "clicks", "items", "exposures"):
         source: LogSource | None = getattr(run.experiment.logs, log)
         if source is None:
             continue
-        if log in frames:
-            engine.add_frame(f"raw_{log}", frames[log], source)
-        else:
-            engine.add_log(f"raw_{log}", source.with_unit(run.experiment.unit))
+        notes += open_log(engine, run.experiment, run.frames, log)
         unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
         types = engine.columns(f"raw_{log}")
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
     if run.experiment.of_units:
         engine.view(f"raw_{_ROWS}", "select * from raw_units")
-    return opened
+    return opened, notes
 
 
 def prepare(
@@ -125,7 +128,7 @@ def prepare(
     """
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    logs = open_logs(run)
+    logs, shaped = open_logs(run)
     files = {log: _facts(run, log) for log in logs}
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
@@ -153,7 +156,7 @@ def prepare(
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files[rows],
         lacking=lacking,
-        notes=tuple(_notes(files, logs, {rows: lacking})),
+        notes=(*shaped, *_notes(files, logs, {rows: lacking})),
     )
 
 
@@ -214,7 +217,7 @@ def _write_views(run: Run, shape: LogShape) -> None:
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None and logs.exposures is not None:
-        engine.view("exposures", views.exposures_view(logs.exposures, shape.exposures, engine))
+        engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
     if shape.clicks is not None and logs.clicks is not None:
         run.step("clicks")

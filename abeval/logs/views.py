@@ -44,7 +44,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         f"{canonical.column(log, 'impression_id')} as impression_id",
         f"{canonical.column(log, 'request_id')} as request_id",
         f"{canonical.column(log, 'item_id')} as item_id",
-        f"{canonical.cast(log, 'variant', 'varchar')} as variant",
+        f"{canonical.variant(experiment, log)} as variant",
         f"{canonical.position(log, source)} as position",
         f"{canonical.cast(log, 'category', 'varchar')} as own_category",
         f"{canonical.click(log)} as own_click",
@@ -171,9 +171,10 @@ def items_view(log: LogColumns) -> str:
     """
 
 
-def exposures_view(source: LogSource, log: LogColumns, engine: Engine) -> str:
+def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     """Exposures under canonical names."""
-    unit, variant = canonical.column(log, "unit_id"), canonical.cast(log, "variant", "varchar")
+    source = experiment.logs.exposures or LogSource()
+    unit, variant = canonical.column(log, "unit_id"), canonical.variant(experiment, log)
     return f"""
     select {unit} as unit_id,
       {canonical.time_ms(log, source, engine)} as time_ms, {variant} as variant
@@ -209,7 +210,7 @@ def set_aside(experiment: Experiment, shape: LogShape) -> str:
         known = ", ".join(literal(name) for name in experiment.variants)
         reasons += [
             (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
-            (f"phase = {IN_PERIOD} and variant not in ({known})", "unknown_variant"),
+            (f"phase = {IN_PERIOD} and variant not in ({known})", "not_compared"),
         ]
     cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
     return f"case {cases} end"

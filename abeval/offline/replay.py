@@ -74,7 +74,7 @@ def _prepared(run: Run, options: ReplayOptions) -> ReplayRun:
         write_vectors(engine, shape.items, reader)
     truth = open_truth(experiment, engine, frames) if options.relevance == TRUTH else None
     relevance = Relevance(options.relevance, metric, truth)
-    log = open_scores(engine, experiment.logs.scores, frames)
+    log = open_scores(engine, experiment, frames)
     return ReplayRun(run, shape, log, relevance, options, scoring)
 
 

@@ -61,6 +61,11 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
             "write them as Parquet files, such as one a day",
         ),
         (
+            experiment.logs.rows.query is not None or experiment.logs.rows.where is not None,
+            "the impressions go through `query` or `where`",
+            "write what they return as Parquet files, such as one a day",
+        ),
+        (
             experiment.engine.name != "duckdb",
             "it needs the engine duckdb",
             "remove [engine] name, or analyse without a store",

@@ -124,7 +124,7 @@ class Twin:
             if row["variant"] is None:
                 return "null_variant"
             if row["variant"] not in self.plan.variants:
-                return "unknown_variant"
+                return "not_compared"
         return None
 
     def _within(self, row: Row, span: Span | None) -> bool:

@@ -418,11 +418,11 @@ BROKEN = {
         log=f"select * exclude variant from ({LOG})",
     ),
     "variants_of_other_names": Broken(
-        ("(unknown_variant 2,400)", "the log's variants are 'A', 'B'; give [variants] these names"),
+        ("(not_compared 2,400)", "the log's variants are 'A', 'B'; give [variants] these names"),
         log=replaced(variant="upper(variant)"),
     ),
     "several_reasons": Broken(
-        ("all 2,400 impressions are set aside", "unknown_variant 1,200", "null_unit 1,200"),
+        ("all 2,400 impressions are set aside", "not_compared 1,200", "null_unit 1,200"),
         log=replaced(variant="upper(variant)", user_id="case when variant = 'a' then user_id end"),
     ),
     "positions_from_0": Broken(

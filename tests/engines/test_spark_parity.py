@@ -33,6 +33,7 @@ from tests.engines import nasty
 from tests.engines.expressions import NASTY, listed
 from tests.engines.parity import Both, difference, first_difference
 from tests.engines.sessions import spark_session
+from tests.logs.small import small_log
 
 # pyspark warns about pandas and about sockets, all along.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -217,3 +218,40 @@ def test_every_query_ran_on_both() -> None:
     wanted = [name for name in query_names() if not name.startswith("store/")]
     print(f"{len(RAN)} of {len(wanted)} queries ran on both engines")  # noqa: T201
     assert sorted(RAN) == sorted(wanted)
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "local times": {"ts_zone": "Europe/Berlin"},
+    "local times of half an hour": {"ts_zone": "Australia/Lord_Howe"},
+    "filter": {"where": "position < 4 and category <> 'x'"},
+    "query": {"query": "select l.*, u.variant from log l join users u on l.user_id = u.user_id"},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_logs_of_any_shape_are_the_same(session: Any, tmp_path: Path, shape: str) -> None:
+    """With times that a clock shows twice or never, in a file whose name is a glob."""
+    hours = pd.date_range("2024-04-06 12:00", "2024-04-07 06:00", freq="7min", unit="us")
+    nights = [hours, hours - pd.Timedelta(days=7), hours + pd.Timedelta(days=203)]
+    ts = pd.Series(nights[0].append(nights[1:]))
+    log = small_log(len(ts)).assign(ts=ts)
+    source = {"path": "log[1].parquet", **SHAPES[shape]}
+    if shape == "query":
+        log[["user_id", "variant"]].drop_duplicates().to_parquet(tmp_path / "users.parquet")
+    kept = log.drop(columns="variant") if shape == "query" else log
+    kept.to_parquet(tmp_path / "log[1].parquet")
+    loaded = abeval.define(
+        tmp_path,
+        name="shapes",
+        unit="user_id",
+        control="a",
+        timezone="Asia/Kolkata",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": source},
+        tables={"users": {"path": "users.parquet"}} if shape == "query" else {},
+        metrics=[{"name": "ctr"}, {"name": "sessions_per_user"}],
+        trust={"aa_runs": 0},
+    )
+    here = json.loads(loaded.analyze().to_json())
+    there = json.loads(loaded.analyze(engine=session).to_json())
+    assert difference(here, there) is None

@@ -98,7 +98,6 @@ def test_excluding_crossovers_from_an_uneven_split_is_said(honest: Aggregates) -
         ("impressions", "duplicate"),
         ("impressions", "null_unit"),
         ("impressions", "null_variant"),
-        ("impressions", "unknown_variant"),
         ("clicks", "no_impression"),
         ("clicks", "late"),
         ("clicks", "ambiguous_impression"),

@@ -229,7 +229,7 @@ def test_variants_the_experiment_does_not_know() -> None:
     log.loc[10:14, "variant"] = None
     found = analyze(log)
     account = dict(found.accounting[0].set_aside)
-    assert account == {"unknown_variant": 10, "null_variant": 5}
+    assert account == {"not_compared": 10, "null_variant": 5}
 
 
 def test_a_log_that_names_no_variant_needs_an_assignment() -> None:

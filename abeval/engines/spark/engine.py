@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from abeval.engines import sources
 from abeval.engines.builders import CallBuilders
+from abeval.engines.duckdb_errors import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query
 from abeval.engines.spark.arrow import frame_of, rows_of, without_unsigned
@@ -70,7 +71,7 @@ class SparkEngine(CallBuilders):
 
     def add_log(self, name: str, source: LogSource) -> None:
         """Make files or a table readable as the relation `name`."""
-        log = name.removeprefix("raw_")
+        log = log_name(name)
         if source.table is not None and source.database is None:
             self._add(name, self._table_of(log, source.table))
             return

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import LogSource
+from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.opening import open_log
 from abeval.offline.candidates.judged_lists import write_judged, write_truth
 from abeval.offline.candidates.shown import TIE, finite_sql
 from abeval.offline.metrics.presets import Ties
@@ -36,15 +37,13 @@ class ScoreLog(NamedTuple):
 
 
 def open_scores(
-    engine: Engine, source: LogSource | None, frames: Mapping[str, object]
+    engine: Engine, experiment: Experiment, frames: Mapping[str, object]
 ) -> LogColumns | None:
     """Make `scores` (`model, stage, request_id, item_id, score`); None without a scores log."""
+    source = experiment.logs.scores
     if source is None:
         return None
-    if "scores" in frames:
-        engine.add_frame("raw_scores", frames["scores"])
-    else:
-        engine.add_log("raw_scores", source)
+    open_log(engine, experiment, frames, "scores")
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
     engine.view("scores", _scores_sql(log))
     return log

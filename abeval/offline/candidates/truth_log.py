@@ -12,6 +12,7 @@ from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.opening import open_log
 from abeval.offline.candidates.shown import finite_sql
 
 TRUTH = "truth"
@@ -33,10 +34,7 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
         raise LogError(
             what, '[logs.truth] path = "...", of request_id (or the unit), item_id, grade'
         )
-    if "truth" in frames:
-        engine.add_frame("raw_truth", frames["truth"])
-    else:
-        engine.add_log("raw_truth", source.with_unit(experiment.unit))
+    open_log(engine, experiment, frames, "truth")
     types = engine.columns("raw_truth")
     by_name = experiment.unit != ROW_UNIT and experiment.unit in types
     unit = experiment.unit if by_name and "unit_id" not in source.columns else None
