@@ -495,7 +495,7 @@ class Experiment(Section):
         have been in the one that owns its slot.
         """
         weights = [variant.weight for variant in self.variants.values()]
-        if self.assignment is not None:
+        if self.assignment_rule is not None:
             return "rule"
         return "weight" if len(weights) == 2 and weights[0] != weights[1] else "none"
 
