@@ -21,7 +21,7 @@ from abeval.experiment.model import Experiment
 from abeval.files import check_writable, write_text
 from abeval.store.manifest import sha256_of
 
-FORMAT = 1
+FORMAT = 2
 SAVED = "aggregates.json"
 _FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days")
 _BUCKETS = "buckets"

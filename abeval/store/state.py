@@ -19,7 +19,7 @@ from abeval.store.manifest import STATE, Entry, has_twins, is_whole
 from abeval.store.saved import definition
 from abeval.version import __version__
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 Cells = tuple[str | int | None, ...]
 
 
