@@ -15,6 +15,7 @@ from abeval.engines.protocol import ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
+from abeval.logs.outputs import Output, check_named, check_outputs
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.definition import Metric
@@ -43,9 +44,11 @@ def analyze(
     """Logs → result; with `store` only new files are read, `save_aggregates` keeps the aggregates.
 
     Raises:
-        ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+        ExperimentError: The sums of these logs cannot be stored, the folder is no store, or an
+            output would replace an input.
     """
     check_inputs(inputs)
+    check_outputs(experiment, folders(store, save_aggregates), {})
     save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
     logs = inputs.get("logs") or {}
     collects = collect if store is None else _over_store(Path(store), experiment, logs)
@@ -55,6 +58,22 @@ def analyze(
         save(aggregates)
     # The engine has given back its memory: statistics of many items need some of their own.
     return judged(experiment, aggregates, run.step)
+
+
+def folders(store: str | Path | None, save_aggregates: str | Path | None) -> list[Output]:
+    """The folders that an analysis writes, none for None.
+
+    Raises:
+        ExperimentError: A name is empty.
+    """
+    from abeval.store.manifest import WRITTEN
+    from abeval.store.saved import KEPT
+
+    named = (("store", store, WRITTEN), ("save_aggregates", save_aggregates, KEPT))
+    for name, folder, _ in named:
+        if folder is not None:
+            check_named(name, folder)
+    return [Output(name, Path(f), files) for name, f, files in named if f is not None]
 
 
 def analyze_on(run: Run, sums: Sums = one_pass) -> Result:

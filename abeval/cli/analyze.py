@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, ReportFile, folder, output_file, write_json
+from abeval.cli.options import JsonFile, ReportFile, folder, output_file, writable, write_json
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def analyze(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
     report: ReportFile = None,
-    csv: Annotated[Path | None, output_file("--csv", "Write the scorecard as CSV.")] = None,
+    csv: Annotated[
+        Path | None, output_file("--csv", "Write the scorecard as CSV.", writable)
+    ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
     ] = False,

@@ -58,6 +58,8 @@ def _assign_file(
 ) -> None:
     from abeval.files import write_text
 
+    if json_file is not None and json_file.resolve() == file.resolve():
+        raise ExperimentError(f"--json would replace the ids: {file}", "name another file")
     units, name = _read_ids(file, column)
     frame = rule.assign_many(units).rename(columns={"unit": name})
     frame = frame[[name, "variant", "slot", "sub_bucket"]]

@@ -29,22 +29,38 @@ def writable(file: Path | None) -> Path | None:
     return file
 
 
-def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    """A flag for a file to write, and its help."""
-    return typer.Option(flag, help=text, metavar="FILE", callback=writable)
+def page(file: Path | None) -> Path | None:
+    """Fail before long work if the report could not be written."""
+    if file is not None:
+        from abeval.report import check_page
+
+        check_page(file)
+    return writable(file)
+
+
+def place(text: str) -> Path:
+    """A path that a command writes to; an empty one would mean the working directory."""
+    if not text:
+        raise typer.BadParameter("the name is empty; `.` is the working directory")
+    return Path(text)
+
+
+def output_file(flag: str, text: str, check: Callable[[Path | None], Path | None]) -> Any:  # noqa: ANN401 (typer's own type is Any)
+    """A flag for a file to write, its help, and what checks the file."""
+    return typer.Option(flag, help=text, metavar="FILE", callback=check, parser=place)
 
 
 def folder(text: str) -> Any:  # noqa: ANN401
     """A flag for a folder, and its help."""
-    return typer.Option(help=text, metavar="FOLDER")
+    return typer.Option(help=text, metavar="FOLDER", parser=place)
 
 
 def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
     return typer.Option(help=text, metavar=metavar, rich_help_panel="Engine")
 
 
-ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.")]
-JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.")]
+ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.", page)]
+JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.", writable)]
 MetricNames = Annotated[
     list[str] | None, typer.Option(help="A metric; repeat for more. Default: the whole scorecard.")
 ]
@@ -70,7 +86,9 @@ def on_engine(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(experiment: Path, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         flags = {name: values.pop(name) for name in _ENGINE}
-        command(_loaded(experiment, flags), **values)
+        loaded = _loaded(experiment, flags)
+        _check_outputs(loaded, experiment, values)
+        command(loaded, **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -97,6 +115,31 @@ def _loaded(file: Path, flags: Mapping[str, object]) -> "LoadedExperiment":
         return loaded
     engine = loaded.experiment.engine.model_dump(exclude_unset=True)
     return loaded.replace(engine={**engine, **entries})
+
+
+_FILES: Mapping[str, str] = {"json_file": "--json", "report": "--report", "csv": "--csv"}
+"""Parameters of commands that name a file to write, and their flags."""
+
+
+def _check_outputs(loaded: "LoadedExperiment", experiment: Path, values: Mapping[str, Any]) -> None:
+    """Refuse, before a log is read, outputs that would replace what a command reads."""
+    from abeval.logs.outputs import Output, check_outputs
+    from abeval.pipeline import folders
+
+    files = [Output(flag, file) for name, flag in _FILES.items() if (file := values.get(name))]
+    written = folders(values.get("store"), values.get("save_aggregates"))
+    flags = [output._replace(name=f"--{output.name.replace('_', '-')}") for output in written]
+    inputs = {"the experiment file": experiment, **_other_inputs(values)}
+    check_outputs(loaded.experiment, [*files, *flags], inputs)
+
+
+def _other_inputs(values: Mapping[str, Any]) -> dict[str, Path]:
+    """Files that a command reads beside the experiment and its logs, by what they are."""
+    aggregates, policy = values.get("aggregates"), values.get("policy")
+    names = ("*.parquet", "aggregates.json", "logged_sums.csv")
+    kept = [] if aggregates is None else [file for name in names for file in aggregates.glob(name)]
+    read = {f"{file.name} of the aggregates": file for file in kept}
+    return read if policy is None else {**read, "the policy": policy}
 
 
 def write_json(file: Path | None, result: "Record") -> None:

@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from abeval.cli.options import place
+
 
 def simulate(
-    directory: Annotated[Path, typer.Argument(help="Folder to write to; created if missing.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Folder to write to; created if missing.", parser=place)
+    ],
     impressions: Annotated[
         int, typer.Option(help="Number of impressions, including the pre-period.")
     ] = 200_000,

@@ -207,7 +207,9 @@ class DuckDBEngine:
         else:
             relation = f"table {quoted(name)} as from read_{kind}({listed})"
         self._run(f"create or replace {relation}")
-        self._run(f"from {quoted(name)} limit 1")
+        # One row of each column is read, to refuse damaged files here. Its values are not fetched:
+        # Python may lack what some types need, such as pytz for times with a zone.
+        self._run(f"select columns(*) is null from {quoted(name)} limit 1")
 
 
 _VECTORS = 200

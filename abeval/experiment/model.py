@@ -282,7 +282,7 @@ class EngineOptions(Section):
     address: Name | None = None
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
-    temp_directory: str | None = None
+    temp_directory: Name | None = None
 
 
 class Experiment(Section):

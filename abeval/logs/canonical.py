@@ -43,6 +43,9 @@ def time_ms(log: LogColumns, source: LogSource, engine: Engine) -> str:
         return "cast(null as bigint)"
     value = quoted(log.mapped["ts"])
     if source.time_unit is None:
+        if log.type_of("ts") == "TIMESTAMPTZ_NS":
+            # DuckDB has no cast from this type to a timestamp without a zone.
+            value = f"cast({value} as timestamp with time zone)"
         return engine.epoch_ms(f"cast({value} as timestamp)")
     whole = f"cast({value} as bigint)"
     if source.time_unit in ("s", "ms"):

@@ -1,14 +1,16 @@
 """The report: one self-contained HTML file per result, a summary for notebooks, the terminal."""
 
+from contextlib import suppress
 from pathlib import Path
 
+from abeval.errors import AbevalError
 from abeval.files import write_text
 from abeval.results.aa import AAResult
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
 from abeval.results.windows import TimeResult
 
-__all__ = ["Reported", "Result", "summary_html", "write_report"]
+__all__ = ["Reported", "Result", "check_page", "summary_html", "write_report"]
 
 Reported = Result | ReplayResult | TimeResult
 
@@ -25,9 +27,25 @@ def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Pa
         The path.
 
     Raises:
-        abeval.errors.AbevalError: The file cannot be written there.
+        abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
+    check_page(path)
     return write_text(path, _page(result, aa))
+
+
+def check_page(path: Path) -> None:
+    """Refuse to replace a file that is no page, such as a log or an experiment file.
+
+    Raises:
+        AbevalError: It is a file with content of another kind.
+    """
+    if not path.is_file():
+        return
+    with suppress(OSError), path.open("rb") as opened:
+        start = opened.read(200).lstrip()
+        if start and not start.lower().startswith(b"<!doctype html"):
+            what = f"the report would replace {path}, which is not an HTML page"
+            raise AbevalError(what, "name another file, or remove this one first")
 
 
 def _page(result: Reported, aa: AAResult | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from abeval.errors import ExperimentError
 from abeval.simulate import files
 from abeval.simulate.dirt import Clicks, RowDirt, add_dirt_to_clicks, draw_dwell, draw_row_dirt
 from abeval.simulate.lists import ServedLists, serve
@@ -52,6 +53,8 @@ def simulate(
     (10050, 50)
     """
     plan = Plan(impressions, seed)
+    if not str(directory):
+        raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
     with files.filled_folder(Path(directory)) as folder:
         truth = _Simulation.begin(plan, folder).run(progress or (lambda done, total: None))
         (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")

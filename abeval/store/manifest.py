@@ -19,6 +19,8 @@ FORMAT = 3
 MANIFEST = "manifest.json"
 PART, CLOSED, DRAFT = "part-", "closed-", "draft-"
 STATE, LOCK, TOTALS = "state.json", "lock", "totals"
+WRITTEN = (MANIFEST, STATE, LOCK, f"{PART}0.parquet", f"{CLOSED}0.parquet", f"{TOTALS}/0.parquet")
+"""Names such as a store writes into its folder."""
 _OWN = (PART, CLOSED, DRAFT, STATE, TOTALS, ".abeval-")
 _MAGIC = b"PAR1"
 

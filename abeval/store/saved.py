@@ -25,6 +25,8 @@ FORMAT = 2
 SAVED = "aggregates.json"
 _FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days")
 _BUCKETS = "buckets"
+KEPT = (SAVED, *(f"{name}.parquet" for name in (*_FRAMES, _BUCKETS)))
+"""Names such as `save_aggregates` writes into its folder."""
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 
 

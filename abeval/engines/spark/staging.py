@@ -19,6 +19,7 @@ _AS: Mapping[str, str] = {
     r"U?HUGEINT": "decimal(38, 0)",
     r"UUID|ENUM\(.*\)|TIME( WITH TIME ZONE)?|INTERVAL|BIT": "varchar",
     r"TIMESTAMP_(S|MS|NS)": "timestamp",
+    r"TIMESTAMPTZ_NS": "timestamp with time zone",
     r'"NULL"': "bigint",
 }
 """Types that Parquet does not have or Spark cannot read, and what they are written as."""

@@ -1,0 +1,193 @@
+"""No output replaces what a command reads, another output, or becomes a log of the next run."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import abeval
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.errors import AbevalError, ExperimentError
+from abeval.simulate import simulate
+from tests.cli.test_cli import call
+from tests.logs.small import small_log
+
+EXPERIMENT = """\
+name = "t"
+unit = "user_id"
+control = "a"
+variants = {a = {}, b = {}}
+metrics = [{name = "ctr"}]
+cleaning.duplicates = "unchecked"
+logs.impressions.path = "PATH"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "logs").mkdir()
+    small_log().to_parquet(tmp_path / "logs" / "one.parquet")
+    (tmp_path / "e.toml").write_text(EXPERIMENT.replace("PATH", "logs"))
+    (tmp_path / "glob.toml").write_text(EXPERIMENT.replace("PATH", "lo*/*.parquet"))
+    (tmp_path / "link.toml").symlink_to(tmp_path / "e.toml")
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "logs" / "one.parquet")
+    (tmp_path / "linked").symlink_to(tmp_path / "logs", target_is_directory=True)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "policy.csv").write_text("item_id,probability\n1,1\n")
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read: no engine starts."""
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("an engine was started")
+
+    monkeypatch.setattr(DuckDBEngine, "__init__", started)
+
+
+@pytest.mark.usefixtures("unread")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--json e.toml", "--json would replace the experiment file: "),
+        ("--json ./logs/../e.toml", "--json would replace the experiment file: "),
+        ("--csv link.toml", "--csv would replace the experiment file: "),
+        ("--report e.toml", "which is not an HTML page"),
+        ("--json logs/one.parquet", "--json would replace the log impressions: "),
+        ("--csv link.parquet", "--csv would replace the log impressions: "),
+        ("--json linked/one.parquet", "--json would replace the log impressions: "),
+        ("--report link.parquet", "which is not an HTML page"),
+        ("--report logs/new.html", "--report would be read as the log impressions by the next"),
+        ("--csv linked/o.csv", "--csv would be read as the log impressions by the next run"),
+        ("--json o --csv o", "--json and --csv would write the same file: "),
+        ("--json o --report ./logs/../o", "--json and --report would write the same file: "),
+        ("--store kept --save-aggregates ./kept", "--store and --save-aggregates would write"),
+        ("--store kept --json kept/manifest.json", "--json and --store would write the same"),
+        ("--save-aggregates kept --json kept/aggregates.json", "would write the same file"),
+        ("--store logs", "--store would be read as the log impressions by the next run"),
+        ("--store logs/kept", "--store would be read as the log impressions by the next run"),
+        ("--save-aggregates linked/kept", "--save-aggregates would be read as the log impressions"),
+        ("--store ", "the name is empty"),
+        ("--save-aggregates ", "the name is empty"),
+        ("--json ", "the name is empty"),
+        ("--temp-directory ", "engine.temp_directory"),
+    ],
+)
+def test_refused_before_anything_is_read(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    before = contents(folder)
+    assert call(monkeypatch, "analyze", "e.toml", *options.split(" ")) == 2
+    assert said in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert contents(folder) == before
+
+
+@pytest.mark.usefixtures("unread")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("analyze glob.toml --save-aggregates logs", "would be read as the log impressions"),
+        ("windows e.toml --json e.toml", "would replace the experiment file"),
+        ("compare e.toml --metric ctr --json logs/one.parquet", "would replace the log"),
+        ("power e.toml --json link.parquet", "would replace the log"),
+        ("aa e.toml --json e.toml", "would replace the experiment file"),
+        ("replay e.toml --json o --report o", "would write the same file"),
+        ("off-policy e.toml --from a --policy policy.csv --json policy.csv", "replace the policy"),
+        ("assign policy.csv --salt s --variants a=1,b=1 --json policy.csv", "replace the ids"),
+    ],
+)
+def test_every_command_that_writes_is_held(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    before = contents(folder)
+    assert call(monkeypatch, *arguments.split()) == 2
+    assert said in capsys.readouterr().err
+    assert contents(folder) == before
+
+
+def test_outputs_of_their_own_are_written_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    outputs = "--json o.json --csv o.csv --report o.html --store store --save-aggregates kept"
+    for _ in range(2):
+        assert call(monkeypatch, "analyze", "e.toml", *outputs.split()) == 0
+        kept = ["--aggregates", "kept", "--json", "kept/o.json"]
+        assert call(monkeypatch, "analyze", "e.toml", *kept) == 0
+
+
+def test_aggregates_that_are_read_are_not_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert call(monkeypatch, "analyze", "e.toml", "--save-aggregates", "kept") == 0
+    before = contents(folder)
+    kept = ["--aggregates", "kept", "--json", "kept/aggregates.json"]
+    assert call(monkeypatch, "analyze", "e.toml", *kept) == 2
+    assert "--json would replace aggregates.json of the aggregates" in capsys.readouterr().err
+    assert contents(folder) == before
+
+
+@pytest.mark.usefixtures("unread")
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    [
+        ({"store": ""}, "store: the name is empty"),
+        ({"save_aggregates": ""}, "save_aggregates: the name is empty"),
+        ({"store": "logs/kept"}, "store would be read as the log impressions"),
+        ({"save_aggregates": "linked"}, "save_aggregates would be read as the log impressions"),
+        ({"store": "k", "save_aggregates": "./k"}, "store and save_aggregates would write"),
+    ],
+)
+def test_python_refuses_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, folders: dict[str, Any], said: str
+) -> None:
+    monkeypatch.chdir(folder)
+    before = contents(folder)
+    with pytest.raises(ExperimentError, match=said):
+        abeval.load("e.toml").analyze(**folders)
+    assert contents(folder) == before
+
+
+def test_a_report_replaces_a_page_and_nothing_else(folder: Path) -> None:
+    result = abeval.load(folder / "e.toml").analyze()
+    page = result.report(folder / "page.html")
+    assert result.report(page).read_text().startswith("<!doctype html>")
+    (folder / "empty.html").touch()
+    result.report(folder / "empty.html")
+    before = contents(folder)
+    for name in ("e.toml", "link.parquet", "logs/one.parquet"):
+        with pytest.raises(AbevalError, match="not an HTML page"):
+            result.report(folder / name)
+    assert contents(folder) == before
+
+
+def test_simulate_needs_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "simulate", "", "--impressions", 2_000) == 2
+    assert "the name is empty" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ExperimentError, match="the name is empty"):
+        simulate("")
