@@ -28,6 +28,26 @@ def by_covariates(
         adjust: `cuped`: one slope for both variants; `regression`: one each (Lin 2013).
         alpha: Error rate of test and interval.
     """
+    picked = of_covariates(metric, control, treatment)
+    if picked is None:
+        return None
+    if adjust == "regression":
+        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
+        return lin(*picked, alpha)
+    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
+    return method(*picked, alpha)
+
+
+def of_covariates(
+    metric: Metric, control: Moments, treatment: Moments
+) -> tuple[Moments, Moments] | None:
+    """Moments of the value and what it is adjusted by; None where no unit has any.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Moments of (y, x, values before, whether new) over control's units.
+        treatment: The same of the treatment.
+    """
     arms, is_new = (control, treatment), control.mean.size - 1
     before: Sequence[int] = range(2, is_new)
     if metric.kind == "mean":
@@ -38,12 +58,8 @@ def by_covariates(
     # Units without a pre-period are a stratum of their own, if they are some and not all.
     stratum = (is_new,) if all(0 < arm.mean[is_new] < 1 for arm in arms) else ()
     terms = (0,) if metric.kind == "mean" else (0, 1)
-    picked = [arm.pick(*terms, *before, *stratum) for arm in arms]
-    if adjust == "regression":
-        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
-        return lin(picked[0], picked[1], alpha)
-    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
-    return method(picked[0], picked[1], alpha)
+    first, second = (arm.pick(*terms, *before, *stratum) for arm in arms)
+    return first, second
 
 
 def _known_before(arm: Moments, covariates: Sequence[int]) -> bool:
@@ -68,13 +84,13 @@ def by_strata(
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    strata = _strata(control, treatment)
+    strata = strata_of(control, treatment)
     arms = [c for c, _ in strata], [t for _, t in strata]
     method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
 
 
-def _strata(
+def strata_of(
     control: Mapping[str, Moments], treatment: Mapping[str, Moments]
 ) -> list[tuple[Moments, Moments]]:
     """Control's and treatment's moments of each stratum; small cells are merged into one."""

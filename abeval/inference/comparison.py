@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Adjust, Relative, Resample
-from abeval.inference import proportions
+from abeval.inference import proportions, skew
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.stats import effects, multiplicity, relative
-from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
+from abeval.stats import effects, multiplicity, relative, skewed
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 Reason = Literal[
     "missing_columns",
@@ -23,6 +24,7 @@ Reason = Literal[
     "empty_denominator",
     "too_few_units",
     "zero_variance",
+    "too_skewed",
     "tied_quantile",
     "control_near_zero",
     "lift_unbounded",
@@ -106,6 +108,8 @@ class Comparison:
         boundary: The stopping boundary of this look, where looks are not fixed.
         control_variance: Sampling variance of control's value, where the variants are independent.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
+        permuted: Both variants, where values are skewed and the permutation test judges them.
+        units_needed: Units of the smaller variant that would do, where values are too skewed.
     """
 
     units_control: int
@@ -119,6 +123,28 @@ class Comparison:
     boundary: LookBoundary | None = None
     control_variance: float | None = None
     rare: proportions.Rare | None = None
+    permuted: skewed.Skewed | None = None
+    units_needed: int | None = None
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether values are too skewed for large-sample tests."""
+        return self.permuted is not None or self.reason == "too_skewed"
+
+    def interval(self, level: float) -> Interval:
+        """Interval of the difference at an error rate, by the test of the comparison.
+
+        Raises:
+            TypeError: There is no effect.
+        """
+        if self.rare is not None:
+            return proportions.interval(self.rare, level)
+        if self.permuted is not None:
+            return skewed.interval(self.permuted, level)
+        if self.effect is None:
+            raise TypeError("a comparison without an effect has no interval")
+        effect = self.effect
+        return effects.interval(effect.difference, effect.se, effect.df, level)
 
     @property
     def numbers(self) -> Numbers:
@@ -201,6 +227,36 @@ def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     interval = _RELATIVE_ADJUSTED[rule.relative]
     lift = _or_none(lambda: interval(adjusted, level))
     return replace(bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary)
+
+
+def with_skewed(bare: Comparison, values: skewed.Skewed, method: str, rule: Rule) -> Comparison:
+    """The comparison with the effect of skewed values, by their permutation test.
+
+    Raises:
+        TooSkewed: The test does not hold for them either.
+        Refusal: `zero_variance`.
+    """
+    skew.check_holds(values, rule.alpha)
+    fixed = skewed.effect(values, rule.alpha)._replace(method=method)
+    effect, level, boundary = at_look(_as_normal(fixed), rule.looks, rule.alpha)
+    low, high = skewed.interval(values, level)
+    effect = effect._replace(
+        se=fixed.se, df=fixed.df, statistic=fixed.statistic, low=low, high=high
+    )
+    lift = _or_none(lambda: skewed.lift(values, level))
+    return replace(
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, permuted=values
+    )
+
+
+def _as_normal(effect: Effect) -> Effect:
+    """The effect with a standard error by which a normal test has the same p-value.
+
+    Repeated looks are for a normal z.
+    """
+    if effect.p_value in (0.0, 1.0):
+        return effect
+    return effect._replace(se=abs(effect.difference) / two_sided_quantile(effect.p_value))
 
 
 def limit(lift: Lift | None) -> Reason | None:

@@ -8,13 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from abeval.experiment.model import Experiment
-from abeval.inference import proportions
 from abeval.inference.comparison import Comparison, Comparisons, Key
 from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
 from abeval.stats import dunnett, multiplicity
-from abeval.stats.effects import interval
 
 
 def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:
@@ -126,9 +124,4 @@ def _dunnett_levels(
 
 
 def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
-    effect = comparison.effect
-    if effect is None:
-        raise TypeError("a family holds effects only")
-    if comparison.rare is not None:
-        return proportions.interval(comparison.rare, level)
-    return interval(effect.difference, effect.se, effect.df, level)
+    return comparison.interval(level)

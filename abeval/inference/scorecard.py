@@ -51,6 +51,7 @@ def _row(analysis: Analysis, metric: Metric, variant: str, p_adjusted: float | N
         method=None if effect is None else effect.method,
         status=status_of(metric, comparison, p_value, analysis.experiment.alpha),
         reason=comparison.reason,
+        units_needed=comparison.units_needed,
     )
 
 
