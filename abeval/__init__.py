@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from abeval.offline.evaluation import Evaluation
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.audit import AuditResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AAResult",
     "AbevalError",
+    "AuditResult",
     "Evaluation",
     "ExperimentError",
     "JudgedColumns",
@@ -54,6 +56,7 @@ __all__ = [
 _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
+    "AuditResult": "results.audit",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",

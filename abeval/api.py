@@ -8,18 +8,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from abeval.bounds import (
+    MAX_DAYS,
+    MAX_EFFECT,
+    MAX_REPLAYS,
+    MIN_DAYS,
+    MIN_EFFECT,
+    check_between,
+    check_seed,
+)
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.aggregates.aggregates import Aggregates
+    from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
     from abeval.offline.metrics.presets import NoRelevant, Ties
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.audit import AuditResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -149,8 +162,10 @@ class LoadedExperiment:
             raise ExperimentError("give mde or days, not both: each follows from the other")
         if not self.experiment.alpha < power < 1:
             raise ExperimentError(f"power {power} must lie between alpha and 1")
-        if (mde is not None and mde <= 0) or (days is not None and days <= 0):
-            raise ExperimentError("mde and days must be positive")
+        if mde is not None:
+            check_between("mde", mde, MIN_EFFECT, MAX_EFFECT)
+        if days is not None:
+            check_between("days", days, MIN_DAYS, MAX_DAYS)
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
@@ -180,11 +195,34 @@ class LoadedExperiment:
         from abeval.pipeline import opened
         from abeval.time.aa import aa
 
-        if runs < 1:
-            raise ExperimentError(f"{runs} replays", "use at least 1; 10,000 is usual")
+        check_between("runs", runs, 1, MAX_REPLAYS)
+        check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
+
+    def audit(
+        self,
+        *,
+        others: "Mapping[str, LoadedExperiment | pd.Series[str]] | None" = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "AuditResult":
+        """Compare the log's variants with those that [assignment] gives, unit by unit.
+
+        Args:
+            others: Name of another experiment → it, or the variant of each unit by unit id: are
+                the two assigned independently?
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: The file has no [assignment], and there are no others.
+        """
+        from abeval.audit.run import audit
+        from abeval.pipeline import opened
+
+        own = others or {}
+        with opened(self.experiment, inputs) as run:
+            return audit(run, {name: _rule_of(name, other) for name, other in own.items()})
 
     def windows(
         self,
@@ -349,6 +387,17 @@ class LoadedExperiment:
 
         with opened(self.experiment, inputs) as run:
             return collect(run, metrics)
+
+
+def _rule_of(name: str, other: "LoadedExperiment | pd.Series[str]") -> "Rule | pd.Series[str]":
+    if not isinstance(other, LoadedExperiment):
+        return other
+    rule = other.experiment.assignment_rule
+    if rule is None:
+        raise ExperimentError(
+            f"{name!r} has no [assignment]", "name a CSV file of its units and variants instead"
+        )
+    return rule
 
 
 def load(path: str | Path) -> LoadedExperiment:

@@ -4,17 +4,22 @@ Called by `cli/` (JSON, CSV), `report/` (pages) and `store/` (its own files).
 """
 
 import os
+import re
 import secrets
+import stat
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from abeval.errors import AbevalError
+from abeval.locks import is_still, take
 
 
 def write_text(path: Path, text: str) -> Path:
     """Write UTF-8 text so that nobody ever reads a part of it.
 
-    A temporary file in the same folder replaces the target in one step. A target that is not a
-    regular file, such as `/dev/stdout`, is written directly.
+    A draft in the same folder replaces the target in one step and keeps its mode. A target that
+    is not a regular file, such as `/dev/stdout`, is written directly.
 
     Args:
         path: The file; its folder must exist.
@@ -47,37 +52,111 @@ def check_writable(path: Path) -> None:
     Raises:
         AbevalError: The folder is missing or not writable.
     """
-    folder = path.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+    if _descriptor(path) is not None:
+        return
+    try:
+        mode = _mode(path)
+    except OSError as error:
+        raise AbevalError(*_explain(path, error)) from error
+    folder = path.resolve().parent
+    if _is_device(mode):
+        allowed = os.access(path, os.W_OK)
+    else:
+        is_folder = mode is not None and stat.S_ISDIR(mode)
+        allowed = not is_folder and folder.is_dir() and os.access(folder, os.W_OK)
+    if not allowed:
         raise AbevalError(*_explain(path, PermissionError("not writable")))
 
 
+def _descriptor(path: Path) -> int | None:
+    """The number of an open stream, such as 1 for `/dev/stdout`; None for any other path."""
+    name = _STREAM.fullmatch(str(path))
+    if name is None:
+        return None
+    return {"stdout": 1, "stderr": 2}.get(name[1]) or int(name[2] or 0)
+
+
+_STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
+
+
+def _mode(path: Path) -> int | None:
+    """What a path is; None if there is nothing.
+
+    Raises:
+        OSError: Its name is too long, or its links lead in a circle.
+    """
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _is_device(mode: int | None) -> bool:
+    """Whether it is a device or a pipe: written directly, not replaced."""
+    return mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+DRAFT = ".abeval-"
+"""The beginning of the names of drafts."""
+
+
 def _write(path: Path, data: bytes) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
+    stream = _descriptor(path)
+    if stream is not None:
+        sys.stdout.flush()
+        # As it is open: it may be another user's, and where it is a file, it has a place to go on.
+        with open(stream, "wb", closefd=False) as file:
+            file.write(data)
+        return
+    if _is_device(_mode(path)):
         path.write_bytes(data)
         return
     target = path.resolve()
-    draft = target.parent / f".abeval-{secrets.token_hex(8)}"
+    sweep_drafts(target.parent)
+    draft, descriptor = _locked_draft(target)
     try:
-        _write_through(draft, data)
-        draft.replace(target)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            # Locked until it has its name, so that no other run takes it for one that was left.
+            draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _locked_draft(target: Path) -> tuple[Path, int]:
+    """A new file beside the target, with its mode; open and locked."""
+    mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
+    while True:
+        draft = target.parent / f"{DRAFT}{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(draft, flags, 0o666 if mode is None else mode)
+        # Another run may sweep it away before it is locked.
+        if take(descriptor) and is_still(descriptor, draft):
+            if mode is not None:
+                draft.chmod(mode)
+            return draft, descriptor
+        os.close(descriptor)
+
+
+def sweep_drafts(folder: Path) -> None:
+    """Remove the drafts that killed runs left in a folder."""
+    for draft in folder.glob(f"{DRAFT}*"):
+        with suppress(OSError):
+            descriptor = os.open(draft, os.O_RDONLY)
+            if take(descriptor):
+                draft.unlink(missing_ok=True)
+            os.close(descriptor)
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:
     """What went wrong, and how to correct it."""
-    if path.is_dir():
+    # Unlike those of Path, these two never fail.
+    if os.path.isdir(path):  # noqa: PTH112
         return f"cannot write {path}: it is a folder", "name a file inside it"
     folder = path.parent
-    if not folder.exists():
+    if not os.path.exists(folder):  # noqa: PTH110
         return f"cannot write {path}: the folder {folder} does not exist", f"run mkdir -p {folder}"
     if isinstance(error, PermissionError):
         what = f"cannot write {path}: the folder {folder} is not writable"

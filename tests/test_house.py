@@ -17,7 +17,7 @@ ORDER = (
     ("api",),
     ("report", "pipeline"),
     ("store", "time"),
-    ("inference", "offline", "off_policy"),
+    ("inference", "offline", "off_policy", "audit"),
     ("aggregates",),
     ("logs",),
     ("engines",),
@@ -25,8 +25,9 @@ ORDER = (
     ("metrics",),
     ("simulate",),
     ("results", "stats"),
-    ("assignment", "files", "progress", "steps", "threads", "version"),
-    ("errors",),
+    ("assignment", "files", "progress", "scratch", "steps", "threads", "version"),
+    ("bounds",),
+    ("errors", "locks"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
 
@@ -41,7 +42,19 @@ OFFLINE = (
     ("metrics",),
 )
 
-SHARED = {"assignment", "errors", "files", "progress", "steps", "threads"}
+SHARED = {
+    *(
+        "assignment",
+        "bounds",
+        "errors",
+        "files",
+        "locks",
+        "progress",
+        "scratch",
+        "steps",
+        "threads",
+    ),
+}
 
 VIEW_HOOK = ("abeval.results.views", "abeval.report")
 """A result displays itself: the one import that runs up."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
@@ -21,11 +20,13 @@ from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
 from abeval.errors import LogError, QueryError
+from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from abeval.assignment.draws import HexHash
     from abeval.experiment.model import EngineOptions, LogSource
 
 _Result = TypeVar("_Result")
@@ -174,13 +175,17 @@ class DuckDBEngine:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{builders.HASH60}({literal(salt)}, {unit})"
 
+    def hex_number(self, function: "HexHash", text: str, start: int, count: int) -> str:
+        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
+        return builders.hex_call(function, text, start, count)
+
     def close(self) -> None:
         """Release memory and files, and detach what was attached to the caller's connection."""
         with suppress(duckdb.Error):
             self._tables.close()
             self._connection.close()
         if self._scratch is not None:
-            self._scratch.cleanup()
+            self._scratch.close()
 
     def _run(self, sql: str) -> None:
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
@@ -192,7 +197,8 @@ class DuckDBEngine:
             future = pool.submit(work)
             try:
                 return future.result()
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, SystemExit):
+                # Also SIGTERM and SIGHUP, which the command line makes an exit.
                 self._connection.interrupt()
                 raise
 
@@ -237,15 +243,15 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _scratch(options: "EngineOptions | None") -> "TemporaryDirectory[str] | None":
-    """A folder for the database of the run if memory is limited."""
-    if options is None or options.memory_limit is None:
+def _scratch(options: "EngineOptions | None") -> Scratch | None:
+    """A folder for what does not fit into memory, where the options name one or limit memory."""
+    if options is None or (options.memory_limit is None and options.temp_directory is None):
         return None
     folder = options.temp_directory
     try:
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        return TemporaryDirectory(prefix="abeval-", dir=folder, ignore_cleanup_errors=True)
+        return Scratch(folder, "abeval-run-")
     except OSError as error:
         what = f"the temporary folder {folder} cannot be used: {error.strerror}"
         raise QueryError(
@@ -253,18 +259,19 @@ def _scratch(options: "EngineOptions | None") -> "TemporaryDirectory[str] | None
         ) from error
 
 
-def _connect(
-    options: "EngineOptions | None", scratch: "TemporaryDirectory[str] | None"
-) -> duckdb.DuckDBPyConnection:
-    database = ":memory:" if scratch is None else str(Path(scratch.name) / "abeval_run.duckdb")
+def _connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
+    limited = getattr(options, "memory_limit", None) is not None
+    database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
     names = ("memory_limit", "threads", "temp_directory")
     settings = {name: getattr(options, name, None) for name in names}
+    if scratch is not None:
+        settings["temp_directory"] = str(scratch.path / "spill")
     config = {name: value for name, value in settings.items() if value is not None}
     try:
         return duckdb.connect(database, config=config)
     except duckdb.Error as error:
         if scratch is not None:
-            scratch.cleanup()
+            scratch.close()
         what = f"DuckDB does not accept these [engine] options: {message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
 

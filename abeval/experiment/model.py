@@ -20,6 +20,22 @@ from pydantic import (
     model_validator,
 )
 
+from abeval.assignment.draws import Rule
+from abeval.assignment.plan import Holdout, Layer, Plan
+from abeval.assignment.platforms import AnyScheme
+from abeval.assignment.split import Assignment
+from abeval.bounds import (
+    MAX_ATTRIBUTION_HOURS,
+    MAX_GAP_MINUTES,
+    MAX_LONG_SECONDS,
+    MAX_REPLAYS,
+    MAX_SIZE,
+    MAX_THREADS,
+    MAX_VALUE,
+    MAX_WEIGHT,
+    MIN_ALPHA,
+    MIN_RESOLUTION,
+)
 from abeval.metrics.definition import Role
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -98,7 +114,7 @@ class Event(Period):
 class Variant(Section):
     """One arm: its share of units, and the model that ranks for it."""
 
-    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    weight: Annotated[float, Field(ge=0, le=MAX_WEIGHT)] = 1.0
     model: str | None = None
 
 
@@ -108,10 +124,55 @@ class Model(Section):
     score: Name
 
 
-class AssignmentRule(Section):
-    """How abeval computes the sub-bucket, and the variant if the log does not have it."""
+class LayerSlots(Section):
+    """The slots of a layer that the experiment owns: its units share none with other owners."""
 
     salt: Salt
+    slots: tuple[int, int]
+
+
+class HoldoutShare(Section):
+    """Units that are kept out of every experiment of this holdout."""
+
+    salt: Salt
+    share: Annotated[float, Field(ge=0, lt=1)]
+
+
+class AssignmentRule(Section):
+    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
+
+    It gives the variant if the log does not have it; otherwise every run checks the log by it.
+    """
+
+    salt: Salt | None = None
+    traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer: LayerSlots | None = None
+    holdout: HoldoutShare | None = None
+    scheme: AnyScheme | None = None
+    order: list[Name] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Self:
+        if self.salt is None and self.scheme is None:
+            raise ValueError("needs a `salt`, or the `scheme` of another platform")
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all units are in, by abeval's own hash."""
+        others = (self.layer, self.holdout, self.scheme, self.order)
+        return self.traffic == 1 and all(other is None for other in others)
+
+    @property
+    def held_out(self) -> Holdout | None:
+        """The holdout that the experiment leaves alone."""
+        return None if self.holdout is None else Holdout(self.holdout.salt, self.holdout.share)
+
+    def place_in_layer(self, name: str) -> tuple[Layer, str] | None:
+        """The experiment's slots, as a layer in which only it is known."""
+        if self.layer is None:
+            return None
+        return Layer(self.layer.salt, {name: self.layer.slots}), name
 
 
 class LogSource(Section):
@@ -151,7 +212,7 @@ class ClickLog(LogSource):
         ]
         | None
     ) = None
-    attribution_hours: Annotated[float, Field(gt=0)] = 24.0
+    attribution_hours: Annotated[float, Field(gt=0, le=MAX_ATTRIBUTION_HOURS)] = 24.0
 
 
 class ItemLog(LogSource):
@@ -192,25 +253,25 @@ class Cleaning(Section):
 class Sessions(Section):
     """A session ends after this time without an impression."""
 
-    gap_minutes: Annotated[float, Field(gt=0)] = 30.0
+    gap_minutes: Annotated[float, Field(gt=0, le=MAX_GAP_MINUTES)] = 30.0
 
 
 class Clicks(Section):
     """From which dwell on a click is a long one."""
 
-    long_seconds: Annotated[float, Field(gt=0)] = 30.0
+    long_seconds: Annotated[float, Field(gt=0, le=MAX_LONG_SECONDS)] = 30.0
 
 
 class Toward(Section):
     """The better variant is the one closer to this value."""
 
-    toward: Annotated[float, Field(allow_inf_nan=False)]
+    toward: Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 
 
 class AbsoluteMargin(Section):
     """A margin in the metric's own unit."""
 
-    absolute: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    absolute: Annotated[float, Field(gt=0, le=MAX_VALUE)]
 
 
 class MetricChoice(Section):
@@ -226,10 +287,10 @@ class MetricChoice(Section):
     function: str | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
-    resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
+    resolution: Annotated[float, Field(ge=MIN_RESOLUTION, le=1)] = 1e-6
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: Annotated[list[Word], Field(min_length=1)] | None = None
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -241,8 +302,8 @@ class MetricChoice(Section):
 class Prior(Section):
     """A normal prior for every lift: 0.05 is 5 %."""
 
-    mean: Annotated[float, Field(allow_inf_nan=False)] = 0.0
-    sd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    mean: Annotated[float, Field(ge=-MAX_SIZE, le=MAX_SIZE)] = 0.0
+    sd: Annotated[float, Field(ge=1 / MAX_SIZE, le=MAX_SIZE)]
 
 
 Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
@@ -261,7 +322,7 @@ class Inference(Section):
     adjust: Adjust = "none"
     stratify_by: str | None = None
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
-    planned_units: Annotated[int, Field(gt=0)] | None = None
+    planned_units: Annotated[int, Field(gt=0, le=int(MAX_VALUE))] | None = None
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     prior: Prior | None = None
@@ -272,7 +333,7 @@ class Inference(Section):
 class TrustOptions(Section):
     """Options of the trust checks."""
 
-    aa_runs: Annotated[int, Field(ge=0, le=1_000_000)] = 2_000
+    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
 
 
 class EngineOptions(Section):
@@ -281,7 +342,7 @@ class EngineOptions(Section):
     name: Literal["duckdb", "spark"] = "duckdb"
     address: Name | None = None
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
-    threads: Annotated[int, Field(ge=1)] | None = None
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     temp_directory: Name | None = None
 
 
@@ -292,7 +353,7 @@ class Experiment(Section):
     unit: Name
     control: Name
     timezone: Name = "UTC"
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    alpha: Annotated[float, Field(ge=MIN_ALPHA, lt=1)] = 0.05
     period: Period | None = None
     pre_period: Period | None = None
     variants: Mapping[Name, Variant]
@@ -318,6 +379,18 @@ class Experiment(Section):
     @property
     def salt(self) -> str:
         """The salt of the sub-buckets, and of the variants if abeval assigns them."""
-        if self.assignment is not None:
+        if self.assignment is not None and self.assignment.salt is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
+
+    @property
+    def assignment_rule(self) -> Rule | None:
+        """How a unit's variant follows from its id, None where the file does not say."""
+        own = self.assignment
+        if own is None:
+            return None
+        weights = {name: self.variants[name].weight for name in own.order or self.variants}
+        if own.scheme is not None:
+            return own.scheme.rule(weights)
+        split = Assignment(self.salt, weights)
+        return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()

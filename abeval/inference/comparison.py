@@ -13,7 +13,6 @@ from abeval.experiment.model import Adjust, Relative, Resample
 from abeval.inference import proportions, skew
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.stats import effects, multiplicity, relative, skewed
-from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 Reason = Literal[
@@ -28,6 +27,7 @@ Reason = Literal[
     "tied_quantile",
     "control_near_zero",
     "lift_unbounded",
+    "before_first_look",
     "not_finite",
     "failed_trust_check",
     "failed_aa",
@@ -42,6 +42,7 @@ _FROM_STATS: dict[str, Reason] = {
     "zero_variance": "zero_variance",
     "zero_denominator": "empty_denominator",
     "control_near_zero": "control_near_zero",
+    "before_first_look": "before_first_look",
 }
 
 
@@ -92,6 +93,21 @@ class Numbers(NamedTuple):
     p_value: float | None
 
 
+class Spread(NamedTuple):
+    """How uncertain the two values of a comparison are.
+
+    Attributes:
+        control: Sampling variance of control's value.
+        treatment: Of the variant's value.
+        covariance: Of the difference and control's value; for independent variants, less the
+            variance of control's.
+    """
+
+    control: float
+    treatment: float
+    covariance: float
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A metric in one variant against control.
@@ -106,7 +122,7 @@ class Comparison:
         reason: Why something is missing or limited.
         adjusted: The effect with and without its covariates or strata, where there are any.
         boundary: The stopping boundary of this look, where looks are not fixed.
-        control_variance: Sampling variance of control's value, where the variants are independent.
+        spread: How uncertain the two values are, where the test knows it.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
@@ -121,7 +137,7 @@ class Comparison:
     reason: Reason | None = None
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
-    control_variance: float | None = None
+    spread: Spread | None = None
     rare: proportions.Rare | None = None
     permuted: skewed.Skewed | None = None
     units_needed: int | None = None
@@ -207,26 +223,24 @@ def with_difference(
     Raises:
         Refusal: `zero_variance`, `not_finite`.
     """
-    effect, level, boundary = at_look(
-        effects.compare(control, treatment, rule.alpha, method), rule.looks, rule.alpha
-    )
+    plain = effects.compare(control, treatment, rule.alpha, method)
+    spread = Spread(control.variance, treatment.variance, -control.variance)
+    effect, level, boundary = at_look(plain, rule.looks, rule.alpha, spread[:2])
     lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
     return replace(
-        bare,
-        effect=effect,
-        lift=lift,
-        reason=limit(lift),
-        boundary=boundary,
-        control_variance=control.variance,
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
     )
 
 
 def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     """The comparison with an effect that is correlated with the control's value."""
-    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha)
+    spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
+    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha, spread[:2])
     interval = _RELATIVE_ADJUSTED[rule.relative]
     lift = _or_none(lambda: interval(adjusted, level))
-    return replace(bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary)
+    return replace(
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
 
 
 def with_skewed(bare: Comparison, values: skewed.Skewed, method: str, rule: Rule) -> Comparison:
@@ -238,25 +252,21 @@ def with_skewed(bare: Comparison, values: skewed.Skewed, method: str, rule: Rule
     """
     skew.check_holds(values, rule.alpha)
     fixed = skewed.effect(values, rule.alpha)._replace(method=method)
-    effect, level, boundary = at_look(_as_normal(fixed), rule.looks, rule.alpha)
+    spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
+    normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
+    effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
     low, high = skewed.interval(values, level)
-    effect = effect._replace(
-        se=fixed.se, df=fixed.df, statistic=fixed.statistic, low=low, high=high
-    )
+    effect = effect._replace(difference=fixed.difference, low=low, high=high)
     lift = _or_none(lambda: skewed.lift(values, level))
     return replace(
-        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, permuted=values
+        bare,
+        effect=effect,
+        lift=lift,
+        reason=limit(lift),
+        boundary=boundary,
+        spread=spread,
+        permuted=values,
     )
-
-
-def _as_normal(effect: Effect) -> Effect:
-    """The effect with a standard error by which a normal test has the same p-value.
-
-    Repeated looks are for a normal z.
-    """
-    if effect.p_value in (0.0, 1.0):
-        return effect
-    return effect._replace(se=abs(effect.difference) / two_sided_quantile(effect.p_value))
 
 
 def limit(lift: Lift | None) -> Reason | None:

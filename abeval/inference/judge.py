@@ -50,7 +50,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=context.notes(experiment, aggregates),
+        notes=context.notes(experiment, metrics, aggregates),
         adjustments=adjustments(analysis),
         segment_tests=segment_tests(analysis),
         segment_contrasts=segment_contrasts(analysis),

@@ -24,6 +24,7 @@ from abeval.stats.records import Refusal
 SRM_WARN, SRM_FAIL = 0.01, 0.001
 CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
+REASSIGNED_WARN, REASSIGNED_FAIL = 0.001, 0.01
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
@@ -35,6 +36,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         _srm(experiment, aggregates),
         *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
         _crossover(experiment, aggregates),
+        _assignment(experiment, aggregates),
         *_balance_checks(analysis),
         _aa(aa),
         _missing_days(experiment, aggregates),
@@ -110,6 +112,25 @@ def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
         message += "; excluding them biases an uneven split"
     status = _graded(share, CROSSOVER_WARN, CROSSOVER_FAIL)
     return Check("crossover", status, share, CROSSOVER_FAIL, message)
+
+
+def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """Whether the log's variants are those that the experiment's own rule gives."""
+    name = "assignment"
+    if experiment.assignment is None:
+        message = "no [assignment], so logged variants cannot be computed again"
+        return Check(name, "skipped", None, REASSIGNED_FAIL, message)
+    units = aggregates.facts.get("assigned", 0)
+    if units == 0:
+        message = "the log names no variants: they are computed by [assignment]"
+        return Check(name, "skipped", None, REASSIGNED_FAIL, message)
+    reassigned = aggregates.facts["reassigned"]
+    share = reassigned / units
+    status = _graded(share, REASSIGNED_WARN, REASSIGNED_FAIL)
+    message = f"{reassigned:,} of {units:,} units are in another variant than [assignment] gives"
+    if status != "pass":
+        message += f" ({share:.2%}): `abeval audit` says which and since when"
+    return Check(name, status, share, REASSIGNED_FAIL, message)
 
 
 def _graded(value: float, warn: float, fail: float) -> CheckStatus:

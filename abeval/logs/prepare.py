@@ -16,6 +16,7 @@ from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates
+from abeval.logs.expected import write_expected_units
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
@@ -32,12 +33,14 @@ class Prepared:
         duplicates: Number of impression rows that repeat another.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
+        has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
     shape: LogShape
     duplicates: int
     dropped: int
     summed: Summed
+    has_rule: bool
 
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
@@ -101,6 +104,7 @@ def prepare(
         duplicates=duplicates,
         dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
+        has_rule=experiment.assignment_rule is not None and _names_variant(shape),
     )
 
 
@@ -205,6 +209,9 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     population = "exposed_units" if shape.exposures is not None else "active_units"
     engine.view("present_units", query(f"units/{population}"))
     engine.table("hashed_units", _hashed_units(experiment, engine))
+    rule = experiment.assignment_rule
+    if rule is not None:
+        write_expected_units(rule, engine)
     engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
     engine.table("candidates", query("units/candidates"))
     if shape.segments:
@@ -228,11 +235,17 @@ def _hashed_units(experiment: Experiment, engine: Engine) -> str:
 
 def _placement(experiment: Experiment, shape: LogShape) -> str:
     """The query for a unit's variant."""
-    by_exposure = shape.exposures is not None and "variant" in shape.exposures
-    logged = shape.names_variant or by_exposure
     as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_hash = experiment.assignment is not None and (as_assigned or not logged)
-    return "placed_by_hash" if by_hash else "placed_by_log"
+    rule = experiment.assignment
+    if rule is None or (_names_variant(shape) and not as_assigned):
+        return "placed_by_log"
+    return "placed_by_hash" if rule.is_plain else "placed_by_rule"
+
+
+def _names_variant(shape: LogShape) -> bool:
+    """Whether a log says which variant a unit was in."""
+    by_exposure = shape.exposures is not None and "variant" in shape.exposures
+    return shape.names_variant or by_exposure
 
 
 def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_CUTOFF, check_between
 from abeval.errors import ExperimentError
 from abeval.offline.candidates.vectors import SIMILARITY
 from abeval.offline.estimates.curves import curve_metrics
@@ -90,8 +91,11 @@ def _check_numbers(options: ReplayOptions) -> None:
         raise ExperimentError(
             f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
         )
-    if options.bins < 1:
-        raise ExperimentError(f"{options.bins} bins", "use at least 1; 10 is usual")
+    check_between("bins", options.bins, 1, MAX_BINS)
+    for k in [] if options.k_by is None else options.k_by[1].values():
+        check_between("k_by", k, 1, MAX_CUTOFF)
+    if options.curve is not None:
+        check_between("curve", options.curve, 1, MAX_CURVE)
     if options.curve is not None and not curve_metrics(options.metrics, options.curve):
         what = "no metric has a cut-off k, so there is no curve"
         raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")

@@ -7,9 +7,8 @@ that `abeval simulate` leaves.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.errors import ExperimentError
+from abeval.scratch import Scratch
 from abeval.simulate.dirt import Clicks, RowDirt
 from abeval.simulate.lists import ServedLists
 from abeval.simulate.plan import FIRST_USER, LIST_LENGTH, PRE_START, VARIANTS
@@ -68,10 +68,10 @@ def filled_folder(folder: Path) -> Iterator[Path]:
     """
     _check(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".simulating-", dir=folder) as scratch:
-        yield Path(scratch)
+    with closing(Scratch(folder, ".simulating-")) as scratch:
+        yield scratch.path
         for name in WRITTEN:
-            _replace(Path(scratch) / name, folder / name)
+            _replace(scratch.path / name, folder / name)
 
 
 def write_impressions(

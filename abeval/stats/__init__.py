@@ -56,6 +56,7 @@ __all__ = [
     "sequential",
     "shapes",
     "simpson",
+    "skewed",
     "srm",
     "srm_segments",
     "stability",

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, gammaln
 
 from abeval.stats.arrays import Floats
-from abeval.stats.distributions import check_alpha, two_sided_quantile, upper_tail
+from abeval.stats.distributions import check_alpha, quantile, two_sided_quantile, upper_tail
 from abeval.stats.moments import Moments
 from abeval.stats.ratios import gradient, quadratic
 from abeval.stats.records import Effect, Interval, Lift, Refusal
@@ -143,9 +143,40 @@ def skewness(compared: Skewed) -> float:
     Example:
         >>> few = Moments.with_third([0, 3])
         >>> round(skewness(means(Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
-        0.704
+        0.978
     """
     return _at(compared, 1.0 if compared.scaled else 0.0).skewness
+
+
+def normal_score(compared: Skewed) -> float:
+    """The z of a normal test with the same p-value, for tests of repeated looks.
+
+    Example:
+        >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
+        >>> normal_score(means(arm, arm))
+        0.0
+    """
+    at = _at(compared, 1.0 if compared.scaled else 0.0)
+    side, log10 = min((1.0, at.upper[1]), (-1.0, at.lower[1]), key=lambda one: one[1])
+    if log10 >= math.log10(0.5):
+        return 0.0
+    return side * -quantile(max(10**log10, 1e-300))
+
+
+def variances(compared: Skewed) -> tuple[float, float]:
+    """Sampling variances of both values if the variants do not differ.
+
+    Example:
+        >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
+        >>> [round(variance, 3) for variance in variances(means(arm, arm))]
+        [1.94, 1.94]
+    """
+    parts = [
+        (s.share**2 * (s.control.square + s.treatment.square) / (n + m - 2), n, m)
+        for s in compared.strata
+        for n, m in [(s.control.units, s.treatment.units)]
+    ]
+    return sum(part / n for part, n, _ in parts), sum(part / m for part, _, m in parts)
 
 
 def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
@@ -189,7 +220,11 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     ends = _ends(compared, alpha)
     if not compared.scaled:
         return ends
-    low, high = ((ratio - 1) * _baseline(compared, ratio) for ratio in ends)
+    reach = two_sided_quantile(alpha)
+    low, high = (
+        _difference_at(compared, ratio, reach * side)
+        for ratio, side in zip(ends, (-1, 1), strict=True)
+    )
     return Interval(low, high)
 
 
@@ -210,7 +245,7 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     value = (compared.treatment - compared.control) / abs(compared.control)
     if compared.scaled:
         return Lift(value, ends.low - 1, ends.high - 1, True, METHOD)
-    whole, se = _whole(compared)
+    whole, se = _baseline(compared, 1.0)
     if abs(whole) <= two_sided_quantile(alpha) * se:
         return Lift(value, -math.inf, math.inf, False, METHOD)
     low, high = (end / abs(whole) for end in ends)
@@ -280,7 +315,7 @@ def _split_moments(stratum: Stratum, ratio: float, power: int) -> tuple[float, f
     _, control, treatment = stratum
     n, m = control.units, treatment.units
     square = (control.square + treatment.square / ratio**2) / (n + m - 2)
-    cube = (control.cube + treatment.cube / ratio**3) / (n + m)
+    cube = (control.cube + treatment.cube / ratio**3) * (n + m) / (n + m - 1) / (n + m - 2)
     # What a variant's moments are to those of both, in units of control.
     of_control, of_treatment = _parts(n, m, ratio ** (2 - power))
     third_of_control, third_of_treatment = _parts(n, m, ratio ** (2 * (2 - power)))
@@ -371,23 +406,38 @@ def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
     return Interval(difference - half_width(at.skewness), difference + half_width(-at.skewness))
 
 
-def _baseline(compared: Skewed, ratio: float) -> float:
-    """Control's value, by the units of both variants if treatment is so many times control."""
+def _difference_at(compared: Skewed, ratio: float, reach: float) -> float:
+    """The end of the interval of the difference where that of the lift ends at a ratio.
+
+    Control's value is uncertain too, and independent of the test of a ratio. Its error never
+    carries the end past zero, so that the two intervals agree.
+
+    Args:
+        compared: The two variants.
+        ratio: The end of the interval of the lift, plus 1.
+        reach: How many standard errors of control's value are in reach; negative for the lower end.
+    """
+    base, error = _baseline(compared, ratio)
+    end = (ratio - 1) * base
+    of_ratio = abs(compared.treatment / compared.control - ratio) * base
+    of_base = abs(ratio - 1) * min(abs(reach) * error, 0.99 * base)
+    return end + math.copysign(math.hypot(of_ratio, of_base) - of_ratio, reach)
+
+
+def _baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
+    """Control's value and its error, by both variants' units if treatment is so many times it."""
+    variance = 0.0
+    for share, control, treatment in compared.strata:
+        square, units = control.square, control.units
+        if ratio > 0:
+            square += treatment.square / ratio**2
+            units += treatment.units
+        variance += share**2 * square / units / units
     if ratio == 0:
-        return compared.control
-    share = sum(s.treatment.units for s in compared.strata) / compared.units
-    return (1 - share) * compared.control + share * compared.treatment / ratio
-
-
-def _whole(compared: Skewed) -> tuple[float, float]:
-    """The value of all units, and its standard error."""
-    variance = sum(
-        s.share**2
-        * (s.control.square + s.treatment.square)
-        / (s.control.units + s.treatment.units) ** 2
-        for s in compared.strata
-    )
-    return _baseline(compared, 1.0), math.sqrt(variance)
+        return compared.control, math.sqrt(variance)
+    of_treatment = sum(s.treatment.units for s in compared.strata) / compared.units
+    value = (1 - of_treatment) * compared.control + of_treatment * compared.treatment / ratio
+    return value, math.sqrt(variance)
 
 
 def _of(

@@ -1,24 +1,26 @@
-"""One run at a time: a lock file with the process that holds it.
+"""One run at a time: a lock on a file, which the system drops with the process that holds it.
 
-`store/collect.py` holds it while it works on the folder of a store.
+`store/collect.py` holds it while it works on the folder of a store, `store/saved.py` while it
+writes aggregates.
 """
 
 import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from abeval.errors import ExperimentError
+from abeval.locks import is_still, take
 from abeval.store.manifest import LOCK
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Lock a store.
+    """Lock a folder.
 
-    The lock of a dead process of this machine is taken over.
+    A lock file that a killed run left, whatever is in it, is taken over.
 
     Raises:
         ExperimentError: Another run holds it.
@@ -30,57 +32,45 @@ def held(folder: Path) -> Iterator[None]:
         ['lock']
     """
     file = folder / LOCK
-    _take(file)
+    try:
+        descriptor = _taken(file)
+    except OSError as error:
+        what = f"{folder} cannot be locked: {error.strerror}"
+        raise ExperimentError(what, "use a writable folder, on a disk that has locks") from error
     try:
         yield
     finally:
-        file.unlink(missing_ok=True)
-
-
-def _take(file: Path) -> None:
-    owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
-    for _ in range(2):
         try:
-            with file.open("x", encoding="utf-8") as opened:
-                opened.write(owner)
-        except FileExistsError:
-            _free_if_dead(file)
-        except OSError as error:
-            raise ExperimentError(f"the store cannot be locked: {error.strerror}") from error
-        else:
-            return
-    raise ExperimentError(f"the store is in use: {file} was taken by another run", _WAIT)
+            file.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
 
 
-_WAIT = "wait for it to end; if no run is left, remove the lock file"
+def _taken(file: Path) -> int:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        if not take(descriptor):
+            owner = os.pread(descriptor, 200, 0).decode("utf-8", "replace")
+            os.close(descriptor)
+            raise ExperimentError(f"{file.parent} is in use{_by(owner)}", "wait for it to end")
+        # The run that had it may have removed the file in between.
+        if is_still(descriptor, file):
+            _sign(descriptor)
+            return descriptor
+        os.close(descriptor)
 
 
-def _free_if_dead(file: Path) -> None:
-    """Remove the lock of a dead process.
+def _sign(descriptor: int) -> None:
+    """Write who holds it, for the message to others; on a full disk they are told less."""
+    owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, owner.encode(), 0)
 
-    Raises:
-        ExperimentError: The process may be alive.
-    """
+
+def _by(owner: str) -> str:
     try:
-        owner = json.loads(file.read_text(encoding="utf-8"))
-        pid, host = int(owner["pid"]), str(owner["host"])
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ExperimentError(
-            f"the store is in use, or was: {file} cannot be read", _WAIT
-        ) from None
-    if host == socket.gethostname() and not _is_alive(pid):
-        file.unlink(missing_ok=True)
-        return
-    raise ExperimentError(f"the store is in use by process {pid} on {host}", _WAIT)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+        who = json.loads(owner)
+        return f" by process {who['pid']} on {who['host']}"
+    except (ValueError, KeyError, TypeError):
+        return " by another run"

@@ -1,11 +1,12 @@
 """Aggregates as files: written by one run, judged by another that reads no log.
 
 `pipeline.py` saves the `Aggregates` of an analysis and reads them for `inference/judge.py`;
-`store/totals.py` keeps its totals by the same functions.
+`store/totals.py` keeps its totals by the same functions. `document.py` is what is not a table.
 """
 
-import json
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,24 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.files import check_writable, write_text
-from abeval.store.manifest import sha256_of
+from abeval.files import DRAFT, check_writable, sweep_drafts, write_text
+from abeval.store.document import AGAIN, BUCKETS, FRAMES, Document, document_text, read_document
+from abeval.store.lock import held
+from abeval.store.manifest import LOCK, sha256_of
+from abeval.version import __version__
 
-FORMAT = 2
 SAVED = "aggregates.json"
-_FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days")
-_BUCKETS = "buckets"
-KEPT = (SAVED, *(f"{name}.parquet" for name in (*_FRAMES, _BUCKETS)))
-"""Names such as `save_aggregates` writes into its folder."""
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
+
+
+def _file_of(table: str, digest: str) -> str:
+    """The name of a table's file: of its content, so that a new one never replaces an old one."""
+    return f"{table}-{digest[:32]}.parquet"
+
+
+KEPT = (SAVED, LOCK, *(_file_of(name, "0" * 32) for name in (*FRAMES, BUCKETS)))
+"""Names such as `save_aggregates` writes into its folder."""
+_TABLE = re.compile(rf"({'|'.join((*FRAMES, BUCKETS))})-[0-9a-f]{{32}}\.parquet")
 
 
 def check_savable(folder: Path) -> None:
@@ -40,40 +49,55 @@ def check_savable(folder: Path) -> None:
 
 
 def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates) -> None:
-    """Write aggregates as files.
+    """Write aggregates as files, beside those that are there, and swap them in whole.
 
-    Tables are Parquet; `aggregates.json`, written last, holds the rest: the digests of the tables,
-    and the entries of the experiment that aggregates depend on.
+    Tables are Parquet files named by their content. `aggregates.json` holds the rest: the digests
+    of the tables and of itself, and the entries of the experiment that aggregates depend on. It is
+    replaced in one step: until then the old aggregates count, from then on the new ones.
 
     Args:
         folder: A writable folder.
         experiment: Whose aggregates they are.
         aggregates: What to write.
+
+    Raises:
+        AbevalError: They cannot be written, or another run writes there at this moment.
     """
-    (folder / SAVED).unlink(missing_ok=True)
-    frames: dict[str, pd.DataFrame] = {name: getattr(aggregates, name) for name in _FRAMES}
-    frames[_BUCKETS] = _bucket_frame(aggregates.buckets)
-    try:
-        with duckdb.connect() as connection:
-            written = {
-                name: _write(connection, folder / f"{name}.parquet", frame)
-                for name, frame in frames.items()
-                if len(frame.columns)
-            }
-    except (duckdb.Error, OSError) as error:
-        raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
-    document = {
-        "format": FORMAT,
-        "experiment": definition(experiment),
-        "tables": written,
-        "catalogue_size": aggregates.catalogue_size,
-        "refused": aggregates.refused,
-        "facts": aggregates.facts,
-        "caps": aggregates.caps,
-        "quantiles": aggregates.quantiles,
-        "notes": aggregates.notes,
-    }
-    write_text(folder / SAVED, json.dumps(document, indent=1) + "\n")
+    frames: dict[str, pd.DataFrame] = {name: getattr(aggregates, name) for name in FRAMES}
+    frames[BUCKETS] = _bucket_frame(aggregates.buckets)
+    with held(folder):
+        try:
+            with duckdb.connect() as connection:
+                written = {
+                    name: _write(connection, folder, name, frame)
+                    for name, frame in frames.items()
+                    if len(frame.columns)
+                }
+        except (duckdb.Error, OSError) as error:
+            raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
+        text = document_text(
+            Document(
+                abeval=__version__,
+                experiment=definition(experiment),
+                tables=written,
+                catalogue_size=aggregates.catalogue_size,
+                refused=dict(aggregates.refused),
+                facts=dict(aggregates.facts),
+                caps=dict(aggregates.caps),
+                quantiles={m: dict(by_variant) for m, by_variant in aggregates.quantiles.items()},
+                notes=tuple(_encodable(note) for note in aggregates.notes),
+            )
+        )
+        write_text(folder / SAVED, text)
+        _sweep(folder, {_file_of(name, digest) for name, digest in written.items()})
+
+
+def _sweep(folder: Path, keep: Collection[str]) -> None:
+    """Remove tables that no longer count, and what killed runs left."""
+    sweep_drafts(folder)
+    for path in folder.iterdir():
+        if _TABLE.fullmatch(path.name) and path.name not in keep:
+            path.unlink(missing_ok=True)
 
 
 def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
@@ -82,55 +106,40 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     Raises:
         ExperimentError: The files are missing, damaged, or of another experiment.
     """
-    raw = _document(folder)
-    _check_definition(folder, raw["experiment"], definition(experiment))
+    saved = read_document(folder / SAVED)
+    _check_definition(folder, saved.experiment, definition(experiment))
     with duckdb.connect() as connection:
-        tables = {
-            name: _read(connection, folder, name, digest) for name, digest in raw["tables"].items()
+        tables: dict[str, pd.DataFrame] = {
+            name: _read(connection, folder, name, digest) for name, digest in saved.tables.items()
         }
-    buckets = tables.pop(_BUCKETS)
+    buckets = tables.pop(BUCKETS)
     return Aggregates(
-        **{name: tables.get(name, pd.DataFrame()) for name in _FRAMES},
-        catalogue_size=raw["catalogue_size"],
-        refused={metric: tuple(lacks) for metric, lacks in raw["refused"].items()},
-        facts=raw["facts"],
-        caps={metric: (caps[0], caps[1]) for metric, caps in raw["caps"].items()},
+        **{name: tables.get(name, pd.DataFrame()) for name in FRAMES},
+        catalogue_size=saved.catalogue_size,
+        refused=saved.refused,
+        facts=saved.facts,
+        caps=saved.caps,
         quantiles={
             metric: {variant: Quantile(*values) for variant, values in by_variant.items()}
-            for metric, by_variant in raw["quantiles"].items()
+            for metric, by_variant in saved.quantiles.items()
         },
         buckets={
             str(metric): BucketSums(rows["units"].to_numpy(float), rows[_SUMS].to_numpy(float))
             for metric, rows in buckets.groupby("metric", sort=False)
         },
-        notes=tuple(raw["notes"]),
+        notes=(*saved.notes, *_other_version(saved.abeval)),
     )
 
 
-def _document(folder: Path) -> Mapping[str, Any]:
-    file = folder / SAVED
-    try:
-        raw: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        version, keys = raw["format"], set(raw)
-    except FileNotFoundError:
-        raise ExperimentError(
-            f"{folder} has no aggregates: there is no {SAVED}",
-            "abeval analyze EXPERIMENT.toml --save-aggregates FOLDER writes them",
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ExperimentError(f"{file} cannot be read", _AGAIN) from error
-    if version != FORMAT or not keys >= _KEYS:
-        raise ExperimentError(
-            f"{file} has format {version}, but this abeval reads {FORMAT}", _AGAIN
-        )
-    return raw
+def _encodable(text: str) -> str:
+    """Text without lone surrogates, such as odd file names have; they have no UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
-_KEYS = {
-    *("format", "experiment", "tables", "catalogue_size", "refused"),
-    *("facts", "caps", "quantiles", "notes"),
-}
-_AGAIN = "write the aggregates again with --save-aggregates"
+def _other_version(version: str) -> tuple[str, ...]:
+    if version == __version__:
+        return ()
+    return (f"The aggregates were computed by abeval {version}; abeval {__version__} judges them.",)
 
 
 def definition(experiment: Experiment) -> dict[str, Any]:
@@ -176,21 +185,29 @@ def _bucket_frame(buckets: Mapping[str, BucketSums]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else empty.assign(metric="")
 
 
-def _write(connection: duckdb.DuckDBPyConnection, file: Path, frame: pd.DataFrame) -> str:
+def _write(
+    connection: duckdb.DuckDBPyConnection, folder: Path, name: str, frame: pd.DataFrame
+) -> str:
+    """Write a table to a draft, then give it its name; its digest."""
+    draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
     connection.register("saved", frame)
-    connection.execute(f"copy saved to {literal(str(file))} (format parquet)")
-    return sha256_of(file)
+    connection.execute(f"copy saved to {literal(str(draft))} (format parquet)")
+    if (folder / SAVED).exists():
+        draft.chmod((folder / SAVED).stat().st_mode)
+    digest = sha256_of(draft)
+    draft.replace(folder / _file_of(name, digest))
+    return digest
 
 
 def _read(
     connection: duckdb.DuckDBPyConnection, folder: Path, name: str, digest: str
 ) -> pd.DataFrame:
-    file = folder / f"{name}.parquet"
+    file = folder / _file_of(name, digest)
     try:
-        if name not in (*_FRAMES, _BUCKETS) or sha256_of(file) != digest:
-            raise ExperimentError(f"{file} is not the file that was written with {SAVED}", _AGAIN)
+        if sha256_of(file) != digest:
+            raise ExperimentError(f"{file} is not the file that was written with {SAVED}", AGAIN)
     except OSError as error:
-        raise ExperimentError(f"{file} cannot be read: {error.strerror}", _AGAIN) from error
+        raise ExperimentError(f"{file} cannot be read: {error.strerror}", AGAIN) from error
     rows = f"from read_parquet({literal(str(file))})"
     if name == "reach":
         # Millions of rows: a name in each would take more time and memory than all the rest.

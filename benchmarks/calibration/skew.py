@@ -107,13 +107,13 @@ def _pareto(random: Generator, shape: tuple[int, int]) -> Floats:
 
 
 WORLDS = {
-    "normal": World(_normal, 1.0, 1.0),
     "3 % buyers, lognormal σ 1": _spent(1.0),
     "3 % buyers, lognormal σ 1.5": _spent(1.5),
     "conversion .3 %": _rate(0.003),
     "conversion 3 %": _rate(0.03),
-    "conversion 30 %": _rate(0.3),
     "Pareto 2.5": World(_dense(_pareto), 2.5 / 1.5, math.sqrt(2.5 / 1.5**2 / 0.5)),
+    "conversion 30 %": _rate(0.3),
+    "normal": World(_normal, 1.0, 1.0),
 }
 
 

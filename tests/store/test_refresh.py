@@ -326,10 +326,13 @@ def test_a_run_that_cannot_read_the_log_leaves_no_folder(tmp_path: Path) -> None
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "day", pd.concat(day_log(day) for day in range(3)))
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "day.parquet").touch()
     with pytest.raises(ExperimentError, match=r"is not a store: it contains day\.parquet"):
-        experiment(tmp_path).analyze(store=tmp_path / "log")
+        experiment(tmp_path).analyze(store=foreign)
     with pytest.raises(ExperimentError, match="is a file"):
-        experiment(tmp_path).analyze(store=tmp_path / "log" / "day.parquet")
+        experiment(tmp_path).analyze(store=foreign / "day.parquet")
     same(tmp_path)
     with pytest.raises(ExperimentError, match="store of the experiment 'daily', not of 'other'"):
         experiment(tmp_path, name="other").analyze(store=tmp_path / "store")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,8 @@ import pytest
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
+from abeval.store.lock import held
+from abeval.version import __version__
 from tests.cli.test_cli import call
 from tests.logs.small import small_log
 
@@ -95,7 +103,7 @@ def test_what_is_missing_or_damaged_is_said(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="has no aggregates"):
         loaded.from_aggregates(kept)
     loaded.analyze(save_aggregates=kept)
-    moments, told = kept / "moments.parquet", kept / "aggregates.json"
+    (moments,), saved = kept.glob("moments-*.parquet"), kept / "aggregates.json"
     data = moments.read_bytes()
     moments.write_bytes(data[:-1])
     with pytest.raises(ExperimentError, match="is not the file that was written"):
@@ -103,12 +111,120 @@ def test_what_is_missing_or_damaged_is_said(tmp_path: Path) -> None:
     moments.unlink()
     with pytest.raises(ExperimentError, match="cannot be read: No such file"):
         loaded.from_aggregates(kept)
-    told.write_text(json.dumps({**json.loads(told.read_text()), "format": 0}))
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), "format": 0}))
     with pytest.raises(ExperimentError, match="has format 0"):
         loaded.from_aggregates(kept)
-    told.write_text("{")
-    with pytest.raises(ExperimentError, match=r"aggregates\.json cannot be read"):
-        loaded.from_aggregates(kept)
+    for text in ("{", "[]", "1", "", "[" * 100_000, "\xff"):
+        saved.write_bytes(text.encode("latin-1"))
+        with pytest.raises(ExperimentError, match=r"aggregates\.json cannot be read"):
+            loaded.from_aggregates(kept)
+
+
+def places(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Every value of a document, by the container and the key that it is at."""
+    for key in list(part) if isinstance(part, dict) else range(len(part)):
+        yield part, key
+        if isinstance(part[key], dict | list):
+            yield from places(part[key])
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_another_value_in_any_field_is_refused(tmp_path: Path, signed: bool) -> None:
+    """Signed: with the digest that belongs to it, as only another version would write it."""
+    loaded, kept = experiment(tmp_path), tmp_path / "kept"
+    loaded.analyze(save_aggregates=kept)
+    saved = kept / "aggregates.json"
+    text = saved.read_text()
+    count = len(list(places(json.loads(text))))
+    assert count > 60
+    for number in range(count):
+        document = json.loads(text)
+        part, key = list(places(document))[number]
+        if signed and key in ("format", "sha256"):
+            continue
+        part[key] = {"a": [part[key]]} if not isinstance(part[key], dict) else "text"
+        if signed:
+            body = {k: v for k, v in document.items() if k not in ("format", "sha256")}
+            document["sha256"] = hashlib.sha256(json.dumps(body).encode()).hexdigest()
+        saved.write_text(json.dumps(document))
+        with pytest.raises(ExperimentError):
+            loaded.from_aggregates(kept)
+
+
+def test_a_changed_digit_is_refused(tmp_path: Path) -> None:
+    loaded, kept = experiment(tmp_path), tmp_path / "kept"
+    loaded.analyze(save_aggregates=kept)
+    saved = kept / "aggregates.json"
+    text = saved.read_text()
+    digits = [i for i, letter in enumerate(text) if letter.isdigit()]
+    for place in digits[:: max(1, len(digits) // 60)]:
+        changed = str((int(text[place]) + 1) % 10)
+        saved.write_text(text[:place] + changed + text[place + 1 :])
+        with pytest.raises(ExperimentError):
+            loaded.from_aggregates(kept)
+
+
+def test_a_run_killed_at_any_step_leaves_the_old_or_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = experiment(tmp_path), experiment(tmp_path, segments={})
+    before = old.analyze(save_aggregates=tmp_path / "kept").to_json()
+    after = new.analyze().to_json()
+    names, unlinked = Path.replace, Path.unlink
+    for step in range(20):
+        calls = 0
+
+        def dies(path: Path, *arguments: Any, run: Any, last: int = step, **keys: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > last:
+                raise KeyboardInterrupt
+            return run(path, *arguments, **keys)
+
+        shutil.rmtree(tmp_path / "now", ignore_errors=True)
+        shutil.copytree(tmp_path / "kept", tmp_path / "now")
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(Path, "replace", partialmethod(dies, run=names))
+            patched.setattr(Path, "unlink", partialmethod(dies, run=unlinked))
+            new.analyze(save_aggregates=tmp_path / "now")
+        results = []
+        for loaded in (old, new):
+            with suppress(ExperimentError):
+                results.append(loaded.from_aggregates(tmp_path / "now").to_json())
+        assert results in ([before], [after]), step
+        new.analyze(save_aggregates=tmp_path / "now")
+        assert new.from_aggregates(tmp_path / "now").to_json() == after
+        assert len(list((tmp_path / "now").iterdir())) == 1 + 5
+        if calls <= step:
+            break
+    assert 8 < step < 19
+
+
+def test_the_version_is_kept_and_another_one_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = experiment(tmp_path)
+    result = loaded.analyze(save_aggregates=tmp_path / "kept")
+    assert json.loads((tmp_path / "kept" / "aggregates.json").read_text())["abeval"] == __version__
+    monkeypatch.setattr("abeval.store.saved.__version__", "99.0")
+    judged = loaded.from_aggregates(tmp_path / "kept")
+    said = f"The aggregates were computed by abeval {__version__}; abeval 99.0 judges them."
+    assert judged.notes == (*result.notes, said)
+    assert judged.scorecard == result.scorecard
+
+
+def test_aggregates_keep_the_mode_of_those_that_they_replace(tmp_path: Path) -> None:
+    loaded, kept = experiment(tmp_path), tmp_path / "kept"
+    loaded.analyze(save_aggregates=kept)
+    (kept / "aggregates.json").chmod(0o600)
+    experiment(tmp_path, segments={}).analyze(save_aggregates=kept)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in kept.iterdir()} == {0o600}
+
+
+def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    with held(tmp_path / "kept"), pytest.raises(ExperimentError, match="is in use by process"):
+        experiment(tmp_path).analyze(save_aggregates=tmp_path / "kept")
 
 
 def test_the_command_saves_and_judges(

@@ -4,8 +4,6 @@
 translates.
 """
 
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -27,6 +25,7 @@ from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import EngineOptions, LogSource
 from abeval.experiment.problems import suggestion
+from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +62,7 @@ class SparkEngine(CallBuilders):
             self._session, self._own = session, False
         self._prefix = f"abeval_{next(_RUNS)}_"
         self._types: dict[str, Mapping[str, str]] = {}
-        self._scratch: Path | None = None
+        self._scratch: Scratch | None = None
         with query_errors():
             self._before = {name: self._session.conf.get(name, None) for name in SETTINGS}
             for name, value in SETTINGS.items():
@@ -132,7 +131,7 @@ class SparkEngine(CallBuilders):
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.close()
         with suppress(Exception):  # A session that has ended needs no cleaning up.
             for name in self._types:
                 self._session.catalog.dropTempView(self._prefix + name)
@@ -197,8 +196,8 @@ class SparkEngine(CallBuilders):
     def _stage(self, name: str, source: object) -> None:
         """Read a log with DuckDB, and pass it on as a file, or as Arrow if Spark is elsewhere."""
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp("-abeval", dir=self._options.temp_directory))
-        file = self._scratch / f"{name}_{len(self._types)}.parquet"
+            self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
+        file = self._scratch.path / f"{name}_{len(self._types)}.parquet"
         types = staged(name, source, self._folder, file, self._options)
         with query_errors():
             if self._is_local:

@@ -1,0 +1,85 @@
+"""Temporary folders that a later run removes if their own run was killed.
+
+`engines/` keep the database of a run in one, `simulate/` the files that it has not finished.
+"""
+
+import os
+import shutil
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from abeval.locks import is_still, take
+
+_LOCK = "lock"
+
+
+class Scratch:
+    """A new folder with a locked file, as long as its process lives.
+
+    Folders of the same prefix whose process is gone are removed first.
+
+    Args:
+        parent: An existing folder; None for the system's.
+        prefix: Of its name.
+
+    Raises:
+        OSError: The parent is missing, not writable, or full.
+
+    Example:
+        >>> scratch = Scratch(None, "abeval-doc-")
+        >>> scratch.path.is_dir()
+        True
+        >>> scratch.close()
+        >>> scratch.path.exists()
+        False
+    """
+
+    def __init__(self, parent: str | Path | None, prefix: str) -> None:
+        parent = Path(tempfile.gettempdir() if parent is None else parent)
+        _sweep(parent, prefix)
+        self.path, descriptor = _locked_folder(parent, prefix)
+        # A run that nobody closes is cleaned up when Python ends.
+        self._remove = weakref.finalize(self, _remove, self.path, descriptor)
+
+    def close(self) -> None:
+        """Remove the folder and everything in it."""
+        self._remove()
+
+
+def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        # Another process may sweep it away before it is locked.
+        with suppress(FileNotFoundError):
+            descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            if take(descriptor) and is_still(descriptor, folder / _LOCK):
+                return folder, descriptor
+            os.close(descriptor)
+
+
+def _sweep(parent: Path, prefix: str) -> None:
+    """Remove the folders of dead processes; those of other users stay, as they must."""
+    for folder in parent.glob(f"{prefix}*"):
+        with suppress(OSError):
+            if not folder.is_symlink():
+                _remove_if_dead(folder)
+
+
+def _remove_if_dead(folder: Path) -> None:
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        # Its process was killed, or will make another one, before there was a lock.
+        folder.rmdir()
+        return
+    if take(descriptor):
+        _remove(folder, descriptor)
+    else:
+        os.close(descriptor)
+
+
+def _remove(folder: Path, descriptor: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(descriptor)

@@ -1,0 +1,118 @@
+"""What a stopped or killed run leaves: nothing, or what the next run removes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from abeval.locks import take
+from abeval.scratch import Scratch
+from tests.logs.small import small_log
+
+EXPERIMENT = """\
+name = "t"
+unit = "user_id"
+control = "a"
+variants = {a = {}, b = {}}
+logs.impressions.path = "log.parquet"
+engine = {memory_limit = "1GB", threads = 1, temp_directory = "TEMPORARY"}
+"""
+RUN = """
+import sys, time
+from abeval.cli import main
+from abeval.engines.duckdb import DuckDBEngine
+def slow(engine, name, source):
+    print("begun", flush=True)
+    engine.rows("select sum(hash(i) % 7) from range(5000000000) t(i)")
+DuckDBEngine.add_log = slow
+sys.argv = ["abeval", "analyze", "e.toml"]
+main.main()
+"""
+
+
+def started(folder: Path, ignored: bool = False) -> subprocess.Popen[str]:
+    """An analysis that has opened its database and is in the middle of a long query."""
+    temporary = folder / "temporary"
+    small_log().to_parquet(folder / "log.parquet")
+    (folder / "e.toml").write_text(EXPERIMENT.replace("TEMPORARY", str(temporary)))
+    begin = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" if ignored else ""
+    run = subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-c", begin + RUN], stdout=subprocess.PIPE, text=True, cwd=folder
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "begun\n"
+    assert list(temporary.glob("abeval-run-*/run.duckdb"))
+    return run
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_of_a_scheduler_cleans_up(tmp_path: Path, number: int, code: int) -> None:
+    with started(tmp_path) as run:
+        run.send_signal(number)
+        assert run.wait(20) == code
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    with started(tmp_path, ignored=True) as run:
+        run.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert run.poll() is None
+        run.terminate()
+        assert run.wait(20) == 143
+
+
+def test_the_next_run_removes_the_database_of_a_killed_one(tmp_path: Path) -> None:
+    with started(tmp_path) as run:
+        run.kill()
+    assert list((tmp_path / "temporary").iterdir())
+    with started(tmp_path) as run:
+        assert len(list((tmp_path / "temporary").iterdir())) == 1
+        run.terminate()
+        assert run.wait(20) == 143
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_the_folder_of_a_live_run_is_left_alone(tmp_path: Path) -> None:
+    first = Scratch(tmp_path, "x-")
+    (tmp_path / "x-empty").mkdir()
+    (tmp_path / "x-link").symlink_to(tmp_path)
+    second = Scratch(tmp_path, "x-")
+    kept = {first.path.name, second.path.name, "x-link"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    first.close()
+    second.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["x-link"]
+
+
+def test_a_folder_that_is_swept_away_before_its_lock_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, calls = os.open, 0
+
+    def late(path: Path, *arguments: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            path.parent.rmdir()
+        return opened(path, *arguments)
+
+    monkeypatch.setattr("os.open", late)
+    scratch = Scratch(tmp_path, "x-")
+    assert calls == 2
+    assert (scratch.path / "lock").exists()
+    scratch.close()
+
+
+def test_a_lock_is_of_one_opening(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    with path.open() as first, path.open() as second:
+        assert take(first.fileno())
+        assert not take(second.fileno())
