@@ -1,8 +1,8 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
-Effects: `means`, `ratios`, `proportions`, `quantiles`, `ranks`, `paired`; relative effects:
-`relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers: `outliers`. Many
-looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`,
+Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `ranks`, `paired`; relative
+effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers:
+`outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`,
 `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`, `design_proportions`,
 `duration`, `retrodesign`. Conclusions: `decisions`. Segments: `heterogeneity`, `simpson`. Days:
 `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`, `dilution`, `interleaving`. Other

@@ -380,10 +380,24 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
         return max(_at(compared, math.exp(log)).lower[1], _FLOOR) - half
 
     ratio = compared.treatment / compared.control
-    start = min(max(math.log(ratio), -far), far) if ratio > 0 else -far
-    # Values that are never negative cannot fall by more than 100 %.
-    low = math.exp(brentq(above, -far, start)) if above(-far) < 0 < above(start) else 0.0
-    return Interval(low, math.exp(brentq(below, start, far)))
+    if ratio > 0:
+        start = min(max(math.log(ratio), -far), far)
+        # Values that are never negative cannot fall by more than 100 %.
+        low = math.exp(brentq(above, -far, start)) if above(-far) < 0 < above(start) else 0.0
+        return Interval(low, math.exp(brentq(below, start, far)))
+    if below(0.0) > 0:
+        return Interval(0.0, math.exp(brentq(below, 0.0, far)))
+    return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
+
+
+def _most_without_any(compared: Skewed, alpha: float) -> float:
+    """The ratio from which on no unit of treatment having a value is as rare as half of alpha.
+
+    At least E[y]² / E[y²] of the units have one, in control and times the ratio in treatment.
+    """
+    units = sum(s.treatment.units for s in compared.strata)
+    square = sum(s.share * s.control.square / s.control.units for s in compared.strata)
+    return -math.log(alpha / 2) * (1 + square / compared.control**2) / units
 
 
 def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:

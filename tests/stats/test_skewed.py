@@ -114,6 +114,16 @@ class TestIntervals:
             decided.add(rejects)
         assert decided == {True, False}
 
+    @pytest.mark.parametrize(("control", "units"), [(400, 400), (4000, 400), (400, 4000)])
+    def test_no_value_at_all_is_a_loss_with_an_upper_end(self, control: int, units: int) -> None:
+        test = compared(spent(3, control), np.zeros(units))
+        effect, lift = skewed.effect(test), skewed.lift(test)
+        assert effect.p_value < 1e-4
+        assert effect.low <= effect.difference < effect.high < 0
+        assert (lift.value, lift.low) == (-1.0, -1.0)
+        # Fewer than 3.7 buyers are to be expected, of 30 % before.
+        assert -1 < lift.high < -1 + 2.5 * 3.7 / 0.3 / units
+
     def test_a_lift_is_no_loss_of_more_than_everything(self) -> None:
         nothing = compared(spent(1, 5000), np.zeros(100))
         lift = skewed.lift(nothing, 0.05)
