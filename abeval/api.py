@@ -412,14 +412,36 @@ def load(path: str | Path) -> LoadedExperiment:
     return LoadedExperiment(load_experiment(path))
 
 
-def define(folder: str | Path = ".", **entries: Any) -> LoadedExperiment:  # noqa: ANN401
+def define(
+    entries: Mapping[str, Any] | str | Path = ".",
+    /,
+    folder: str | Path | None = None,
+    **more: Any,  # noqa: ANN401
+) -> LoadedExperiment:
     """An experiment given in Python, with the entries that a file would have.
 
     Args:
-        folder: Where relative paths of logs start.
-        **entries: The top-level entries of the file.
+        entries: The top-level entries of the file as a mapping; or, where they are keywords, the
+            folder.
+        folder: Where relative paths of logs start; the current one if it is not given.
+        **more: Top-level entries of the file.
 
     Raises:
         ExperimentError: With every mistake.
+
+    Example:
+        >>> logs = {"impressions": {"path": "log.csv"}}
+        >>> variants = {"a": {}, "b": {}}
+        >>> loaded = define(name="x", unit="user", control="a", variants=variants, logs=logs)
+        >>> loaded.experiment.treatments
+        ['b']
     """
-    return LoadedExperiment(parse_experiment(entries, folder))
+    if isinstance(entries, str | Path):
+        return LoadedExperiment(parse_experiment(more, entries if folder is None else folder))
+    if not isinstance(entries, Mapping):
+        kind = type(entries).__name__
+        raise ExperimentError(
+            f"define() takes entries as a mapping or as keywords, not as {kind}",
+            "for a file use abeval.load(path)",
+        )
+    return LoadedExperiment(parse_experiment({**entries, **more}, folder or "."))

@@ -184,6 +184,8 @@ class LogSource(Section):
     format: Literal["auto", "parquet", "csv", "json"] = "auto"
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
+    ts_format: Name | None = None
+    ts_zone: Name | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -191,6 +193,12 @@ class LogSource(Section):
         if self.path is None:
             return []
         return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def with_unit(self, unit: str) -> Self:
+        """The same log, whose column of the unit is this one unless the file maps another."""
+        if unit == ROW_UNIT:
+            return self
+        return self.model_copy(update={"columns": {"unit_id": unit, **self.columns}})
 
 
 class ImpressionLog(LogSource):
@@ -334,6 +342,7 @@ class TrustOptions(Section):
     """Options of the trust checks."""
 
     aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
+    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class EngineOptions(Section):
@@ -394,3 +403,14 @@ class Experiment(Section):
             return own.scheme.rule(weights)
         split = Assignment(self.salt, weights)
         return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()
+
+    @property
+    def hashes_ties(self) -> bool:
+        """Whether the hash places units whose first variant the log does not tell.
+
+        It does if it assigns variants, or if two variants have different weights: to exclude such
+        units would change an uneven split. A unit of three variants may not have been in the one
+        that owns its slot.
+        """
+        weights = [variant.weight for variant in self.variants.values()]
+        return self.assignment is not None or (len(weights) == 2 and weights[0] != weights[1])

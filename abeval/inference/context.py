@@ -62,9 +62,9 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """What the definitions of metrics leave out, counted per variant."""
+    """What the definitions of metrics leave out, or count as 0, counted per variant."""
     return tuple(
-        LeftOut(metric.name, variant, what, count)
+        LeftOut(metric.name, variant, what, count, what in dict(metric.zeros))
         for metric in metrics
         for what, variant, count in aggregates.sums(metric.name, LEFT_OUT)
     )
