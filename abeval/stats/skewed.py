@@ -13,12 +13,11 @@ and Berry 2001, chapter 2). The interval has the lifts that the same test does n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, gammaln
 
 from abeval.stats.arrays import Floats
@@ -383,11 +382,18 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
     if ratio > 0:
         start = min(max(math.log(ratio), -far), far)
         # Values that are never negative cannot fall by more than 100 %.
-        low = math.exp(brentq(above, -far, start)) if above(-far) < 0 < above(start) else 0.0
-        return Interval(low, math.exp(brentq(below, start, far)))
+        low = math.exp(_root(above, -far, start)) if above(-far) < 0 < above(start) else 0.0
+        return Interval(low, math.exp(_root(below, start, far)))
     if below(0.0) > 0:
-        return Interval(0.0, math.exp(brentq(below, 0.0, far)))
+        return Interval(0.0, math.exp(_root(below, 0.0, far)))
     return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    # Few analyses need it, and importing it costs all of them a quarter of a second.
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=1e-12))
 
 
 def _most_without_any(compared: Skewed, alpha: float) -> float:
@@ -409,7 +415,7 @@ def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
         z = 1.0
         while _tail(z, skew)[1] > half:
             z *= 1.5
-        return float(brentq(lambda v: max(_tail(v, skew)[1], _FLOOR) - half, 0.0, z, xtol=1e-12))
+        return _root(lambda v: max(_tail(v, skew)[1], _FLOOR) - half, 0.0, z)
 
     def half_width(skew: float) -> float:
         z = critical(skew)
