@@ -66,13 +66,21 @@ def _normal(random: Generator, runs: int, units: int, times: float) -> Floats:
 
 
 def _buyers(sigma: float) -> Draw:
-    def draw(random: Generator, runs: int, units: int, times: float) -> Floats:
+    def some(random: Generator, runs: int, units: int, times: float) -> Floats:
         counts = random.binomial(units, BUYERS, runs)
         spent = times * random.lognormal(0, sigma, int(counts.sum()))
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        powers = np.stack([spent, spent**2, spent**3], axis=1)
-        totals = np.concatenate([np.zeros((1, 3)), np.add.accumulate(powers)])
-        return np.asarray(totals[ends[1:]] - totals[ends[:-1]])
+        ends = np.cumsum(counts)
+        return np.array(
+            [_powers(spent[end - n : end]) for n, end in zip(counts, ends, strict=True)]
+        )
+
+    def draw(random: Generator, runs: int, units: int, times: float) -> Floats:
+        at_once = max(1, round(AT_ONCE / units / BUYERS))
+        parts = [
+            some(random, min(at_once, runs - done), units, times)
+            for done in range(0, runs, at_once)
+        ]
+        return np.concatenate(parts)
 
     return draw
 
