@@ -15,6 +15,7 @@ from abeval.version import __version__
 if TYPE_CHECKING:
     from abeval import stats
     from abeval.api import LoadedExperiment, define, load
+    from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
@@ -33,6 +34,7 @@ __all__ = [
     "AAResult",
     "AbevalError",
     "AuditResult",
+    "Draft",
     "Evaluation",
     "ExperimentError",
     "JudgedColumns",
@@ -47,6 +49,7 @@ __all__ = [
     "TimeResult",
     "__version__",
     "define",
+    "draft",
     "evaluate",
     "evaluate_log",
     "load",
@@ -57,6 +60,7 @@ _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
     "AuditResult": "results.audit",
+    "Draft": "drafts.run",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",
@@ -70,6 +74,7 @@ _HOME = {
     "Result": "results.analysis",
     "TimeResult": "results.windows",
     "define": "api",
+    "draft": "drafts.run",
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",
     "load": "api",

@@ -40,6 +40,7 @@ MIN_UNITS = 30
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
     "zero_variance": "zero_variance",
+    "tied_quantile": "tied_quantile",
     "zero_denominator": "empty_denominator",
     "control_near_zero": "control_near_zero",
     "before_first_look": "before_first_look",
@@ -126,6 +127,7 @@ class Comparison:
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
+        sides: The effects that give the lower and the higher end, where their errors differ.
     """
 
     units_control: int
@@ -141,6 +143,7 @@ class Comparison:
     rare: proportions.Rare | None = None
     permuted: skewed.Skewed | None = None
     units_needed: int | None = None
+    sides: tuple[Effect, Effect] | None = None
 
     @property
     def is_skewed(self) -> bool:
@@ -159,8 +162,11 @@ class Comparison:
             return skewed.interval(self.permuted, level)
         if self.effect is None:
             raise TypeError("a comparison without an effect has no interval")
-        effect = self.effect
-        return effects.interval(effect.difference, effect.se, effect.df, level)
+        low, high = self.sides or (self.effect, self.effect)
+        return Interval(
+            effects.interval(low.difference, low.se, low.df, level).low,
+            effects.interval(high.difference, high.se, high.df, level).high,
+        )
 
     @property
     def numbers(self) -> Numbers:
@@ -229,6 +235,30 @@ def with_difference(
     lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
     return replace(
         bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
+
+
+def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
+    """The comparison with the lower end of one effect and lift, and the higher end of another.
+
+    Where each side of an estimate has a standard error of its own, `with_difference` gives both.
+    """
+    if low.effect is None or high.effect is None:
+        raise TypeError("both sides have an effect")
+    facing = low if low.effect.difference > 0 else high
+    lift = None
+    if low.lift is not None and high.lift is not None:
+        lift = low.lift._replace(
+            high=high.lift.high, bounded=low.lift.bounded and high.lift.bounded
+        )
+    return replace(
+        bare,
+        effect=effects.joined(low.effect, high.effect),
+        lift=lift,
+        reason=limit(lift),
+        boundary=facing.boundary,
+        spread=facing.spread,
+        sides=(low.effect, high.effect),
     )
 
 

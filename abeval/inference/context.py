@@ -21,6 +21,8 @@ from abeval.results import format as fmt
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
 _SMALL_ARM, _UNEVEN = 3_000, 3
+_LARGE = ("auc", "function")
+"""Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
 
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
@@ -200,7 +202,7 @@ def _small_arms(
 ) -> Iterator[str]:
     """Uneven splits where other tests than those of means and ratios reject too often."""
     resampled = experiment.inference.resample is not None
-    names = [m.name for m in metrics if resampled or not m.is_mean_or_ratio]
+    names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]
     control = aggregates.units_of(experiment.control)
     for variant in experiment.treatments if names else ():
         small, large = sorted((control, aggregates.units_of(variant)))

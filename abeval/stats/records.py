@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 RefusalReason = Literal[
     "too_few_units",
     "zero_variance",
+    "tied_quantile",
     "control_near_zero",
     "not_finite",
     "zero_denominator",

@@ -111,10 +111,10 @@ def test_one_cell_is_nothing_to_compare():
 
 def test_a_small_uneven_variant_is_noted():
     cells = [("a", "tv", 900, 0.1), ("b", "tv", 100, 0.1)]
-    metrics = ["ctr", {"name": "late", "value": "position", "quantile": 0.9}]
+    metrics = ["ctr", {"name": "twice", "function": "2 * ctr", "role": "diagnostic"}]
     (note,) = (n for n in analysed(cells, metrics=metrics).notes if "uneven" in n)
     assert "b and a have uneven numbers of units, and the smaller has 100" in note
-    assert "tests of late reject" in note
+    assert "tests of twice reject" in note
     assert not any("uneven" in note for note in analysed(cells).notes)
     even = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)], metrics=metrics).notes
     assert not any("uneven" in note for note in even)
