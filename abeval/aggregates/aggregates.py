@@ -30,6 +30,11 @@ VARIABLES = ("y", "x", "y0", "x0", "z")
 
 PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
 
+THIRDS = tuple(
+    triple for triple in combinations_with_replacement(VARIABLES, 3) if triple.count("z") < 2
+)
+"""Products of three, but for those that z · z = z makes products of two."""
+
 MOMENT_COLUMNS = (
     "metric",
     "slice",
@@ -38,11 +43,18 @@ MOMENT_COLUMNS = (
     "stretch",
     "units",
     *VARIABLES,
-    *(f"{a}_{b}" for a, b in PRODUCTS),
+    *map("_".join, PRODUCTS),
+    *map("_".join, THIRDS),
 )
 
 LABELS = 5
 """So many of `MOMENT_COLUMNS` are labels; sums follow."""
+
+_THIRD_COLUMNS = tuple(
+    "_".join(triple).replace("z_z", "z").replace("z_z", "z")
+    for triple in combinations_with_replacement(VARIABLES, 3)
+)
+"""The column of each product of three; z · z is z, for z is 0 or 1."""
 
 WHOLE = "whole"
 DAY = "day"
@@ -278,6 +290,7 @@ def _moments(row: Row, scales: tuple[float, float]) -> Moments:
         [int(str(row[name])) for name in VARIABLES],
         [[products[frozenset((a, b))] for b in VARIABLES] for a in VARIABLES],
         (*scales, *scales, 1.0),
+        [int(str(row[name])) for name in _THIRD_COLUMNS],
     )
 
 

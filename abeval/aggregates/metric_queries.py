@@ -23,7 +23,15 @@ from abeval.aggregates.aggregates import (
 )
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
-from abeval.aggregates.terms import Row, SliceTerms, SourceSums, Terms, with_zeros
+from abeval.aggregates.terms import (
+    LARGE,
+    MomentQuery,
+    Row,
+    SliceTerms,
+    SourceSums,
+    Terms,
+    moment_row,
+)
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
@@ -224,32 +232,43 @@ class MetricQueries:
 
     def sums(self, slices: Sequence[SliceTerms], relation: str = "source_unit") -> list[Row]:
         """Exact sums by cell, variant and stretch: rows of `aggregates.MOMENT_COLUMNS`."""
-        now = [part for part in slices if part.terms.only_now]
-        whole = [part for part in slices if not part.terms.only_now]
-        rows = self._summed(whole, "metric/moments", relation)
-        short = self._summed(now, "metric/moments_now", relation)
-        return [*rows, *(with_zeros(row) for row in short)]
+        by_query: dict[MomentQuery, list[SliceTerms]] = {}
+        for part in slices:
+            by_query.setdefault(part.terms.query, []).append(part)
+        return [
+            row
+            for summed, parts in by_query.items()
+            for row in self._summed(parts, summed, relation)
+        ]
 
-    def _summed(self, slices: Sequence[SliceTerms], name: str, relation: str) -> list[Row]:
-        if not slices:
-            return []
+    def _summed(
+        self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str
+    ) -> list[Row]:
         self._view(slices, relation)
         try:
-            rows = self.engine.rows(query(name))
+            rows = self.engine.rows(query(summed.name))
         except QueryError as error:
             if error.hint is not None:
                 raise
-            self._blame(slices, name, relation)
-            raise
+            summed = LARGE._replace(ones=summed.ones)
+            rows = self._large(slices, relation)
         named = [(part.metric.name, part.slice_name) for part in slices]
-        return [(*named[int(number or 0)], *row) for number, *row in rows]
+        return [moment_row((*named[int(number or 0)], *row), summed) for number, *row in rows]
 
-    def _blame(self, slices: Sequence[SliceTerms], name: str, relation: str) -> None:
+    def _large(self, slices: Sequence[SliceTerms], relation: str) -> Sequence[Row]:
+        """The rows of `metric/moments_large`, or an error that names the metric."""
+        try:
+            return self.engine.rows(query(LARGE.name))
+        except QueryError:
+            self._blame(slices, relation)
+            raise
+
+    def _blame(self, slices: Sequence[SliceTerms], relation: str) -> None:
         """Raise the error of the first metric whose own sums cannot be computed."""
         for part in slices:
             self._view([part], relation)
             try:
-                self.engine.rows(query(name))
+                self.engine.rows(query(LARGE.name))
             except QueryError as error:
                 what = f"metric {part.metric.name!r}: its sums cannot be computed: {error.what}"
                 raise ExperimentError(what, _TOO_LARGE) from error

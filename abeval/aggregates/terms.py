@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain, combinations_with_replacement
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS
@@ -13,6 +14,49 @@ from abeval.engines.protocol import Cell
 from abeval.metrics.definition import Metric
 
 Row = tuple[Cell, ...]
+
+_PARTS = {"_hh": 10**18, "_hl": 10**9, "_lh": 10**9, "_ll": 1}
+"""What is a sum worth whose two split factors are high, in billions, or low."""
+
+
+class MomentQuery(NamedTuple):
+    """A query that sums, and the columns that it returns after the units.
+
+    Attributes:
+        name: Its file in `queries/`.
+        sums: The sums and products, in its order.
+        ones: Variables that are 1 for every unit. Other variables that it lacks are 0.
+    """
+
+    name: str
+    sums: tuple[str, ...]
+    ones: frozenset[str] = frozenset()
+
+
+def _products(names: str, thirds_of: str) -> tuple[str, ...]:
+    """Sums of the variables, of products of two, and of three of `thirds_of`."""
+    variables, of_three = names.split(), thirds_of.split()
+    pairs = combinations_with_replacement(variables, 2)
+    # A unit that is new has no values from before: products of z have those of now.
+    now = [v for v in variables if v in ("y", "x")] if "z" in variables else []
+    new = ((*pair, "z") for pair in combinations_with_replacement(now, 2))
+    triples = combinations_with_replacement(of_three, 3)
+    return (*variables, *map("_".join, chain(pairs, triples, new)))
+
+
+MOMENTS = MomentQuery("metric/moments", _products("y x y0 x0 z", "y x y0 x0"))
+PER_UNIT = MomentQuery(
+    "metric/moments_per_unit", _products("y y0 z", "y y0"), frozenset({"x", "x0"})
+)
+NOW = MomentQuery("metric/moments_now", _products("y x", "y x"))
+NOW_PER_UNIT = MomentQuery("metric/moments_now_per_unit", _products("y", "y"), frozenset({"x"}))
+LARGE = MomentQuery(
+    "metric/moments_large",
+    tuple(
+        name + part for name in MOMENTS.sums for part in (_PARTS if name.count("_") == 2 else ("",))
+    ),
+)
+"""Any of the others, for values whose cubes do not fit."""
 
 
 class Terms(NamedTuple):
@@ -25,9 +69,11 @@ class Terms(NamedTuple):
     is_new: str = "0"
 
     @property
-    def only_now(self) -> bool:
-        """Whether nothing from before the period is summed."""
-        return (self.y0, self.x0, self.is_new) == ("0", "0", "0")
+    def query(self) -> MomentQuery:
+        """The query that sums them at the least cost."""
+        if (self.y0, self.x0, self.is_new) == ("0", "0", "0"):
+            return NOW_PER_UNIT if self.x == "1" else NOW
+        return PER_UNIT if (self.x, self.x0) == ("1", "1") else MOMENTS
 
     @property
     def listed(self) -> str:
@@ -64,13 +110,6 @@ class SourceSums:
     caps: Mapping[str, tuple[int, int | None]]
 
 
-def with_zeros(row: Row) -> Row:
-    """A row of `metric/moments_now` as one of `aggregates.MOMENT_COLUMNS`."""
-    *labels, units, y, x, y_y, y_x, x_x = row
-    sums = {"y": y, "x": x, "y_y": y_y, "y_x": y_x, "x_x": x_x}
-    return (*labels, units, *(sums.get(name, "0") for name in MOMENT_COLUMNS[LABELS + 1 :]))
-
-
 def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
     """One row of `aggregates.MOMENT_COLUMNS` per label: the sum of sign × row.
 
@@ -85,3 +124,33 @@ def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
         total = totals.get(row[:LABELS], [0] * len(sums))
         totals[row[:LABELS]] = [a + b for a, b in zip(total, sums, strict=True)]
     return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
+
+
+def moment_row(row: Row, summed: MomentQuery) -> Row:
+    """A row of a query that sums as one of `aggregates.MOMENT_COLUMNS`.
+
+    Example:
+        >>> row = moment_row(("m", "whole", "", "a", 0, 2, "3", "5", "9"), NOW_PER_UNIT)
+        >>> dict(zip(MOMENT_COLUMNS, row))["y_y_x"]
+        '5'
+    """
+    labels, units = row[: LABELS + 1], row[LABELS]
+    known = dict(zip(summed.sums, row[LABELS + 1 :], strict=True))
+    sums = _joined(known) if summed.name == LARGE.name else known
+
+    def sum_of(name: str) -> Cell:
+        if name in sums:
+            return sums[name]
+        factors = [factor for factor in name.split("_") if factor not in summed.ones]
+        return sums.get("_".join(factors), "0") if factors else str(units)
+
+    return (*labels, *map(sum_of, MOMENT_COLUMNS[LABELS + 1 :]))
+
+
+def _joined(known: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Sums with those of split factors put together."""
+    joined = {name: value for name, value in known.items() if name[-3:] not in _PARTS}
+    for whole in (name.removesuffix("_hh") for name in known if name.endswith("_hh")):
+        parts = (worth * int(str(known[whole + part])) for part, worth in _PARTS.items())
+        joined[whole] = str(sum(parts))
+    return joined

@@ -29,6 +29,26 @@ def by_covariates(
         adjust: `cuped`: one slope for both variants; `regression`: one each (Lin 2013).
         alpha: Error rate of test and interval.
     """
+    picked = of_covariates(metric, control, treatment)
+    if picked is None:
+        return None
+    if adjust == "regression":
+        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
+        return lin(*picked, alpha)
+    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
+    return method(*picked, alpha)
+
+
+def of_covariates(
+    metric: Metric, control: Moments, treatment: Moments
+) -> tuple[Moments, Moments] | None:
+    """Moments of the value and what it is adjusted by; None where no unit has any.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Moments of (y, x, values before, whether new) over control's units.
+        treatment: The same of the treatment.
+    """
     arms, is_new = (control, treatment), control.mean.size - 1
     # A constant explains nothing, such as the units of a mean, or the past of a table of units.
     before = [k for k in range(2, is_new) if any(arm.covariance[k, k] > 0 for arm in arms)]
@@ -37,12 +57,8 @@ def by_covariates(
     # Units without a pre-period are a stratum of their own, if they are some and not all.
     stratum = (is_new,) if all(0 < arm.mean[is_new] < 1 for arm in arms) else ()
     terms = (0,) if metric.kind == "mean" else (0, 1)
-    picked = [arm.pick(*terms, *before, *stratum) for arm in arms]
-    if adjust == "regression":
-        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
-        return lin(picked[0], picked[1], alpha)
-    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
-    return method(picked[0], picked[1], alpha)
+    first, second = (arm.pick(*terms, *before, *stratum) for arm in arms)
+    return first, second
 
 
 def _known_before(arm: Moments, covariates: Sequence[int]) -> bool:
@@ -68,10 +84,15 @@ def by_strata(metric: Metric, strata: Sequence[Strata], alpha: float) -> Adjuste
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    pairs = [pair for one in strata for pair in _merged(one.control, one.treatment)]
+    pairs = pairs_of(strata)
     arms = [c for c, _ in pairs], [t for _, t in pairs]
     method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
+
+
+def pairs_of(strata: Sequence[Strata]) -> list[tuple[Moments, Moments]]:
+    """Control's and treatment's moments of each cell of each stretch, small cells merged."""
+    return [pair for one in strata for pair in _merged(one.control, one.treatment)]
 
 
 def _merged(

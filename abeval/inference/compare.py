@@ -63,9 +63,9 @@ class Analysis:
 
     @cached_property
     def exact(self) -> frozenset[str]:
-        """Metrics of 0s and 1s that an exact test judges in every variant."""
+        """Metrics that no large-sample test judges in any variant: few successes, or skewed."""
         rows = self.comparisons.items()
-        large = {name for (name, _), comparison in rows if comparison.rare is None}
+        large = {name for (name, _), one in rows if one.rare is None and one.permuted is None}
         return frozenset(metric.name for metric in self.metrics if metric.name not in large)
 
     def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> ByStretch:
@@ -113,10 +113,12 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
         return _compare_cells(analysis, metric, SEGMENT + segment, arms)
-    if metric.covariates:
-        moments = aggregates.with_covariates(metric.name, covariate_scales(metric))
-    else:
-        moments = analysis.moments(metric, CAPPED if metric.name in aggregates.caps else WHOLE)
+    moments = analysis.moments(metric, CAPPED if metric.name in aggregates.caps else WHOLE)
+    own = compare_within(metric, moments, arms, rule)
+    # Skewed values are adjusted by their own past alone: three covariates have no known product.
+    if not metric.covariates or own.is_skewed:
+        return own
+    moments = aggregates.with_covariates(metric.name, covariate_scales(metric))
     return compare_within(metric, moments, arms, rule)
 
 

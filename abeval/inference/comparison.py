@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Adjust, Relative, Resample
-from abeval.inference import proportions
+from abeval.inference import proportions, skew
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.stats import effects, multiplicity, relative
-from abeval.stats.records import Adjusted, Effect, Estimate, Lift, Refusal
+from abeval.stats import effects, multiplicity, relative, skewed
+from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 Reason = Literal[
     "missing_columns",
@@ -23,6 +23,7 @@ Reason = Literal[
     "empty_denominator",
     "too_few_units",
     "zero_variance",
+    "too_skewed",
     "tied_quantile",
     "control_near_zero",
     "lift_unbounded",
@@ -125,6 +126,8 @@ class Comparison:
         boundary: The stopping boundary of this look, where looks are not fixed.
         spread: How uncertain the two values are, where the test knows it.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
+        permuted: Both variants, where values are skewed and the permutation test judges them.
+        units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
     """
 
@@ -139,7 +142,32 @@ class Comparison:
     boundary: LookBoundary | None = None
     spread: Spread | None = None
     rare: proportions.Rare | None = None
+    permuted: skewed.Skewed | None = None
+    units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether values are too skewed for large-sample tests."""
+        return self.permuted is not None or self.reason == "too_skewed"
+
+    def interval(self, level: float) -> Interval:
+        """Interval of the difference at an error rate, by the test of the comparison.
+
+        Raises:
+            TypeError: There is no effect.
+        """
+        if self.rare is not None:
+            return proportions.interval(self.rare, level)
+        if self.permuted is not None:
+            return skewed.interval(self.permuted, level)
+        if self.effect is None:
+            raise TypeError("a comparison without an effect has no interval")
+        low, high = self.sides or (self.effect, self.effect)
+        return Interval(
+            effects.interval(low.difference, low.se, low.df, level).low,
+            effects.interval(high.difference, high.se, high.df, level).high,
+        )
 
     @property
     def numbers(self) -> Numbers:
@@ -243,6 +271,32 @@ def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     lift = _or_none(lambda: interval(adjusted, level))
     return replace(
         bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
+
+
+def with_skewed(bare: Comparison, values: skewed.Skewed, method: str, rule: Rule) -> Comparison:
+    """The comparison with the effect of skewed values, by their permutation test.
+
+    Raises:
+        TooSkewed: The test does not hold for them either.
+        Refusal: `zero_variance`.
+    """
+    skew.check_holds(values, rule.alpha)
+    fixed = skewed.effect(values, rule.alpha)._replace(method=method)
+    spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
+    normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
+    effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
+    low, high = skewed.interval(values, level)
+    effect = effect._replace(difference=fixed.difference, low=low, high=high)
+    lift = _or_none(lambda: skewed.lift(values, level))
+    return replace(
+        bare,
+        effect=effect,
+        lift=lift,
+        reason=limit(lift),
+        boundary=boundary,
+        spread=spread,
+        permuted=values,
     )
 
 

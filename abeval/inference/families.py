@@ -8,13 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from abeval.experiment.model import Experiment
-from abeval.inference import proportions
 from abeval.inference.comparison import Comparison, Comparisons, Key
 from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
 from abeval.stats import dunnett, multiplicity
-from abeval.stats.effects import interval
 
 
 def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:
@@ -149,13 +147,4 @@ def _dunnett_levels(
 
 
 def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
-    effect = comparison.effect
-    if effect is None:
-        raise TypeError("a family holds effects only")
-    if comparison.rare is not None:
-        return proportions.interval(comparison.rare, level)
-    low, high = comparison.sides or (effect, effect)
-    return (
-        interval(low.difference, low.se, low.df, level).low,
-        interval(high.difference, high.se, high.df, level).high,
-    )
+    return comparison.interval(level)

@@ -1,14 +1,14 @@
-"""Means and ratios of two variants, by their moments: Welch, delta, covariates, strata, exact.
+"""Means and ratios of two variants, by their moments: the test that fits, adjusted or not.
 
 `compare.py` hands it moments of the aggregates, `scorecard.py` and `segments.py` those of days and
 cells; `trust.py` and `time/axes.py` call it too.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from abeval.inference import proportions
-from abeval.inference.adjust import Strata, by_covariates, by_strata
+from abeval.inference import proportions, skew
+from abeval.inference.adjust import Strata, by_covariates, by_strata, of_covariates, pairs_of
 from abeval.inference.comparison import (
     Comparison,
     Rule,
@@ -17,21 +17,59 @@ from abeval.inference.comparison import (
     refused,
     with_difference,
     with_joint,
+    with_skewed,
 )
 from abeval.metrics.definition import Metric, rounding
 from abeval.stats import means, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
+from abeval.stats.skewed import METHOD, Skewed
 
 _ALIKE = 1e-6
 """Units that differ by less than this share of the value, and only by rounding, are alike."""
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """How variance is taken out of the comparison of two variants, if at all.
+
+    Attributes:
+        adjusted: The effect with and without it, None where there is nothing to adjust by.
+        skewed: What the test of skewed values is to compare, None where large-sample tests hold.
+        name: What the method is called by.
+    """
+
+    adjusted: Callable[[], Adjusted | None]
+    skewed: Callable[[Adjusted | None], Skewed | None]
+    name: str
 
 
 def compare_moments(
     metric: Metric, control: Moments | None, treatment: Moments | None, rule: Rule
 ) -> Comparison:
     """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units."""
-    return _compare(metric, control, treatment, rule, _by_covariates)
+
+    def adjusted() -> Adjusted | None:
+        if control is None or treatment is None or not metric.is_mean_or_ratio:
+            return None
+        if rule.adjust not in ("cuped", "regression"):
+            return None
+        return by_covariates(metric, control, treatment, rule.adjust, rule.alpha)
+
+    def skewed(adjusted: Adjusted | None) -> Skewed | None:
+        if control is None or treatment is None:
+            return None
+        if adjusted is None:
+            terms = (0,) if metric.kind == "mean" else (0, 1)
+            return skew.by_moments(metric, control.pick(*terms), treatment.pick(*terms))
+        # Variants that do not differ have one slope: CUPED's, also where each has its own.
+        one_slope = by_covariates(metric, control, treatment, "cuped", rule.alpha)
+        arms = of_covariates(metric, control, treatment)
+        if one_slope is None or arms is None:
+            return None
+        return skew.by_moments(metric, *arms, one_slope.theta)
+
+    return _compare(metric, control, treatment, rule, Adjustment(adjusted, skewed, "cuped"))
 
 
 def compare_strata(
@@ -49,13 +87,14 @@ def compare_strata(
         rule: How the effect is judged.
     """
 
-    def stratified(metric: Metric, _: Moments, __: Moments, rule: Rule) -> Adjusted:
+    def adjusted() -> Adjusted:
         return by_strata(metric, strata, rule.alpha)
 
-    return _compare(metric, *whole, rule, stratified)
+    def skewed(_: Adjusted | None) -> Skewed | None:
+        pairs = pairs_of(strata)
+        return skew.by_strata(metric, [c for c, _ in pairs], [t for _, t in pairs])
 
-
-Adjustment = Callable[[Metric, Moments, Moments, Rule], Adjusted | None]
+    return _compare(metric, *whole, rule, Adjustment(adjusted, skewed, "post_stratified"))
 
 
 def _compare(
@@ -78,10 +117,19 @@ def _compare(
             rare = proportions.rare(control, treatment)
             if rare is not None:
                 return _exact(bare, rare, rule)
-        adjusted = adjustment(metric, control, treatment, rule)
-        if adjusted is None or sum(arm.variance for arm in arms) == 0:
+        adjusted = adjustment.adjusted()
+        if sum(arm.variance for arm in arms) == 0:
+            return with_difference(bare, *arms, method_of(metric), rule)
+        if metric.is_mean_or_ratio:
+            skewed = adjustment.skewed(adjusted)
+            if skewed is not None:
+                name = METHOD if adjusted is None else f"{adjustment.name}_{METHOD}"
+                return replace(with_skewed(bare, skewed, name, rule), adjusted=adjusted)
+        if adjusted is None:
             return with_difference(bare, *arms, method_of(metric), rule)
         return _with_adjusted(bare, metric, adjusted, rule)
+    except skew.TooSkewed as refusal:
+        return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 
@@ -108,14 +156,6 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
     noise = (0.75 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
     alike = spread <= min(noise, (_ALIKE * exact.value) ** 2)
     return exact._replace(variance=0.0) if alike else exact
-
-
-def _by_covariates(
-    metric: Metric, control: Moments, treatment: Moments, rule: Rule
-) -> Adjusted | None:
-    if rule.adjust not in ("cuped", "regression") or not metric.is_mean_or_ratio:
-        return None
-    return by_covariates(metric, control, treatment, rule.adjust, rule.alpha)
 
 
 def _with_adjusted(bare: Comparison, metric: Metric, adjusted: Adjusted, rule: Rule) -> Comparison:

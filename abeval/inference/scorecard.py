@@ -65,6 +65,7 @@ def _row(
         method=None if effect is None else effect.method,
         status=status_of(metric, comparison, p_value, experiment.alpha),
         reason=comparison.reason,
+        units_needed=comparison.units_needed,
     )
 
 

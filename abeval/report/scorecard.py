@@ -95,5 +95,5 @@ def _row(
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=fmt.words(row.status),
         tone=TONES.get(row.status, "plain"),
-        reason=fmt.reason(row.reason),
+        reason=fmt.reason(row.reason, row.units_needed),
     )

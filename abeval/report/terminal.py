@@ -127,13 +127,15 @@ def _scorecard(result: Result, narrow: bool) -> Iterator[Text | Padding]:
 def _reason_notes(result: Result) -> Iterator[Text]:
     """The reasons that have no column."""
     for row in result.scorecard:
-        if why := fmt.reason(row.reason):
+        if why := fmt.reason(row.reason, row.units_needed):
             yield Text(f"  {_plain(row.metric)}, {_plain(row.variant)}: {_plain(why)}", "dim")
 
 
 def _headers(result: Result, narrow: bool) -> tuple[str, ...]:
     several = len({row.variant for row in result.scorecard}) > 1
-    reasons = not narrow and any(fmt.reason(row.reason) for row in result.scorecard)
+    reasons = not narrow and any(
+        fmt.reason(row.reason, row.units_needed) for row in result.scorecard
+    )
     arms = () if narrow else ("control", "treatment")
     return (
         *("metric", *("variant",) * several),
@@ -179,7 +181,7 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
         ("lift", _cell(lift)),
         ("p", Text(fmt.p_value(decisive_p(row)))),
         ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", _cell(fmt.reason(row.reason))),
+        ("reason", _cell(fmt.reason(row.reason, row.units_needed))),
     )
 
 

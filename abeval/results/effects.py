@@ -45,6 +45,8 @@ class Row:
         status: The conclusion; that of goals, and whether a guardrail is worse, follows
             `p_adjusted`.
         reason: A code from `docs/results.md` if a number is missing or limited, else None.
+        units_needed: Units of the smaller variant with which a test would hold, where the metric
+            is `too_skewed` for any with these.
     """
 
     metric: str
@@ -67,6 +69,7 @@ class Row:
     method: str | None
     status: Status
     reason: str | None
+    units_needed: int | None = None
 
 
 @dataclass(frozen=True)

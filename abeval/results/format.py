@@ -23,6 +23,7 @@ _STATUS_WORDS = {
     "do_not_ship": "do not ship",
     "keep_running": "keep running",
     "do_not_trust": "do not trust",
+    "too_skewed": "too little data for this metric's skew",
 }
 
 
@@ -209,9 +210,22 @@ def words(code: str) -> str:
     return _STATUS_WORDS.get(code, code.replace("_", " "))
 
 
-def reason(code: str | None) -> str:
-    """A reason as words; empty without one."""
-    return words(code) if code else ""
+def reason(code: str | None, units_needed: int | None = None) -> str:
+    """A reason as words; empty without one.
+
+    Args:
+        code: The reason.
+        units_needed: Units of the smaller variant that would do.
+
+    Example:
+        >>> reason("too_skewed", 4200)
+        "too little data for this metric's skew: 4,200 units in the smaller variant would do"
+    """
+    if code is None:
+        return ""
+    if units_needed is None:
+        return words(code)
+    return f"{words(code)}: {units_needed:,} units in the smaller variant would do"
 
 
 def direction_words(direction: str) -> str:

@@ -1,13 +1,14 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
-Effects: `means`, `ratios`, `proportions`, `quantiles`, `ranks`, `paired`; relative effects:
-`relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers: `outliers`. Many
-looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`,
-`catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`, `design_proportions`,
-`duration`, `retrodesign`. Conclusions: `decisions`. Segments: `heterogeneity`, `simpson`. Days:
-`stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`, `changed_split`, `dilution`,
-`interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it stands on
-`moments`, `effects` and `records`. Every other module is a helper of these.
+Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `ranks`, `paired`; relative
+effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers:
+`outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets:
+`resampling`, `replay`, `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`,
+`design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`. Segments:
+`heterogeneity`, `simpson`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
+`changed_split`, `dilution`, `interleaving`. Other policies: `off_policy`,
+`off_policy_model_based`. All of it stands on `moments`, `effects` and `records`. Every other module
+is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -57,6 +58,7 @@ __all__ = [
     "sequential",
     "shapes",
     "simpson",
+    "skewed",
     "srm",
     "srm_segments",
     "stability",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +32,8 @@ class Moments:
         comoment: Σ (x − mean)(x − mean)', shape (k, k).
         effective: So many units know the variance as well; n where None. Fewer, where units of
             small strata have large weights.
+        third: Σ of the products of three centred variables, shape (k, k, k), from which the
+            skewness of any weighted sum of them follows; None where it is not known.
 
     Raises:
         Refusal: `not_finite` when a moment is infinite or NaN.
@@ -45,19 +48,22 @@ class Moments:
     mean: Floats
     comoment: Floats
     effective: float | None = None
+    third: Floats | None = None
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
-        mean = np.array(self.mean, dtype=np.float64)
-        comoment = np.array(self.comoment, dtype=np.float64)
-        if self.n < 0 or mean.ndim != 1 or comoment.shape != (mean.size, mean.size):
-            raise ValueError(f"moments need n ≥ 0, (k,) and (k, k), got {self.n}, {comoment.shape}")
-        if not (np.isfinite(mean).all() and np.isfinite(comoment).all()):
-            raise Refusal("not_finite", "an infinite or missing value among the moments")
-        mean.setflags(write=False)
-        comoment.setflags(write=False)
-        object.__setattr__(self, "mean", mean)
-        object.__setattr__(self, "comoment", comoment)
+        k = np.size(self.mean)
+        wanted = {"mean": (k,), "comoment": (k, k), "third": (k, k, k)}
+        for name, shape in wanted.items():
+            if name == "third" and self.third is None:
+                continue
+            values = np.array(getattr(self, name), dtype=np.float64)
+            if self.n < 0 or values.shape != shape:
+                raise ValueError(f"moments need n ≥ 0 and a {name} of {shape}, got {values.shape}")
+            if not np.isfinite(values).all():
+                raise Refusal("not_finite", "an infinite or missing value among the moments")
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
 
     @classmethod
     def of(cls, *columns: ArrayLike) -> Moments:
@@ -75,6 +81,19 @@ class Moments:
             [[1.0]]
         """
         return cls._of_finite(finite(_matrix(columns)))
+
+    @classmethod
+    def with_third(cls, *columns: ArrayLike) -> Moments:
+        """As `of`, with the third moments, which tests of skewed values need.
+
+        Example:
+            >>> Moments.with_third([0, 0, 0, 4]).third.tolist()
+            [[[24.0]]]
+        """
+        moments = cls.of(*columns)
+        centred = _matrix(columns) - moments.mean[:, None]
+        third = np.einsum("in,jn,kn->ijk", centred, centred, centred, optimize=True)
+        return cls(moments.n, moments.mean, moments.comoment, third=third)
 
     @classmethod
     def of_present(cls, *columns: ArrayLike) -> Moments:
@@ -105,6 +124,7 @@ class Moments:
         sums: Sequence[int],
         products: Sequence[Sequence[int]],
         scales: Sequence[float],
+        triples: Sequence[int] | None = None,
     ) -> Moments:
         """Moments from exact integer sums, as an engine returns them.
 
@@ -116,6 +136,8 @@ class Moments:
             sums: Σx of each variable, k integers.
             products: Σxy of each pair, k × k integers, symmetric.
             scales: Unit of the integers of each variable, such as 1e-6.
+            triples: Σxyz of each three variables, as `itertools.combinations_with_replacement`
+                lists them; None where they are not known.
 
         Raises:
             Refusal: `inconsistent` for sums that no data can have.
@@ -128,7 +150,9 @@ class Moments:
         n, totals = operator.index(n), [operator.index(total) for total in sums]
         step = np.asarray(scales, dtype=np.float64)
         if n == 0:
-            return cls(0, np.zeros(len(totals)), np.zeros((len(totals), len(totals))))
+            k = len(totals)
+            third = None if triples is None else np.zeros((k, k, k))
+            return cls(0, np.zeros(k), np.zeros((k, k)), third=third)
         centred = [
             [n * operator.index(product) - a * b for product, b in zip(row, totals, strict=True)]
             for row, a in zip(products, totals, strict=True)
@@ -138,7 +162,13 @@ class Moments:
         mean = np.array([total / n for total in totals])
         comoment = np.array([[value / n for value in row] for row in centred])
         shape = (len(totals), len(totals))
-        return cls(n, mean * step, comoment.reshape(shape) * np.outer(step, step))
+        third = None if triples is None else _third(n, totals, products, triples)
+        return cls(
+            n,
+            mean * step,
+            comoment.reshape(shape) * np.outer(step, step),
+            third=None if third is None else third * np.multiply.outer(np.outer(step, step), step),
+        )
 
     @classmethod
     def _of_finite(cls, data: Floats) -> Moments:
@@ -179,6 +209,8 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Moments of two disjoint sets of units together (Chan, Golub and LeVeque 1983).
 
+        Third moments by Pébay (2008); None where those of either are not known.
+
         Example:
             >>> whole = Moments.of([1, 2]).merge(Moments.of([3, 4]))
             >>> whole.n, whole.mean.tolist(), whole.comoment.tolist()
@@ -198,6 +230,7 @@ class Moments:
                 self.mean + step * (other.n / n),
                 self.comoment + other.comoment + between,
                 effective,
+                _merged_third(self, other, step),
             )
 
     __add__ = merge
@@ -211,7 +244,39 @@ class Moments:
         """
         chosen = list(indices)
         comoment = self.comoment[np.ix_(chosen, chosen)]
-        return Moments(self.n, self.mean[chosen], comoment, self.effective)
+        third = None if self.third is None else self.third[np.ix_(chosen, chosen, chosen)]
+        return Moments(self.n, self.mean[chosen], comoment, self.effective, third)
+
+
+def _third(
+    n: int, sums: Sequence[int], products: Sequence[Sequence[int]], triples: Sequence[int]
+) -> Floats:
+    """Σ of products of three centred variables: in whole numbers, and rounded once."""
+    k = len(sums)
+    places = list(combinations_with_replacement(range(k), 3))
+    if len(triples) != len(places):
+        raise ValueError(f"{k} variables have {len(places)} products of three, got {len(triples)}")
+    third = np.zeros((k, k, k))
+    for (a, b, c), triple in zip(places, triples, strict=True):
+        pairs = products[a][b] * sums[c] + products[a][c] * sums[b] + products[b][c] * sums[a]
+        centred = n * (n * operator.index(triple) - pairs) + 2 * sums[a] * sums[b] * sums[c]
+        if centred:
+            for place in permutations((a, b, c)):
+                third[place] = centred / (n * n)
+    return third
+
+
+def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
+    """The third moments of two sets of units together, `step` their difference in means."""
+    if one.third is None or other.third is None:
+        return None
+    n = one.n + other.n
+    share, rest = one.n / n, other.n / n
+    crossed = np.multiply.outer(step, share * other.comoment - rest * one.comoment)
+    # The step is of each of the three variables in turn.
+    turned = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
+    cube = np.multiply.outer(np.outer(step, step), step) * (one.n * rest * (share - rest))
+    return np.asarray(one.third + other.third + turned + cube)
 
 
 def _matrix(columns: Sequence[ArrayLike]) -> Floats:

@@ -131,7 +131,8 @@ def _covered_lift(result: Comparison, lift: float) -> float:
 def moments(successes: int, units: int) -> Moments:
     """Moments of (y, x) over units, y = 1 for the successes and x = 1."""
     products = [[successes, successes], [successes, units]]
-    return Moments.from_sums(units, [successes, units], products, [1.0, 1.0])
+    triples = [successes, successes, successes, units]
+    return Moments.from_sums(units, [successes, units], products, [1.0, 1.0], triples)
 
 
 def markdown(rows: Iterator[Cell]) -> Iterator[str]:

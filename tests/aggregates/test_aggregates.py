@@ -15,6 +15,7 @@ from abeval.aggregates.aggregates import (
     MOMENT_COLUMNS,
     PRODUCTS,
     SEGMENT,
+    THIRDS,
     VARIABLES,
     WHOLE,
     Aggregates,
@@ -24,6 +25,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.logs.run import Run
+from abeval.stats.moments import Moments
 from tests.logs.small import analyze, small_log
 
 ROOT = 2**53
@@ -53,6 +55,10 @@ def sums(columns: dict[str, list[int]], variant: str = "a") -> dict[str, object]
     products = {
         f"{a}_{b}": str(sum(x * y for x, y in zip(values[a], values[b], strict=True)))
         for a, b in PRODUCTS
+    }
+    products |= {
+        "_".join(triple): str(sum(map(math.prod, zip(*(values[v] for v in triple), strict=True))))
+        for triple in THIRDS
     }
     totals = {name: str(sum(own)) for name, own in values.items()}
     where = {"metric": "m", "slice": WHOLE, "cell": "", "variant": variant, "stretch": 0}
@@ -112,6 +118,74 @@ def test_sums_depend_on_neither_order_nor_threads() -> None:
         pd.testing.assert_frame_equal(first, again.moments)
 
 
+def _variables(log: pd.DataFrame, cut: str) -> dict[str, Moments]:
+    """Moments of clicks and impressions now and before and of newness, unit by unit."""
+    log = log.assign(now=log.ts >= cut, shown=1)
+    by_unit = (
+        log.pivot_table(
+            index=["user_id"], columns="now", values=["click", "shown"], aggfunc="sum", fill_value=0
+        )
+        .set_axis(["y0", "y", "x0", "x"], axis=1)
+        .query("x > 0")
+        .assign(z=lambda units: (units.x0 == 0).astype(int))
+        .join(log[log.now].sort_values("ts").groupby("user_id").variant.first())
+    )
+    return {
+        str(variant): Moments.with_third(*(units[v] for v in VARIABLES))
+        for variant, units in by_unit.groupby("variant")
+    }
+
+
+def test_third_moments_are_those_of_the_units() -> None:
+    log = small_log(rows=4000, units=300)
+    dates = {"period": {"start": "2024-03-02", "end": "2024-03-04"}}
+    dates["pre_period"] = {"start": "2024-03-01", "end": "2024-03-02"}
+    metrics = [{"name": "ctr"}, {"name": "clicks_per_user"}]
+    found = aggregate(log, metrics=metrics, segments={"kind": "category"}, **dates)
+    expected = _variables(log, "2024-03-02")
+    one = np.eye(5)
+    one[[1, 3]] = 0
+    for variant, moments in expected.items():
+        ratio = found.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
+        assert ratio.third == pytest.approx(moments.third, rel=1e-9, abs=1e-6)
+        mean = found.of("clicks_per_user", WHOLE, "", (1.0, 1.0))[0][variant]
+        without = np.einsum("ia,jb,kc,abc", one, one, one, moments.third)
+        assert mean.third == pytest.approx(without, rel=1e-9, abs=1e-6)
+        for metric, wanted in (("ctr", ratio.third), ("clicks_per_user", mean.third)):
+            cells = [
+                found.of(metric, SEGMENT + "kind", cell, (1.0, 1.0))[0][variant]
+                for cell in found.cells(metric, SEGMENT + "kind")
+            ]
+            together = cells[0].merge(cells[1]).merge(cells[2]).third
+            assert together[:2, :2, :2] == pytest.approx(wanted[:2, :2, :2], rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_cubes_beyond_128_bits_are_exact(before: bool) -> None:
+    """Baskets of half a million at six decimals: their cubes are 1e35 and more."""
+    random = np.random.default_rng(5)
+    log = small_log(rows=4000, units=300)
+    log["basket"] = random.integers(1, 500_000, len(log)).astype(float)
+    metrics = [
+        {"name": "mean", "value": "basket"},
+        {"name": "ratio", "numerator": "basket", "denominator": "click"},
+    ]
+    dates = {"period": {"start": "2024-03-01" if not before else "2024-03-02", "end": "2024-03-04"}}
+    if before:
+        dates["pre_period"] = {"start": "2024-03-01", "end": "2024-03-02"}
+    fine = aggregate(log, metrics=metrics, **dates)
+    whole = [{**metric, "resolution": 1.0} for metric in metrics]
+    coarse = aggregate(log, metrics=whole, **dates)
+    assert max(len(value) for value in fine.moments["y_y_y"]) > 38
+    for name in ("mean", "ratio"):
+        for variant in "ab":
+            x = 1e-6 if name == "ratio" else 1.0
+            exact = fine.of(name, WHOLE, "", (1e-6, x))[0][variant].third
+            assert exact == pytest.approx(
+                coarse.of(name, WHOLE, "", (1.0, 1.0))[0][variant].third, rel=1e-12, abs=1e-6
+            )
+
+
 def test_moments_of_disjoint_units_merge_to_those_of_all(small: Aggregates) -> None:
     log = small_log()
     parts = [aggregate(log[log.user_id % 3 == n]) for n in range(3)]
@@ -122,6 +196,7 @@ def test_moments_of_disjoint_units_merge_to_those_of_all(small: Aggregates) -> N
         assert merged.n == whole.n
         assert merged.mean == pytest.approx(whole.mean, rel=1e-14)
         assert merged.comoment == pytest.approx(whole.comoment, rel=1e-13, abs=1e-13)
+        assert merged.third == pytest.approx(whole.third, rel=1e-12, abs=1e-10)
 
 
 def test_cells_are_in_order_and_only_of_their_slice(small: Aggregates) -> None:

@@ -278,7 +278,12 @@ def numbers_experiment(**entries: Any) -> LoadedExperiment:
         "cleaning": {"duplicate_key": ["request_id", "item_id", "position"]},
         "segments": {"big": "case when amount > 0 then 'plus' else 'minus' end"},
     }
-    own = [{"name": "amount_per_user", "value": "amount"}, {"name": "spent_", "value": "spent / 3"}]
+    own = [
+        {"name": "amount_per_user", "value": "amount"},
+        {"name": "spent_", "value": "spent / 3"},
+        # Its cubes do not fit 128 bits.
+        {"name": "basket", "value": "5e6 + 0 * amount"},
+    ]
     return _with_metrics({**base, **entries}, own)
 
 

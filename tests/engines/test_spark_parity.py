@@ -142,6 +142,15 @@ def test_the_sample_logs_have_one_result(command: str, session: Any) -> None:
     assert session.catalog.listTables() == []
 
 
+def test_spark_says_by_itself_that_cubes_do_not_fit(session: Any) -> None:
+    """`Both` asks DuckDB first, and Spark only where DuckDB answers."""
+    loaded = nasty.numbers_experiment(metrics=[{"name": "basket", "value": "5e6 + 0 * amount"}])
+    mine = loaded.analyze(logs=nasty.numbers())
+    theirs = loaded.analyze(logs=nasty.numbers(), engine=session)
+    assert mine["basket"].control is not None
+    assert difference(json.loads(mine.to_json()), json.loads(theirs.to_json())) is None
+
+
 def test_units_are_numbered_alike_by_many_tasks(session: Any) -> None:
     ids = [*nasty.NAMES, None, *(f"u{i * 7919 % 4001}" for i in range(4000))]
     sql = "select row_number() over (order by logged_id) as unit_id, logged_id from known"

@@ -26,7 +26,7 @@ def frame_of(cells):
     return pd.concat(parts, ignore_index=True)
 
 
-def analysed(cells):
+def analysed(cells, metrics=("ctr",)):
     loaded = abeval.define(
         name="segments",
         unit="user_id",
@@ -35,7 +35,7 @@ def analysed(cells):
         cleaning={"duplicates": "unchecked"},
         segments={"device": "device"},
         logs={"impressions": {}},
-        metrics=[{"name": "ctr"}],
+        metrics=[{"name": m} if isinstance(m, str) else m for m in metrics],
     )
     return loaded.analyze(logs={"impressions": frame_of(cells)})
 
@@ -111,9 +111,10 @@ def test_one_cell_is_nothing_to_compare():
 
 def test_a_small_uneven_variant_is_noted():
     cells = [("a", "tv", 900, 0.1), ("b", "tv", 100, 0.1)]
-    notes = analysed(cells).notes
-    assert any(
-        "b and a have uneven numbers of units, and the smaller has 100" in note for note in notes
-    )
-    even = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)]).notes
+    metrics = ["ctr", {"name": "twice", "function": "2 * ctr", "role": "diagnostic"}]
+    (note,) = (n for n in analysed(cells, metrics=metrics).notes if "uneven" in n)
+    assert "b and a have uneven numbers of units, and the smaller has 100" in note
+    assert "tests of twice reject" in note
+    assert not any("uneven" in note for note in analysed(cells).notes)
+    even = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)], metrics=metrics).notes
     assert not any("uneven" in note for note in even)

@@ -1,7 +1,10 @@
 import math
+from fractions import Fraction
+from itertools import combinations_with_replacement as cwr
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -13,6 +16,7 @@ from abeval.stats.records import Refusal
 
 values = st.floats(-1e6, 1e6, allow_subnormal=False)
 columns = st.integers(2, 30).flatmap(lambda n: arrays(np.float64, (3, n), elements=values))
+Ints = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 whole = st.integers(2, 30).flatmap(
     lambda n: arrays(np.int64, (2, n), elements=st.integers(-(10**6), 10**6))
 )
@@ -168,6 +172,48 @@ def test_moments_are_frozen() -> None:
         m.mean[0] = 3
     with pytest.raises(AttributeError):
         m.n = 4  # type: ignore[misc]
+
+
+class TestThird:
+    def test_is_the_skewness_of_any_weighted_sum(self) -> None:
+        random = np.random.default_rng(3)
+        columns = random.lognormal(0, 1, (3, 200))
+        third = Moments.with_third(*columns).third
+        weights = np.array([1.0, -0.4, 2.0])
+        cube = float(np.einsum("i,j,k,ijk", weights, weights, weights, third))
+        mixed = weights @ columns
+        expected = scipy.stats.skew(mixed) * 200 * mixed.std() ** 3
+        assert cube == pytest.approx(expected, rel=1e-10)
+
+    @given(whole)
+    def test_of_sums_and_merged_are_those_of_the_values(self, data: Ints) -> None:
+        y, x = ([int(v) for v in column] for column in data)
+        n, cut = len(y), len(y) // 2
+        triples = [sum(map(math.prod, zip(*t, strict=True))) for t in cwr([y, x], 3)]
+        products = [[sum(map(math.prod, zip(a, b, strict=True))) for b in (y, x)] for a in (y, x)]
+        summed = Moments.from_sums(n, [sum(y), sum(x)], products, [0.5, 2.0], triples)
+        scaled = np.array([[0.5], [2.0]]) * data
+        exact = _exact_cube([Fraction(v, 2) for v in y])
+        assert summed.third is not None
+        assert summed.third[0, 0, 0] == pytest.approx(float(exact), rel=1e-14)
+        merged = Moments.with_third(*scaled[:, :cut]) + Moments.with_third(*scaled[:, cut:])
+        size = np.abs(scaled).max() ** 3 * n
+        assert merged.third == pytest.approx(summed.third, rel=1e-9, abs=1e-12 * size)
+
+    def test_is_unknown_where_one_of_the_two_is(self) -> None:
+        known = Moments.with_third([1, 2, 4])
+        assert (known + Moments.of([1, 2])).third is None
+        assert known.pick(0).third is not None
+        assert (known + Moments.with_third([])).third == pytest.approx(known.third)
+
+    def test_needs_every_product_of_three(self) -> None:
+        with pytest.raises(ValueError, match="1 products of three, got 2"):
+            Moments.from_sums(2, [3], [[5]], [1.0], [9, 9])
+
+
+def _exact_cube(values: list[Fraction]) -> Fraction:
+    mean = sum(values, Fraction(0)) / len(values)
+    return sum(((v - mean) ** 3 for v in values), Fraction(0))
 
 
 def test_malformed_input_is_an_error() -> None:

@@ -65,6 +65,28 @@ def test_only_units_with_new_rows_are_added_up(tmp_path: Path, policy: str) -> N
     assert added_up(same(tmp_path, **CROSSOVER[policy])) == 0
 
 
+def test_sums_are_those_of_one_pass_to_the_last_digit(tmp_path: Path) -> None:
+    """Those of cubes too, of values so large that they need more than 128 bits."""
+    large = {"name": "basket", "value": "4e6 + 1000 * dwell"}
+    entries = {"metrics": ["ctr", large], "trust": {"aa_runs": 0}, "inference": {"adjust": "cuped"}}
+    loaded = experiment(tmp_path, **entries)
+    some_days(tmp_path, 4)
+    loaded.analyze(store=tmp_path / "store")
+    write(tmp_path, "day-4", seldom_log(4))
+    kept, plain = tmp_path / "kept", tmp_path / "plain"
+    said = loaded.analyze(store=tmp_path / "store", save_aggregates=kept)
+    assert added_up(said.notes) is not None
+    loaded.analyze(save_aggregates=plain)
+    labels = ["metric", "slice", "cell", "variant"]
+    of_store, of_log = (
+        pd.read_parquet(folder / "moments.parquet").sort_values(labels, ignore_index=True)
+        for folder in (kept, plain)
+    )
+    pd.testing.assert_frame_equal(of_store, of_log)
+    whole = of_log[(of_log.metric == "basket") & (of_log.slice == "whole")]
+    assert all(abs(int(value)) > 2**127 for value in whole["y_y_y"])
+
+
 def test_a_late_file_and_rows_of_nobody_are_added(tmp_path: Path) -> None:
     some_days(tmp_path, 4)
     same(tmp_path)

@@ -1,0 +1,102 @@
+"""When skewed values at an uneven split need a test of their own, and which.
+
+At even splits the skewness of two variants cancels. At uneven ones it does not, and Welch's test
+and the delta method reject too often on one side and too seldom on the other. What is left of it in
+the difference is known from the units of both variants (`stats.skewed.skewness`), and the choice
+follows from it alone, so that no test is chosen by its p-value:
+
+- up to `LIMIT`: Welch's test, the delta method, CUPED and the others, as the plan says;
+- up to `MOST`: the permutation test by its moments, `stats.skewed`;
+- above, or where its interval has no end: no test, but how many units would do.
+
+`means_and_ratios.py` asks it; the limits are measured by `benchmarks.calibration.skew`.
+"""
+
+import math
+from collections.abc import Sequence
+
+from abeval.metrics.definition import Metric
+from abeval.stats import skewed
+from abeval.stats.moments import Moments
+from abeval.stats.skewed import Skewed
+
+LIMIT = 0.07
+"""Skewness of the difference up to which large-sample tests keep both sides at their level."""
+
+MOST = 1.5
+"""Skewness of the difference up to which three moments describe it."""
+
+_GROWTH = 1.1
+_TIMES = 200
+
+
+class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
+    """No test holds.
+
+    Attributes:
+        units_needed: Units of the smaller variant that would do, None if it cannot be said.
+    """
+
+    def __init__(self, units_needed: int | None) -> None:
+        super().__init__("too little data for the skewness of the metric")
+        self.units_needed = units_needed
+
+
+def by_moments(
+    metric: Metric, control: Moments, treatment: Moments, theta: Sequence[float] = ()
+) -> Skewed | None:
+    """Two variants that need the permutation test; None where large-sample tests hold.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Moments of (y, covariates), or of (y, x, covariates) of a ratio.
+        treatment: The same of the treatment.
+        theta: Coefficients of the covariates.
+    """
+    if control.third is None or treatment.third is None:
+        return None
+    compare = skewed.means if metric.kind == "mean" else skewed.ratios
+    return _if_needed(compare(control, treatment, theta))
+
+
+def by_strata(
+    metric: Metric, control: Sequence[Moments], treatment: Sequence[Moments]
+) -> Skewed | None:
+    """The same for units in strata, which have the shares of both variants' units."""
+    if any(arm.third is None for arm in (*control, *treatment)):
+        return None
+    units = [c.n + t.n for c, t in zip(control, treatment, strict=True)]
+    shares = [n / sum(units) for n in units]
+    return _if_needed(skewed.strata(control, treatment, shares, metric.kind != "mean"))
+
+
+def _if_needed(compared: Skewed) -> Skewed | None:
+    return compared if abs(skewed.skewness(compared)) > LIMIT else None
+
+
+def check_holds(compared: Skewed, alpha: float) -> None:
+    """Whether the permutation test holds for these variants.
+
+    Raises:
+        TooSkewed: It does not.
+    """
+    if not _holds(compared, alpha):
+        raise TooSkewed(_units_needed(compared, alpha))
+
+
+def _holds(compared: Skewed, alpha: float) -> bool:
+    return abs(skewed.skewness(compared)) <= MOST and skewed.is_bounded(compared, alpha)
+
+
+def _units_needed(compared: Skewed, alpha: float) -> int | None:
+    """Units of the smaller variant with which the test would hold, to two digits."""
+    smaller = min(
+        sum(s.control.units for s in compared.strata),
+        sum(s.treatment.units for s in compared.strata),
+    )
+    for step in range(1, _TIMES):
+        times = _GROWTH**step
+        if _holds(skewed.times_units(compared, times), alpha):
+            digits = 1 - math.floor(math.log10(smaller * times))
+            return int(math.ceil(smaller * times * 10**digits) / 10**digits)
+    return None
