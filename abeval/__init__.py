@@ -15,12 +15,14 @@ from abeval.version import __version__
 if TYPE_CHECKING:
     from abeval import stats
     from abeval.api import LoadedExperiment, define, load
+    from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.audit import AuditResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AAResult",
     "AbevalError",
+    "AuditResult",
+    "Draft",
     "Evaluation",
     "ExperimentError",
     "JudgedColumns",
@@ -45,6 +49,7 @@ __all__ = [
     "TimeResult",
     "__version__",
     "define",
+    "draft",
     "evaluate",
     "evaluate_log",
     "load",
@@ -54,6 +59,8 @@ __all__ = [
 _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
+    "AuditResult": "results.audit",
+    "Draft": "drafts.run",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
     "JudgedColumns": "offline.evaluate_log",
@@ -67,6 +74,7 @@ _HOME = {
     "Result": "results.analysis",
     "TimeResult": "results.windows",
     "define": "api",
+    "draft": "drafts.run",
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",
     "load": "api",

@@ -23,12 +23,16 @@ from abeval.experiment.model import Experiment
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.aggregates.aggregates import Aggregates
+    from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
     from abeval.offline.metrics.presets import NoRelevant, Ties
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
+    from abeval.results.audit import AuditResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -197,6 +201,29 @@ class LoadedExperiment:
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
 
+    def audit(
+        self,
+        *,
+        others: "Mapping[str, LoadedExperiment | pd.Series[str]] | None" = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "AuditResult":
+        """Compare the log's variants with those that [assignment] gives, unit by unit.
+
+        Args:
+            others: Name of another experiment → it, or the variant of each unit by unit id: are
+                the two assigned independently?
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: The file has no [assignment], and there are no others.
+        """
+        from abeval.audit.run import audit
+        from abeval.pipeline import opened
+
+        own = others or {}
+        with opened(self.experiment, inputs) as run:
+            return audit(run, {name: _rule_of(name, other) for name, other in own.items()})
+
     def windows(
         self,
         *,
@@ -362,6 +389,17 @@ class LoadedExperiment:
             return collect(run, metrics)
 
 
+def _rule_of(name: str, other: "LoadedExperiment | pd.Series[str]") -> "Rule | pd.Series[str]":
+    if not isinstance(other, LoadedExperiment):
+        return other
+    rule = other.experiment.assignment_rule
+    if rule is None:
+        raise ExperimentError(
+            f"{name!r} has no [assignment]", "name a CSV file of its units and variants instead"
+        )
+    return rule
+
+
 def load(path: str | Path) -> LoadedExperiment:
     """Read an experiment file.
 
@@ -374,14 +412,36 @@ def load(path: str | Path) -> LoadedExperiment:
     return LoadedExperiment(load_experiment(path))
 
 
-def define(folder: str | Path = ".", **entries: Any) -> LoadedExperiment:  # noqa: ANN401
+def define(
+    entries: Mapping[str, Any] | str | Path = ".",
+    /,
+    folder: str | Path | None = None,
+    **more: Any,  # noqa: ANN401
+) -> LoadedExperiment:
     """An experiment given in Python, with the entries that a file would have.
 
     Args:
-        folder: Where relative paths of logs start.
-        **entries: The top-level entries of the file.
+        entries: The top-level entries of the file as a mapping; or, where they are keywords, the
+            folder.
+        folder: Where relative paths of logs start; the current one if it is not given.
+        **more: Top-level entries of the file.
 
     Raises:
         ExperimentError: With every mistake.
+
+    Example:
+        >>> logs = {"impressions": {"path": "log.csv"}}
+        >>> variants = {"a": {}, "b": {}}
+        >>> loaded = define(name="x", unit="user", control="a", variants=variants, logs=logs)
+        >>> loaded.experiment.treatments
+        ['b']
     """
-    return LoadedExperiment(parse_experiment(entries, folder))
+    if isinstance(entries, str | Path):
+        return LoadedExperiment(parse_experiment(more, entries if folder is None else folder))
+    if not isinstance(entries, Mapping):
+        kind = type(entries).__name__
+        raise ExperimentError(
+            f"define() takes entries as a mapping or as keywords, not as {kind}",
+            "for a file use abeval.load(path)",
+        )
+    return LoadedExperiment(parse_experiment({**entries, **more}, folder or "."))

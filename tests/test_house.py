@@ -17,7 +17,7 @@ ORDER = (
     ("api",),
     ("report", "pipeline"),
     ("store", "time"),
-    ("inference", "offline", "off_policy"),
+    ("inference", "offline", "off_policy", "audit", "drafts"),
     ("aggregates",),
     ("logs",),
     ("engines",),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.buckets import BucketSums
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
+from abeval.stats.records import RefusalReason
 
 Row = Mapping[str, object]
 
@@ -40,8 +41,8 @@ DAY = "day"
 LEFT_OUT = "left_out"
 CAPPED = "capped"
 SEGMENT = "segment:"
+LACKING = "lacking"
 
-QUANTILE = "quantile"
 COVARIATES = "covariates"
 BUCKET = "bucket"
 BUCKETS = 256
@@ -53,15 +54,17 @@ class Quantile(NamedTuple):
 
     Attributes:
         events: Impressions that have a value.
-        value: The sample quantile, interpolated.
-        low: That at the lower level of `stats.quantiles.ranks`, None where there are too few.
-        high: That at the upper level.
+        value: The quantile of the mid-distribution (`stats.quantiles`).
+        low: That at the lower of the levels of `stats.quantiles.ends`, None where it is refused.
+        high: That at the higher one.
+        refused: Why the quantile has no interval.
     """
 
     events: int
     value: float
     low: float | None
     high: float | None
+    refused: RefusalReason | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class Aggregates:
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
             `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
-            `bucket`, `quantile` (impressions at or below the quantile, and all) or `left_out`;
-            sums are exact integers as text.
+            `bucket`, `left_out` or `lacking` (of a column instead of a metric: impressions of files
+            that lack it, and all); sums are exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -147,6 +150,14 @@ class Aggregates:
                 row = variants[variant]
                 sums[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
         return sums
+
+    def lacking(self) -> dict[str, dict[str, Moments]]:
+        """Column → variant → moments of its impressions in files that lack it, and of all."""
+        return {
+            column: self.of(column, LACKING, "", (1.0, 1.0))
+            for column, slice_name in self._slices
+            if slice_name == LACKING
+        }
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""

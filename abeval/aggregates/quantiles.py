@@ -1,14 +1,17 @@
-"""Quantiles over impressions: their order statistics, and each unit's impressions below them.
+"""Quantiles over impressions: neighbouring values around them, and each unit's impressions below.
 
 It gets `MetricQueries` and the quantile metrics from `collect.py`, or from `time/cut.py` for
-windows; `inference/other_kinds.py` compares variants by the result.
+windows; `inference/other_kinds.py` compares variants by the result. What the quantiles are, and how
+wide the ends stand, is in `stats/quantiles.py`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
-from abeval.aggregates.aggregates import QUANTILE, Quantile
+from abeval.aggregates.aggregates import Quantile, moments_by_variant
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.queries import query
@@ -16,10 +19,9 @@ from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
 from abeval.metrics.sources import UNIT_DAY
 from abeval.stats import quantiles
-from abeval.stats.records import Refusal
-
-Places = Mapping[str, Sequence[quantiles.Place]]
-"""Variant → places of its quantile and of the two order statistics that enclose it."""
+from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, Step, place
+from abeval.stats.records import Refusal, RefusalReason
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,20 @@ class QuantileSums:
     """What quantile metrics come down to.
 
     Attributes:
-        rows: Rows of `aggregates.MOMENT_COLUMNS`.
+        rows: Rows of `aggregates.MOMENT_COLUMNS`: what the definitions leave out.
         quantiles: Metric → variant → its quantile.
     """
 
     rows: list[Row]
     quantiles: Mapping[str, Mapping[str, Quantile]]
+
+
+class _Values(NamedTuple):
+    """The values of a variant's impressions: how many, and the outermost."""
+
+    events: int
+    lowest: int
+    highest: int
 
 
 def collect_quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> QuantileSums:
@@ -41,8 +51,8 @@ def collect_quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> Quan
         f"select variant, unit_id, value from ({events_of(queries, group[0])}) as events"
         for group in quantile_groups(metrics)
     ]
-    sums = quantile_sums(queries, metrics, events)
-    return QuantileSums([*sums.rows, *_left_out(queries, metrics)], sums.quantiles)
+    of_metric = quantiles_of(queries, metrics, events)
+    return QuantileSums(_left_out(queries, metrics), of_metric)
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
@@ -50,30 +60,24 @@ def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
     return [list(group) for _, group in groupby(sorted(metrics, key=_value), key=_value)]
 
 
-def quantile_sums(
+def quantiles_of(
     queries: MetricQueries, metrics: Sequence[Metric], events: Sequence[str]
-) -> QuantileSums:
-    """Quantiles of every metric over some impressions.
+) -> dict[str, Mapping[str, Quantile]]:
+    """Quantiles of every metric over some impressions: metric → variant → its quantile.
 
     Args:
         queries: The metric queries.
         metrics: Quantile metrics.
         events: SQL of `variant, unit_id, value` for each of `quantile_groups(metrics)`.
     """
-    engine = queries.engine
-    rows: list[Row] = []
     of_metric: dict[str, Mapping[str, Quantile]] = {}
     for group, sql in zip(quantile_groups(metrics), events, strict=True):
-        engine.table("quantile_event", sql)
-        engine.table("quantile_level", query("metric/quantile_levels"))
-        counts = {str(v): int(n or 0) for v, n in engine.rows(query("metric/quantile_events"))}
-        places = {metric.name: _places(metric, counts) for metric in group}
-        values = _values(queries, places)
-        for metric in group:
-            own = places[metric.name]
-            of_metric[metric.name] = {v: _quantile(counts[v], own[v], values[v]) for v in own}
-            rows += _below(queries, metric, {v: values[v][own[v][0].lower] for v in own})
-    return QuantileSums(rows, of_metric)
+        queries.engine.table("quantile_event", sql)
+        queries.engine.table("quantile_level", query("metric/quantile_levels"))
+        rows = queries.engine.rows(query("metric/quantile_events"))
+        values = {str(row[0]): _Values(*(int(one or 0) for one in row[1:])) for row in rows}
+        of_metric |= {metric.name: _of_metric(queries, metric, values) for metric in group}
+    return of_metric
 
 
 def _value(metric: Metric) -> str:
@@ -100,63 +104,126 @@ def events_of(queries: MetricQueries, metric: Metric) -> str:
     """
 
 
-def _places(metric: Metric, counts: Mapping[str, int]) -> Places:
+Place = tuple[str, float]
+"""A variant, and a place on the scale of the middles of its values."""
+
+
+def _of_metric(
+    queries: MetricQueries, metric: Metric, values: Mapping[str, _Values]
+) -> dict[str, Quantile]:
+    """Variant → its quantile of the values in `quantile_event`."""
     level = metric.level or 0.5
+    centres = {variant: place(own.events, level) for variant, own in values.items()}
+    steps = _steps(queries, list(centres.items()))
+    effects = _design_effects(_below(queries, metric, steps), level)
+    ends = {v: _ends(own.events, level, effects.get(v)) for v, own in values.items()}
+    steps |= _steps(queries, [(v, at) for v, pair in ends.items() for at in pair.places])
     return {
-        variant: [quantiles.place(n, at) for at in (level, *_around(n, level))]
-        for variant, n in counts.items()
+        variant: _quantile(
+            own,
+            level,
+            [_between(steps, (variant, at)) for at in (centres[variant], *ends[variant].places)],
+            ends[variant].refused,
+        )
+        for variant, own in values.items()
     }
 
 
-def _around(n: int, level: float) -> Iterator[float]:
-    """The levels that enclose a quantile, none where there are too few impressions."""
+class _Ends(NamedTuple):
+    """Places of the two ends of a quantile, none where they are refused."""
+
+    places: tuple[float, ...]
+    refused: RefusalReason | None = None
+
+
+def _ends(events: int, level: float, effect: float | None) -> _Ends:
+    """Where a quantile's ends are; it has no design effect where it is beyond the values."""
     try:
-        yield from quantiles.ranks(n, level)
-    except Refusal:
-        return
+        if effect is None:
+            raise quantiles.beyond(events, level)
+        between = quantiles.ends(events, level, effect)
+    except Refusal as refusal:
+        return _Ends((), refusal.reason)
+    return _Ends(tuple(place(events, at) for at in between))
 
 
-def _values(
-    queries: MetricQueries, places: Mapping[str, Places]
-) -> Mapping[str, Mapping[int, int]]:
-    """Variant → place → the value at it."""
-    wanted = {
-        (variant, position)
-        for of_metric in places.values()
-        for variant, several in of_metric.items()
-        for place in several
-        for position in (place.lower, place.upper)
-    }
-    values: dict[str, dict[int, int]] = {variant: {} for variant, _ in wanted}
-    if wanted:
-        _show(queries, "wanted_place", "place", sorted(wanted))
-        for variant, position, value in queries.engine.rows(query("metric/quantile_values")):
-            values[str(variant)][int(position or 0)] = int(value or 0)
-    return values
+def _design_effects(counts: Mapping[str, Moments], level: float) -> dict[str, float]:
+    """Variant → its design effect; none for a variant of one unit."""
+    several = {variant: one for variant, one in counts.items() if one.n > 1}
+    own = [quantiles.design_effect(one, level) for one in several.values()]
+    if not own:
+        return {}
+    pooled = quantiles.pooled(own, [one.n for one in several.values()])
+    return dict(zip(several, pooled, strict=True))
 
 
-def _quantile(events: int, places: Sequence[quantiles.Place], at: Mapping[int, int]) -> Quantile:
-    value, *ends = (place.between(at[place.lower], at[place.upper]) for place in places)
+def _quantile(
+    values: _Values, level: float, read: Sequence[float | None], refused: RefusalReason | None
+) -> Quantile:
+    """A quantile of what was read at its own place and at those of its ends."""
+    value, *ends = read
+    if value is None:
+        value = float(values.lowest if level < 0.5 else values.highest)
     low, high = ends or (None, None)
-    return Quantile(events, value, low, high)
+    if low is None or high is None:
+        reason = refused or quantiles.beyond(values.events, level).reason
+        return Quantile(values.events, value, None, None, reason)
+    return Quantile(values.events, value, low, high)
 
 
-def _below(queries: MetricQueries, metric: Metric, thresholds: Mapping[str, int]) -> list[Row]:
-    """Moments over units of the impressions at or below the quantile, and of all."""
-    if not thresholds:
-        return []
-    _show(queries, "quantile_threshold", "threshold", sorted(thresholds.items()))
+def _between(steps: Mapping[Place, Step], at: Place) -> float | None:
+    """The value at a place; None beyond the middle of the lowest or the highest value."""
+    return steps[at].value(at[1]) if at in steps else None
+
+
+def _steps(queries: MetricQueries, places: Sequence[Place]) -> dict[Place, Step]:
+    """The neighbouring values of each place that lies between two."""
+    if not places:
+        return {}
+    # A middle is a whole number: it is at or below a place where it is at or below its floor.
+    listed = {(variant, math.floor(at)) for variant, at in places}
+    rows = [(literal(variant), str(at)) for variant, at in sorted(listed)]
+    _show(queries, "wanted_place", ("place",), rows)
+    steps = {
+        (str(variant), int(at or 0)): Step(*(int(one or 0) for one in step))
+        for variant, at, *step in queries.engine.rows(query("metric/quantile_values"))
+    }
+    return {
+        (variant, at): steps[variant, math.floor(at)]
+        for variant, at in places
+        if (variant, math.floor(at)) in steps
+    }
+
+
+def _below(
+    queries: MetricQueries, metric: Metric, steps: Mapping[Place, Step]
+) -> dict[str, Moments]:
+    """Variant → moments over units of the impressions below its quantile, and of all."""
+    if not steps:
+        return {}
+    columns = ("lower", "upper", "whole", "at_lower", "at_upper")
+    rows = [
+        (literal(variant), *map(str, (step.lower, step.upper, PARTS, *step.weights(at))))
+        for (variant, at), step in sorted(steps.items())
+    ]
+    _show(queries, "quantile_step", columns, rows)
     queries.show_days(query("units/quantile_below"))
     queries.total_units()
-    return queries.sums([SliceTerms(metric, QUANTILE, "''", Terms("t_below", "t_events"))])
+    terms = SliceTerms(metric, "quantile", "''", Terms("t_below", "t_events"))
+    moments = moments_by_variant(queries.sums([terms]), (1 / PARTS, 1.0))
+    return {variant: moments[variant] for variant, _ in steps}
 
 
-def _show(queries: MetricQueries, name: str, column: str, rows: Sequence[tuple[str, int]]) -> None:
-    """Show a number of each variant as a relation."""
+def _show(
+    queries: MetricQueries, name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Show whole numbers of each variant as a relation."""
     listed = ", ".join(
-        f"({literal(variant)}, cast({number} as bigint))" for variant, number in rows
+        f"({', '.join([variant, *(f'cast({one} as bigint)' for one in numbers)])})"
+        for variant, *numbers in rows
     )
-    queries.engine.view(name, f"select * from (values {listed}) as v (variant, {column})")
+    named = ", ".join(("variant", *columns))
+    queries.engine.view(name, f"select * from (values {listed}) as v ({named})")
 
 
 def _left_out(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:

@@ -1,6 +1,6 @@
 """`abeval assign`: ids to variants, by hash.
 
-Calls `assignment.py`; no experiment file and no engine.
+Calls `assignment/`; no experiment file and no engine.
 """
 
 import json
@@ -14,7 +14,7 @@ from abeval.cli.options import JsonFile
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
-    from abeval.assignment import Assignment
+    from abeval.assignment import Plan
 
 
 def assign(
@@ -29,40 +29,81 @@ def assign(
     explain: Annotated[
         str | None, typer.Option(help="Explain the variant of one id instead.", metavar="ID")
     ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(help="Print the rule as SQL instead: duckdb or spark.", metavar="DIALECT"),
+    ] = None,
+    traffic: Annotated[
+        float, typer.Option(help="Share of units in the experiment; more only adds units.")
+    ] = 1.0,
+    layer: Annotated[
+        str | None,
+        typer.Option(help="Slots of a layer, such as ranker:0-300000.", metavar="SALT:START-STOP"),
+    ] = None,
+    holdout: Annotated[
+        str | None,
+        typer.Option(help="Share held out first, such as hold.2026:0.05.", metavar="SALT:SHARE"),
+    ] = None,
+    overrides: Annotated[
+        Path | None, typer.Option(help="CSV of unit and variant, not to be analysed.")
+    ] = None,
+    sticky: Annotated[
+        Path | None, typer.Option(help="CSV of unit and variant that units keep.")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV."""
     from abeval.assignment import Assignment
+    from abeval.assignment.files import read_plan
 
-    rule = Assignment(salt, _weights(variants))
+    split = Assignment(salt, _weights(variants))
+    plan = read_plan(split, traffic, layer, holdout, overrides, sticky)
     if explain is not None:
-        _explain(rule, explain, json_file)
+        _explain(plan, explain, json_file)
+    elif sql is not None:
+        typer.echo(_sql(plan, sql))
     elif ids is not None:
-        _assign_file(rule, ids, column, json_file)
+        _assign_file(plan, ids, column, json_file)
     else:
         raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")
 
 
-def _explain(rule: "Assignment", unit: str, json_file: Path | None) -> None:
+def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
     from abeval.files import write_text
 
-    explanation = rule.explain(unit)
-    typer.echo(str(explanation))
+    typer.echo(plan.explain(unit))
     if json_file is not None:
-        slots = [explanation.range.start, explanation.range.stop]
-        write_text(json_file, json.dumps({**asdict(explanation), "range": slots}, indent=2) + "\n")
+        own = plan.split.explain(unit)
+        placement = plan.place(unit)
+        fields = {
+            **asdict(own),
+            "range": [own.range.start, own.range.stop],
+            "variant": placement.variant,
+            "reason": placement.reason,
+        }
+        write_text(json_file, json.dumps(fields, indent=2) + "\n")
 
 
-def _assign_file(
-    rule: "Assignment", file: Path, column: str | None, json_file: Path | None
-) -> None:
+def _sql(plan: "Plan", dialect: str) -> str:
+    from abeval.engines.builders import CallBuilders
+    from abeval.engines.statement import rule_statement
+
+    if plan.overrides or plan.sticky:
+        raise ExperimentError(
+            "overrides and sticky units are a table, not a rule", "join the table in your own SQL"
+        )
+    variant = plan.rule().sql("cast(unit_id as varchar)", CallBuilders().hex_number)
+    return rule_statement(f"select unit_id, {variant} as variant from units", dialect)
+
+
+def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path | None) -> None:
     from abeval.files import write_text
 
     if json_file is not None and json_file.resolve() == file.resolve():
         raise ExperimentError(f"--json would replace the ids: {file}", "name another file")
     units, name = _read_ids(file, column)
-    frame = rule.assign_many(units).rename(columns={"unit": name})
-    frame = frame[[name, "variant", "slot", "sub_bucket"]]
+    frame = plan.place_many(units).rename(columns={"unit": name})
+    frame = frame[[name, "variant", "slot", "sub_bucket", "reason"]]
     if json_file is not None:
         write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
     typer.echo(frame.to_csv(index=False), nl=False)

@@ -17,8 +17,10 @@ import typer
 from abeval.cli.aa import aa
 from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
+from abeval.cli.audit import audit
 from abeval.cli.compare import compare
 from abeval.cli.guard import debuggable, guarded
+from abeval.cli.init import init
 from abeval.cli.off_policy import off_policy
 from abeval.cli.options import on_engine
 from abeval.cli.power import power
@@ -38,10 +40,12 @@ app = typer.Typer(
 )
 
 # `abeval --help` lists the commands in this order.
+app.command()(debuggable(init))
 app.command()(debuggable(on_engine(analyze)))
 app.command()(debuggable(on_engine(compare)))
 app.command()(debuggable(on_engine(power)))
 app.command()(debuggable(assign))
+app.command()(debuggable(on_engine(audit)))
 app.command()(debuggable(simulate))
 app.command()(debuggable(metrics))
 app.command()(debuggable(schema))

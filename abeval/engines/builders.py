@@ -1,7 +1,8 @@
 """Time and hash, which every SQL dialect writes differently.
 
 SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_local_time(milliseconds,
-zone)` and `abeval_hash60(salt, unit)`; the last step replaces the calls by the dialect's own SQL.
+zone)`, `abeval_hash60(salt, unit)` and `abeval_md5_hex(text, start, count)` (and those of sha1
+and sha256); the last step replaces the calls by the dialect's own SQL.
 
 `logs/canonical.py` and `logs/prepare.py` ask the engine for them; `transpile.py` replaces the
 calls, `duckdb.py` defines them as macros.
@@ -12,15 +13,20 @@ from collections.abc import Mapping
 import sqlglot
 from sqlglot import exp
 
+from abeval.assignment.draws import HexHash
 from abeval.engines.sql import literal
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
+MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
 
 _SPARK = {
     EPOCH_MS: "unix_millis(cast({0} as timestamp))",
     LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
     HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
     " as bigint)",
+    MD5_HEX: "cast(conv(substring(md5(cast({0} as binary)), {1}, {2}), 16, 10) as bigint)",
+    SHA1_HEX: "cast(conv(substring(sha1(cast({0} as binary)), {1}, {2}), 16, 10) as bigint)",
+    SHA256_HEX: "cast(conv(substring(sha2(cast({0} as binary), 256), {1}, {2}), 16, 10) as bigint)",
 }
 
 _TEMPLATES: Mapping[str, Mapping[str, str]] = {
@@ -31,6 +37,9 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
         " // 1000)",
         LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
         HASH60: "cast('0x' || substr(md5({0} || ':' || {1}), 1, 15) as bigint)",
+        MD5_HEX: "cast('0x' || substr(md5({0}), {1}, {2}) as bigint)",
+        SHA1_HEX: "cast('0x' || substr(sha1({0}), {1}, {2}) as bigint)",
+        SHA256_HEX: "cast('0x' || substr(sha256({0}), {1}, {2}) as bigint)",
     },
     "spark": _SPARK,
     "databricks": _SPARK,
@@ -57,6 +66,16 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
+    """The call that stands for hex digits of a hash, as a number.
+
+    Example:
+        >>> hex_call("md5", "'a'", 1, 15)
+        "abeval_md5_hex('a', 1, 15)"
+    """
+    return f"abeval_{function}_hex({text}, {start}, {count})"
+
+
 class CallBuilders:
     """Expression builders for engines that transpile: they return the calls to be replaced."""
 
@@ -72,6 +91,10 @@ class CallBuilders:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{HASH60}({literal(salt)}, {unit})"
 
+    def hex_number(self, function: HexHash, text: str, start: int, count: int) -> str:
+        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
+        return hex_call(function, text, start, count)
+
 
 def duckdb_epoch_ms(timestamp: str) -> str:
     """DuckDB's SQL of whole milliseconds since 1970, rounded down.
@@ -86,8 +109,13 @@ def duckdb_epoch_ms(timestamp: str) -> str:
 
 
 def duckdb_macros() -> list[str]:
-    """Statements that define the three functions in DuckDB."""
-    arguments = {EPOCH_MS: ("t",), LOCAL_TIME: ("ms", "zone"), HASH60: ("salt", "unit")}
+    """Statements that define the functions in DuckDB."""
+    arguments = {
+        EPOCH_MS: ("t",),
+        LOCAL_TIME: ("ms", "zone"),
+        HASH60: ("salt", "unit"),
+    }
+    arguments |= dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n"))
     return [
         f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
         for name, names in arguments.items()

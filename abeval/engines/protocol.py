@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from abeval.assignment.draws import HexHash
     from abeval.experiment.model import LogSource
 
 Cell = str | int | float | bool | None
@@ -27,8 +28,11 @@ class Engine(Protocol):
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make a log readable as the relation `name`."""
 
-    def add_frame(self, name: str, frame: object) -> None:
-        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`."""
+    def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
+        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`.
+
+        `source` is the log's entry in the experiment file, where the frame is a log.
+        """
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""
@@ -53,6 +57,9 @@ class Engine(Protocol):
 
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
+
+    def hex_number(self, function: "HexHash", text: str, start: int, count: int) -> str:
+        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
 
     def close(self) -> None:
         """Release memory and files."""

@@ -41,6 +41,19 @@ def plain_statement(name: str, dialect: str) -> str:
     return "\n".join([_header(name, dialect), translation, ""])
 
 
+def rule_statement(sql: str, dialect: str) -> str:
+    """A query of abeval's own text in a dialect, with hashes in the dialect's SQL.
+
+    Raises:
+        QueryError: The dialect is not known.
+    """
+    known_dialect(dialect)
+    tree = parsed(sql)
+    if dialect == "duckdb":
+        return builders.written_out(tree, dialect).sql(dialect, pretty=True)
+    return transpiled(tree, dialect, _no_columns, trusted=True, pretty=True)
+
+
 def _no_columns(relation: str) -> Sequence[str]:
     raise QueryError(f"the columns of {relation} are not known")
 
@@ -179,7 +192,10 @@ def statement_text(experiment: Experiment, name: str, dialect: str, answer: Rela
     return "\n".join([*(" ".join(note.split()) for note in notes), text])
 
 
-_CALLS = (builders.EPOCH_MS, builders.LOCAL_TIME, builders.HASH60)
+_CALLS = (
+    *(builders.EPOCH_MS, builders.LOCAL_TIME, builders.HASH60),
+    *(builders.MD5_HEX, builders.SHA1_HEX, builders.SHA256_HEX),
+)
 
 
 def _names(answer: Relation) -> dict[Relation, str]:

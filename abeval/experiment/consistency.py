@@ -7,6 +7,7 @@ mistakes.
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, available_timezones
 
+from abeval.errors import ExperimentError
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource, MetricChoice
@@ -45,6 +46,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_variants(experiment),
         *_times(experiment),
         *_logs(experiment),
+        *_assignment(experiment),
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
@@ -112,6 +114,27 @@ def _log(name: str, log: LogSource) -> Iterator[Problem]:
         )
     if log.path is not None and log.table is not None:
         yield Problem(("logs", name), "has both `path` and `table`; keep one")
+
+
+def _assignment(experiment: Experiment) -> Iterator[Problem]:
+    own = experiment.assignment
+    if own is None:
+        return
+    if (
+        own.scheme is not None
+        and not own.model_copy(update={"scheme": None, "order": None}).is_plain
+    ):
+        message = (
+            "`traffic`, `layer` and `holdout` are for a `salt`; a scheme has settings of its own"
+        )
+        yield Problem(("assignment", "scheme"), message)
+    if own.order is not None and sorted(own.order) != sorted(experiment.variants):
+        yield Problem(("assignment", "order"), "must name each variant once")
+        return
+    try:
+        _ = experiment.assignment_rule
+    except ExperimentError as error:
+        yield Problem(("assignment",), str(error).replace("\n", ": "))
 
 
 def _cleaning(experiment: Experiment) -> Iterator[Problem]:

@@ -20,6 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from abeval.assignment.draws import Rule
+from abeval.assignment.plan import Holdout, Layer, Plan
+from abeval.assignment.platforms import AnyScheme
+from abeval.assignment.split import Assignment
 from abeval.bounds import (
     MAX_ATTRIBUTION_HOURS,
     MAX_GAP_MINUTES,
@@ -120,10 +124,55 @@ class Model(Section):
     score: Name
 
 
-class AssignmentRule(Section):
-    """How abeval computes the sub-bucket, and the variant if the log does not have it."""
+class LayerSlots(Section):
+    """The slots of a layer that the experiment owns: its units share none with other owners."""
 
     salt: Salt
+    slots: tuple[int, int]
+
+
+class HoldoutShare(Section):
+    """Units that are kept out of every experiment of this holdout."""
+
+    salt: Salt
+    share: Annotated[float, Field(ge=0, lt=1)]
+
+
+class AssignmentRule(Section):
+    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
+
+    It gives the variant if the log does not have it; otherwise every run checks the log by it.
+    """
+
+    salt: Salt | None = None
+    traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer: LayerSlots | None = None
+    holdout: HoldoutShare | None = None
+    scheme: AnyScheme | None = None
+    order: list[Name] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Self:
+        if self.salt is None and self.scheme is None:
+            raise ValueError("needs a `salt`, or the `scheme` of another platform")
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all units are in, by abeval's own hash."""
+        others = (self.layer, self.holdout, self.scheme, self.order)
+        return self.traffic == 1 and all(other is None for other in others)
+
+    @property
+    def held_out(self) -> Holdout | None:
+        """The holdout that the experiment leaves alone."""
+        return None if self.holdout is None else Holdout(self.holdout.salt, self.holdout.share)
+
+    def place_in_layer(self, name: str) -> tuple[Layer, str] | None:
+        """The experiment's slots, as a layer in which only it is known."""
+        if self.layer is None:
+            return None
+        return Layer(self.layer.salt, {name: self.layer.slots}), name
 
 
 class LogSource(Section):
@@ -135,6 +184,8 @@ class LogSource(Section):
     format: Literal["auto", "parquet", "csv", "json"] = "auto"
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
+    ts_format: Name | None = None
+    ts_zone: Name | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -142,6 +193,12 @@ class LogSource(Section):
         if self.path is None:
             return []
         return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def with_unit(self, unit: str) -> Self:
+        """The same log, whose column of the unit is this one unless the file maps another."""
+        if unit == ROW_UNIT:
+            return self
+        return self.model_copy(update={"columns": {"unit_id": unit, **self.columns}})
 
 
 class ImpressionLog(LogSource):
@@ -285,6 +342,7 @@ class TrustOptions(Section):
     """Options of the trust checks."""
 
     aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
+    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class EngineOptions(Section):
@@ -330,6 +388,29 @@ class Experiment(Section):
     @property
     def salt(self) -> str:
         """The salt of the sub-buckets, and of the variants if abeval assigns them."""
-        if self.assignment is not None:
+        if self.assignment is not None and self.assignment.salt is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
+
+    @property
+    def assignment_rule(self) -> Rule | None:
+        """How a unit's variant follows from its id, None where the file does not say."""
+        own = self.assignment
+        if own is None:
+            return None
+        weights = {name: self.variants[name].weight for name in own.order or self.variants}
+        if own.scheme is not None:
+            return own.scheme.rule(weights)
+        split = Assignment(self.salt, weights)
+        return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()
+
+    @property
+    def hashes_ties(self) -> bool:
+        """Whether the hash places units whose first variant the log does not tell.
+
+        It does if it assigns variants, or if two variants have different weights: to exclude such
+        units would change an uneven split. A unit of three variants may not have been in the one
+        that owns its slot.
+        """
+        weights = [variant.weight for variant in self.variants.values()]
+        return self.assignment is not None or (len(weights) == 2 and weights[0] != weights[1])

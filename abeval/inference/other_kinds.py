@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import QUANTILE, Aggregates, Quantile
+from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.inference.comparison import (
     Arms,
     Comparison,
@@ -20,6 +20,7 @@ from abeval.inference.comparison import (
     refused,
     with_difference,
     with_joint,
+    with_sides,
 )
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.functions import evaluate
@@ -27,13 +28,11 @@ from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.arrays import Floats
 from abeval.stats.exposure import Functional
 from abeval.stats.incidence import Incidence
-from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare quantiles over impressions: order statistics, clustered by unit."""
-    moments = aggregates.of(metric.name, QUANTILE, "", (1.0, 1.0))
+    """Compare quantiles over impressions, with a standard error to either side."""
     by_variant = aggregates.quantiles.get(metric.name, {})
     units = arms.units(aggregates)
     if 0 in units:
@@ -43,23 +42,26 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     control, treatment = (by_variant[name] for name in arms)
     scale = scales(metric)[0]
     bare = Comparison(*units, control.value * scale, treatment.value * scale)
-    if any(one.low is not None and one.low == one.high for one in (control, treatment)):
-        return replace(bare, reason="tied_quantile")
     try:
-        estimates = [_clustered(metric, by_variant[name], moments[name]) for name in arms]
-        return with_difference(bare, estimates[0], estimates[1], "quantile_t", rule)
+        low, high = quantiles.sides(
+            _sided(control, units[0], scale), _sided(treatment, units[1], scale)
+        )
+        return with_sides(
+            bare,
+            with_difference(bare, *low, "mid_quantile_t", rule),
+            with_difference(bare, *high, "mid_quantile_t", rule),
+        )
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 
 
-def _clustered(metric: Metric, quantile: Quantile, counts: Moments) -> Estimate:
-    """A quantile in the metric's unit, with its variance between units."""
-    if quantile.low is None or quantile.high is None or metric.level is None:
-        raise Refusal("too_few_units", f"{quantile.events} impressions are too few for an interval")
-    step = scales(metric)[0]
-    ends = (quantile.value * step, quantile.low * step, quantile.high * step)
-    independent = quantiles.from_order_statistics(*ends, quantile.events)
-    return quantiles.inflate(independent, counts, metric.level)
+def _sided(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
+    """A quantile in the metric's unit."""
+    if quantile.low is None or quantile.high is None:
+        raise Refusal(quantile.refused or "too_few_units", "the quantile has no interval")
+    return quantiles.from_ends(
+        quantile.value * scale, quantile.low * scale, quantile.high * scale, units
+    )
 
 
 def compare_catalogue(

@@ -14,6 +14,7 @@ from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
+from abeval.logs.expected import expected_variants
 from abeval.logs.prepare import Prepared
 
 
@@ -82,16 +83,31 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 
 
 def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
-    """Counts for the trust checks."""
-    ((units, crossovers),) = engine.rows(query("units/crossovers"))
+    """Counts for the trust checks; `duplicates` only where they were looked for."""
+    ((units, crossovers, tied, tied_out),) = engine.rows(query("units/crossovers"))
     shape = prepared.shape
+    assigned, reassigned = _assigned(prepared, engine)
+    counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
     return {
         "clicks": _sum(engine, [shape.clicks_component]),
         "scored": _sum(engine, shape.scored_components),
         "units": int(units or 0),
         "crossovers": int(crossovers or 0),
-        "duplicates": prepared.duplicates,
+        "assigned": assigned,
+        "reassigned": reassigned,
+        "tied": int(tied or 0),
+        "tied_out": int(tied_out or 0),
+        **counted,
     }
+
+
+def _assigned(prepared: Prepared, engine: Engine) -> tuple[int, int]:
+    """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
+    if not prepared.has_rule:
+        return 0, 0
+    rows = expected_variants(engine)
+    units = rows["units"].astype(int)
+    return int(units.sum()), int(units[rows["logged"] != rows["expected"].fillna("")].sum())
 
 
 def _sum(engine: Engine, components: Sequence[str]) -> int:

@@ -33,6 +33,12 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
+def crossover_policy_view(experiment: Experiment) -> str:
+    """One row: what becomes of units in several variants."""
+    excludes = experiment.cleaning.crossover == "exclude"
+    return f"select {excludes} as excludes, {experiment.hashes_ties} as hashes_ties".lower()
+
+
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
     log, source = shape.impressions, experiment.logs.impressions

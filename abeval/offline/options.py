@@ -72,6 +72,7 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     Raises:
         ExperimentError: An unknown metric or preset, or a number out of range.
     """
+    _check_split(options.split)
     _check_numbers(options)
     metrics, policy = metrics_and_policy(
         options.compat, options.k, options.metrics, options.ties, options.no_relevant
@@ -81,6 +82,19 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     if options.threshold is None and any(m.definition.variant == "threshold" for m in metrics):
         raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
     return Scoring(metrics, policy, alpha, options.threshold, options.bins)
+
+
+def _check_split(split: object) -> None:
+    """Refuse a split that is neither a column nor periods by name."""
+    if split is None or isinstance(split, str):
+        return
+    hint = 'such as split="fold", or split={"train": ("2026-09-01", "2026-09-07"), "test": …}'
+    if not isinstance(split, Mapping):
+        what = f"split is {type(split).__name__}; it is a column, or name → first and last day"
+        raise ExperimentError(what, hint)
+    for name, days in split.items():
+        if isinstance(days, str) or not isinstance(days, Sequence) or len(days) != 2:
+            raise ExperimentError(f"split {name!r}: {days!r} is not a first and a last day", hint)
 
 
 def _check_numbers(options: ReplayOptions) -> None:

@@ -131,6 +131,25 @@ def from_difference(
     return Effect(*values, low, high, statistic, p_value, log10, method)
 
 
+def joined(low: Effect, high: Effect) -> Effect:
+    """One effect of two that have the same difference and a standard error for each side.
+
+    Its ends are the lower end of one and the higher end of the other. Standard error, statistic and
+    p-value are those of the side that faces zero, so that they agree with the interval.
+
+    Args:
+        low: The effect with the error towards lower differences.
+        high: The effect with the error towards higher ones.
+
+    Example:
+        >>> e = joined(from_difference(1, 3, 2, 1), from_difference(1, 3, 2, 2))
+        >>> round(e.low, 2), round(e.high, 2), round(e.p_value, 4)
+        (0.04, 5.92, 0.0455)
+    """
+    facing = low if low.difference > 0 else high
+    return facing._replace(low=low.low, high=high.high)
+
+
 def interval(
     value: float,
     se: float,

@@ -1,184 +1,381 @@
-"""Quantiles with standard errors from order statistics, for independent and clustered values.
+"""Quantiles of values with ties, with standard errors to either side, clustered by unit.
 
-`aggregates/quantiles.py` asks which order statistics to read from the log;
-`inference/other_kinds.py` hands over their values.
+A quantile here is that of the mid-distribution (Parzen 2004): the share of values below v, plus
+half the share of those that are v, read between neighbouring values as a straight line. Without
+ties it is the sample quantile; with ties it moves with every value, so it has a standard error.
+
+`aggregates/quantiles.py` reads neighbouring values and their shares from the log, and
+`inference/other_kinds.py` compares variants by `SidedEstimate`. `clustered` and `iid` do all of it
+for arrays.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from abeval.stats import ratios
-from abeval.stats.arrays import finite
+from abeval.stats import effects, ratios
+from abeval.stats.arrays import Floats, Integers, finite
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
-from abeval.stats.records import Estimate, Interval, Refusal
+from abeval.stats.records import Effect, Estimate, Interval, Refusal
+
+MIN_TAIL = 8
+"""Independent values that have to be expected beyond a quantile, on its shorter side.
+
+With fewer, its interval would end among the last values (docs/calibration.md)."""
+
+PARTS = 2_000_000
+"""A value that is below a quantile counts so much, one of its neighbours in part: whole numbers."""
+
+_Z = two_sided_quantile(0.05)
+"""The ends that give the standard errors are those of a 95 % interval, whatever the level."""
 
 
-def ranks(n: int, nu: float, alpha: float = 0.05) -> Interval:
-    """Quantile levels whose order statistics enclose the quantile `nu` of n values.
+class Step(NamedTuple):
+    """Two neighbouring values, with twice the values below each plus those that are it.
 
-    ν ∓ z·√(ν(1 − ν)/n) (Woodruff 1952). With them an engine can compute the three quantiles
-    for `from_order_statistics` in one pass.
+    Attributes:
+        lower: The lower value.
+        lower_middle: Twice the number of values below it, plus the number of values equal to it.
+        upper: The next value that occurs.
+        upper_middle: The same count for it.
+    """
+
+    lower: float
+    lower_middle: int
+    upper: float
+    upper_middle: int
+
+    def share(self, at: float) -> float:
+        """How far a place, on the scale of the middles, is from the lower value to the upper."""
+        return (at - self.lower_middle) / (self.upper_middle - self.lower_middle)
+
+    def value(self, at: float) -> float:
+        """The value at a place, on the line between the two.
+
+        Example:
+            >>> Step(7.0, 90, 8.0, 110).value(100)
+            7.5
+        """
+        return self.lower + (self.upper - self.lower) * self.share(at)
+
+    def weights(self, at: float) -> tuple[int, int]:
+        """How far the lower and the upper value count as below a place, in parts of `PARTS`.
+
+        Half of the lower value's middle and of the upper's would be below it at either end; in
+        between, what adds up to the place itself.
+
+        Example:
+            >>> Step(7.0, 90, 8.0, 110).weights(100)
+            (1500000, 500000)
+        """
+        upper = round(PARTS / 2 * self.share(at))
+        return PARTS // 2 + upper, upper
+
+
+class SidedEstimate(NamedTuple):
+    """A quantile of one variant, with a standard error to either side.
+
+    Values are thinner on one side than on the other: at the 90th percentile of a skewed value, or
+    where it jumps from one tied value to the next. So the two sides have errors of their own.
+
+    Attributes:
+        value: The quantile.
+        below: Standard error towards lower values.
+        above: Standard error towards higher values.
+        units: Units of randomisation.
+    """
+
+    value: float
+    below: float
+    above: float
+    units: int
+
+    def towards(self, se: float) -> Estimate:
+        """The estimate with the error of one side."""
+        return Estimate(self.value, se * se, self.units, float(self.units - 1))
+
+
+def place(n: int, level: float) -> float:
+    """Where the quantile of n values is on the scale of the middles of `Step`: 2·n·level.
+
+    Example:
+        >>> place(50, 0.9)
+        90.0
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
+    return 2 * n * level
+
+
+def design_effect(counts: Moments, level: float) -> float:
+    """How many times the variance of independent values that of clustered ones is.
+
+    The variance, between units, of the share of values below the quantile (delta method) over the
+    ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018).
+
+    Args:
+        counts: Moments over units of (values below the quantile, values); a value at either
+            neighbour of the quantile counts in part, as in `clustered`.
+        level: Level of the quantile, ν.
+
+    Raises:
+        Refusal: `too_few_units`, `zero_denominator`.
+
+    Example:
+        >>> round(design_effect(Moments.of([2, 0, 1, 2, 0], [2, 2, 2, 2, 2]), 0.5), 6)
+        2.0
+    """
+    events = counts.n * float(counts.mean[1])
+    return ratios.estimate(counts).variance * events / (level * (1 - level))
+
+
+def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
+    """The design effect to use for each variant: its own, or that of all variants if it is larger.
+
+    In a small variant, the design effect is an estimate with much noise; where it is too small by
+    chance, the test would be too eager.
+
+    Args:
+        own: Design effect of each variant.
+        units: Units of each variant, which weigh it.
+
+    Example:
+        >>> pooled([2.0, 1.0], [900, 100])
+        [2.0, 1.9]
+    """
+    everyone = float(np.average(own, weights=units))
+    return [max(one, everyone) for one in own]
+
+
+def ends(n: int, level: float, effect: float = 1.0) -> Interval:
+    """Levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
+
+    ν ∓ z·√(D·ν(1 − ν)/n), with the design effect D.
 
     Args:
         n: Number of values.
-        nu: Level of the quantile, between 0 and 1.
-        alpha: Error rate of the interval.
+        level: Level of the quantile, ν.
+        effect: Design effect of the values.
 
     Raises:
-        Refusal: `too_few_units` when a level falls outside 0 to 1.
+        Refusal: `too_few_units` where fewer than `MIN_TAIL` independent values are expected beyond
+            the quantile; `zero_variance` for a design effect of 0.
 
     Example:
-        >>> low, high = ranks(401, 0.9)
+        >>> low, high = ends(401, 0.9)
         >>> round(low, 4), round(high, 4)
         (0.8706, 0.9294)
     """
-    if not 0 < nu < 1:
-        raise ValueError(f"a quantile level lies between 0 and 1, got {nu}")
-    if n < 2:
-        raise Refusal("too_few_units", f"a quantile needs at least two values, got {n}")
-    half = two_sided_quantile(alpha) * math.sqrt(nu * (1 - nu) / n)
-    if nu - half <= 0 or nu + half >= 1:
-        raise Refusal("too_few_units", f"{n} values are too few for the quantile {nu}")
-    return Interval(nu - half, nu + half)
+    if effect <= 0:
+        raise Refusal("zero_variance", "every unit has the same share of values below")
+    tail = tail_of(n, level, effect)
+    if tail < MIN_TAIL:
+        raise Refusal(
+            "too_few_units",
+            f"{tail:.1f} independent values are expected beyond the quantile {level:g}, "
+            f"fewer than {MIN_TAIL}",
+        )
+    half = _Z * math.sqrt(effect * level * (1 - level) / n)
+    return Interval(level - half, level + half)
 
 
-def from_order_statistics(
-    value: float, low: float, high: float, n: int, alpha: float = 0.05
-) -> Estimate:
-    """Estimate of a quantile from its value and the values at the levels of `ranks`.
+def tail_of(n: int, level: float, effect: float = 1.0) -> float:
+    """Independent values that are expected beyond a quantile, on its shorter side.
 
-    Standard error (high − low) / 2z.
-
-    Args:
-        value: The sample quantile.
-        low: Sample quantile at the lower level.
-        high: Sample quantile at the upper level.
-        n: Number of independent values.
-        alpha: The error rate used in `ranks`.
-
-    Raises:
-        Refusal: `zero_variance` when both ends are the same value: the quantile is tied, and
-            this method has no standard error for it; `not_finite`.
+    A design effect below 1, as ties give it, does not make them more.
 
     Example:
-        >>> e = from_order_statistics(893.0, 867.0, 925.0, 401)
-        >>> round(math.sqrt(e.variance), 4)
-        14.7962
+        >>> round(tail_of(400, 0.9, 2.0), 6), round(tail_of(400, 0.9, 0.5), 6)
+        (20.0, 40.0)
+    """
+    return n * min(level, 1 - level) / max(effect, 1.0)
+
+
+def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
+    """The quantile with the errors that its ends give.
+
+    Args:
+        value: The quantile.
+        low: The quantile at the lower of the levels of `ends`.
+        high: That at the higher one.
+        units: Units of randomisation.
+
+    Raises:
+        Refusal: `zero_variance` where neither end differs from the quantile; `not_finite`.
+
+    Example:
+        >>> one = from_ends(893.0, 867.0, 925.0, 401)
+        >>> round(one.below, 3), round(one.above, 3)
+        (13.266, 16.327)
     """
     if not all(map(math.isfinite, (value, low, high))):
         raise Refusal("not_finite", "a quantile is infinite or missing")
     if high <= low:
         raise Refusal("zero_variance", f"the quantile is tied at {value}")
-    se = (high - low) / (2 * two_sided_quantile(alpha))
-    return Estimate(value, se * se, n, float(n - 1))
+    return SidedEstimate(value, (value - low) / _Z, (high - value) / _Z, units)
 
 
-class Place(NamedTuple):
-    """Position of a sample quantile among n sorted values.
-
-    Attributes:
-        lower: Position of the value at or below it, from 0.
-        upper: Position of the value at or above it.
-        share: Its distance from the lower one, as a share of the step to the upper one.
-    """
-
-    lower: int
-    upper: int
-    share: float
-
-    def between(self, lower: float, upper: float) -> float:
-        """The quantile from the values at the two positions."""
-        return lower + (upper - lower) * self.share
-
-
-def place(n: int, level: float) -> Place:
-    """Position of the type 7 quantile (numpy, DuckDB `quantile_cont`) of n values.
-
-    Example:
-        >>> place(101, 0.5), place(4, 0.5).between(2, 3)
-        (Place(lower=50, upper=50, share=0.0), 2.5)
-    """
-    position = (n - 1) * level
-    lower = math.floor(position)
-    share = position - lower
-    return Place(lower, lower + 1 if share else lower, share)
-
-
-def iid(values: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
-    """Quantile of one value per unit (Woodruff 1952; Deng, Knoblich and Lu 2018).
-
-    Quantiles interpolate linearly (type 7: numpy, DuckDB `quantile_cont`).
+def beyond(n: int, level: float) -> Refusal:
+    """Why a quantile, or an end of its interval, is not between two values that occur.
 
     Args:
-        values: One value per unit, shape (n,).
-        nu: Level of the quantile.
-        alpha: Error rate of the order-statistic interval behind the standard error.
+        n: Number of values.
+        level: Level of the quantile.
+
+    Example:
+        >>> beyond(20, 0.9).reason, beyond(2_000, 0.9).reason
+        ('too_few_units', 'tied_quantile')
+    """
+    if tail_of(n, level) < MIN_TAIL:
+        return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
+    message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
+    return Refusal("tied_quantile", f"{message} between two values")
+
+
+def compare(
+    control: SidedEstimate,
+    treatment: SidedEstimate,
+    alpha: float = 0.05,
+    method: str = "mid_quantile_t",
+) -> Effect:
+    """Difference of two independent quantiles, each end with the errors of its own side.
+
+    The lower end of the difference is where the treatment's quantile is lower or control's is
+    higher (Zou and Donner 2008). The p-value is that of the side that faces zero, so it agrees
+    with the interval.
+
+    Args:
+        control: Quantile of control.
+        treatment: Quantile of the treatment.
+        alpha: Error rate of test and interval.
+        method: Id recorded in the effect.
+
+    Raises:
+        Refusal: `zero_variance`, `not_finite`.
+
+    Example:
+        >>> e = compare(SidedEstimate(10, 0.5, 0.6, 900), SidedEstimate(12, 0.8, 1.2, 900))
+        >>> round(e.low, 2), round(e.high, 2), round(e.p_value, 3)
+        (0.04, 4.55, 0.046)
+    """
+    low, high = sides(control, treatment)
+    return effects.joined(
+        effects.compare(*low, alpha, method), effects.compare(*high, alpha, method)
+    )
+
+
+Pair = tuple[Estimate, Estimate]
+
+
+def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
+    """The two estimates as they give the lower and the higher end of their difference.
+
+    Example:
+        >>> low, high = sides(SidedEstimate(10, 1, 2, 9), SidedEstimate(12, 3, 4, 9))
+        >>> [one.variance for one in low], [one.variance for one in high]
+        ([4, 9], [1, 16])
+    """
+    return (
+        (control.towards(control.above), treatment.towards(treatment.below)),
+        (control.towards(control.below), treatment.towards(treatment.above)),
+    )
+
+
+def iid(*variants: ArrayLike, level: float) -> list[SidedEstimate]:
+    """Quantiles of one value per unit, in each variant.
+
+    Args:
+        variants: Values of each variant, shape (n,) each.
+        level: Level of the quantile.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`, `not_finite`.
 
     Example:
-        >>> e = iid(range(101), 0.5)
-        >>> e.value, round(math.sqrt(e.variance), 4)
-        (50.0, 4.9752)
+        >>> [one] = iid(range(1, 102), level=0.5)
+        >>> one.value, round(one.below, 3), round(one.above, 3)
+        (51.0, 5.025, 5.025)
     """
-    data = finite(values)
-    low, high = ranks(data.size, nu, alpha)
-    at = np.quantile(data, [nu, low, high])
-    return from_order_statistics(float(at[0]), float(at[1]), float(at[2]), data.size, alpha)
+    data = [finite(values) for values in variants]
+    return clustered(*((values, np.arange(values.size)) for values in data), level=level)
 
 
-def clustered(values: ArrayLike, units: ArrayLike, nu: float, alpha: float = 0.05) -> Estimate:
-    """Quantile over events where a unit of randomisation has several (Deng et al. 2018).
+def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[SidedEstimate]:
+    """Quantiles over events where a unit of randomisation has several, in each variant.
 
     Args:
-        values: One value per event, shape (n,).
-        units: Unit of each event, shape (n,), of any sortable type.
-        nu: Level of the quantile.
-        alpha: Error rate of the order-statistic interval.
+        variants: Values of each variant, shape (n,), and the unit of each, of any sortable type.
+        level: Level of the quantile.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`, `not_finite`.
 
-    Example:
-        >>> e = clustered([1, 2, 3, 4] * 25, [i // 2 for i in range(100)], 0.5)
-        >>> e.value, e.units
-        (2.5, 50)
-    """
-    data = finite(values)
-    independent = iid(data, nu, alpha)
-    _, codes = np.unique(np.asarray(units), return_inverse=True)
-    below = np.bincount(codes, weights=data <= independent.value)
-    return inflate(independent, Moments.of(below, np.bincount(codes)), nu)
-
-
-def inflate(independent: Estimate, counts: Moments, nu: float) -> Estimate:
-    """Variance of a quantile over events, from that of independent events.
-
-    Scaled by a ratio of two variances of the share of events below the quantile: between units,
-    by the delta method, over the ν(1 − ν)/n of independent events.
-
-    Args:
-        independent: The quantile with the variance of independent events; `units` is the
-            number of events.
-        counts: Moments over units of (events at or below the quantile, events).
-        nu: Level of the quantile.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_variance`.
+    Source:
+        Mid-distribution: Parzen (2004), Ma, Genton and Parzen (2011). Clusters: Deng, Knoblich and
+        Lu (2018), Yao, Li and Lu (2024).
 
     Example:
-        >>> events = from_order_statistics(5.0, 4.0, 6.0, 100)
-        >>> e = inflate(events, Moments.of([2, 0, 1, 2, 0], [2, 2, 2, 2, 2]), 0.5)
-        >>> e.units, e.variance > events.variance
-        (5, True)
+        >>> dwell, users = [1, 2, 2, 3] * 25, [i // 2 for i in range(100)]
+        >>> [one] = clustered((dwell, users), level=0.5)
+        >>> one.value, one.units
+        (2.0, 50)
     """
-    share = ratios.estimate(counts)
-    if share.variance == 0:
-        raise Refusal("zero_variance", "every unit has the same share of events below")
-    factor = share.variance / (nu * (1 - nu) / independent.units)
-    return Estimate(independent.value, independent.variance * factor, share.units, share.df)
+    data = [(finite(values), np.asarray(units)) for values, units in variants]
+    counts = [_counts(values, units, level) for values, units in data]
+    effects_ = pooled([design_effect(c, level) for c in counts], [c.n for c in counts])
+    return [
+        _estimate(values, one.n, level, effect)
+        for (values, _), one, effect in zip(data, counts, effects_, strict=True)
+    ]
+
+
+class _Distribution(NamedTuple):
+    """The values that occur, in order, and the middles of `Step`."""
+
+    values: Floats
+    middles: Integers
+
+    def step(self, at: float) -> Step | None:
+        """The neighbours of a place, None beyond the middle of the first or the last value."""
+        i = int(np.searchsorted(self.middles, at, side="right")) - 1
+        if i < 0 or i + 1 >= self.middles.size:
+            return None
+        lower, upper = self.values[i : i + 2].tolist()
+        return Step(lower, int(self.middles[i]), upper, int(self.middles[i + 1]))
+
+
+def _distribution(values: Floats) -> _Distribution:
+    distinct, counts = np.unique(values, return_counts=True)
+    return _Distribution(distinct, 2 * np.cumsum(counts) - counts)
+
+
+def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments:
+    """Moments over units of (values below the quantile, values)."""
+    at = place(values.size, level)
+    step = _distribution(values).step(at) if values.size else None
+    if step is None:
+        raise beyond(values.size, level)
+    at_lower, at_upper = step.weights(at)
+    parts = np.select(
+        [values < step.lower, values == step.lower, values == step.upper],
+        [PARTS, at_lower, at_upper],
+    )
+    _, codes = np.unique(units, return_inverse=True)
+    return Moments.of(np.bincount(codes, weights=parts) / PARTS, np.bincount(codes))
+
+
+def _estimate(values: Floats, units: int, level: float, effect: float) -> SidedEstimate:
+    """The quantile with its errors, by the design effect to use."""
+    distribution, n = _distribution(values), values.size
+    places = [place(n, at) for at in (level, *ends(n, level, effect))]
+    steps = [distribution.step(at) for at in places]
+    value, low, high = (
+        math.nan if step is None else step.value(at) for step, at in zip(steps, places, strict=True)
+    )
+    if None in steps:
+        raise beyond(n, level)
+    return from_ends(value, low, high, units)

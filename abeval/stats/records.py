@@ -9,11 +9,13 @@ from typing import Literal, NamedTuple
 RefusalReason = Literal[
     "too_few_units",
     "zero_variance",
+    "tied_quantile",
     "control_near_zero",
     "not_finite",
     "zero_denominator",
     "inconsistent",
     "not_applicable",
+    "before_first_look",
     "invalid_propensity",
     "unsupported_by_logging",
     "weights_not_one",

@@ -11,15 +11,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from abeval.errors import ExperimentError
+from abeval.stats.records import RefusalReason
 
-FORMAT = 2
+FORMAT = 3
 FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days")
 BUCKETS = "buckets"
 AGAIN = "write the aggregates again with --save-aggregates"
 
 _Table = Literal["moments", "reach", "group_units", "units", "accounts", "days", "buckets"]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_Quantile = tuple[int, float, float | None, float | None]
+_Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 
 
 class Document(BaseModel):

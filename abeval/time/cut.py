@@ -11,7 +11,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.quantiles import events_of, quantile_groups, quantile_sums
+from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
 from abeval.aggregates.terms import Row
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
@@ -143,8 +143,7 @@ def _quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     ]
 
     def read(window: Aggregates) -> Aggregates:
-        sums = quantile_sums(queries, metrics, events)
-        return replace(window, moments=_moments(sums.rows), quantiles=sums.quantiles)
+        return replace(window, quantiles=quantiles_of(queries, metrics, events))
 
     return read
 

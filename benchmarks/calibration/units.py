@@ -92,15 +92,13 @@ def values(seed: int, runs: int, split: Split) -> list[Outcome]:
     rejected = np.zeros((len(tests), runs), dtype=bool)
     for run in range(runs):
         sample = users[rng.integers(0, len(users), sum(split))]
-        rejected[:, run] = _rejections(sample, split, rng)
+        rejected[:, run] = _rejections(sample, split)
     return outcomes(tests, f"{split}", rejected)
 
 
-def _rejections(sample: Floats, split: Split, rng: np.random.Generator) -> list[bool]:
+def _rejections(sample: Floats, split: Split) -> list[bool]:
     control, treatment = sample[: split.control], sample[split.control :]
     treated = np.arange(len(sample)) >= split.control
-    # The quantile method is for continuous values; impressions are counts.
-    continuous = sample[:, SHOWN] + rng.random(len(sample))
     return [
         ranks.mann_whitney(control[:, SHOWN], treatment[:, SHOWN]).p_value <= ALPHA,
         ranks.brunner_munzel(control[:, SHOWN], treatment[:, SHOWN]).p_value <= ALPHA,
@@ -111,8 +109,8 @@ def _rejections(sample: Floats, split: Split, rng: np.random.Generator) -> list[
         <= ALPHA,
         _regression_rejects(regression.ancova, sample, treated),
         _regression_rejects(regression.lin, sample, treated),
-        _quantile_rejects(continuous, split, 0.5),
-        _quantile_rejects(continuous, split, 0.9),
+        _quantile_rejects(sample[:, SHOWN], split, 0.5),
+        _quantile_rejects(sample[:, SHOWN], split, 0.9),
     ]
 
 
@@ -121,10 +119,10 @@ def _regression_rejects(method: Callable[..., Adjusted], sample: Floats, treated
     return bool(adjusted.effect.p_value <= ALPHA)
 
 
-def _quantile_rejects(values: Floats, split: Split, nu: float) -> bool:
-    control = quantiles.iid(values[: split.control], nu)
-    treatment = quantiles.iid(values[split.control :], nu)
-    return effects.compare(control, treatment, ALPHA, "quantile_z").p_value <= ALPHA
+def _quantile_rejects(values: Floats, split: Split, level: float) -> bool:
+    arms = values[: split.control], values[split.control :]
+    control, treatment = quantiles.iid(*arms, level=level)
+    return quantiles.compare(control, treatment, ALPHA).p_value <= ALPHA
 
 
 def clustered_quantiles(seed: int, runs: int, split: Split) -> list[Outcome]:
@@ -135,16 +133,17 @@ def clustered_quantiles(seed: int, runs: int, split: Split) -> list[Outcome]:
     # Log-dwell is a user's habit plus noise; the number of clicks is independent of it.
     true = {nu: float(np.exp(special.ndtri(nu) * np.hypot(0.6, 0.9) + 3)) for nu in levels}
     for run in range(runs):
-        estimates = []
+        arms = []
         for units in split:
             user = np.repeat(np.arange(units), 1 + rng.geometric(0.25, units))
             dwell = np.exp(3 + rng.normal(0, 0.6, units)[user] + rng.normal(0, 0.9, len(user)))
-            estimates.append([quantiles.clustered(dwell, user, nu) for nu in levels])
+            arms.append((dwell, user))
         for i, nu in enumerate(levels):
-            effect = effects.compare(estimates[0][i], estimates[1][i], ALPHA, "quantile_z")
-            rejected[i, run] = effect.p_value <= ALPHA
-            larger = max(estimates[0][i], estimates[1][i], key=lambda e: e.units)
-            interval = effects.interval(larger.value, larger.variance**0.5)
-            covered[i, run] = interval.low <= true[nu] <= interval.high
+            control, treatment = quantiles.clustered(*arms, level=nu)
+            rejected[i, run] = quantiles.compare(control, treatment, ALPHA).p_value <= ALPHA
+            larger = max(control, treatment, key=lambda e: e.units)
+            low = effects.interval(larger.value, larger.below).low
+            high = effects.interval(larger.value, larger.above).high
+            covered[i, run] = low <= true[nu] <= high
     tests = nominal(*(f"quantiles.clustered, p{100 * nu:g} of dwell" for nu in levels))
     return outcomes(tests, f"{split}, coverage of one variant's value", rejected, covered)

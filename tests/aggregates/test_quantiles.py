@@ -8,7 +8,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.stats import effects, quantiles, relative
+from abeval.stats import quantiles, relative
 from tests.logs.small import analyze, small_log
 
 
@@ -32,18 +32,17 @@ def visits(rows: int = 3000, units: int = 150, seed: int = 8) -> pd.DataFrame:
 
 
 def expected(log, column, level):
-    """The effect by the array functions, every unit of the variant counted."""
+    """Values, difference and lift by the array functions; units without a value count as well."""
     arms = []
     for variant in "ab":
         own = log[log.variant == variant]
         known = own[own[column].notna()]
-        everyone = own.user_id.unique()
-        independent = quantiles.iid(known[column], level)
-        below = known.assign(below=known[column] <= independent.value).groupby("user_id").below
-        counts = below.agg(["sum", "count"]).reindex(everyone, fill_value=0)
-        moments = quantiles.Moments.of(counts["sum"], counts["count"])
-        arms.append(quantiles.inflate(independent, moments, level))
-    return effects.compare(*arms, 0.05, "quantile_t"), relative.fieller(*arms)
+        assert set(known.user_id) == set(own.user_id)
+        arms.append((known[column], known.user_id))
+    control, treatment = quantiles.clustered(*arms, level=level)
+    low, high = quantiles.sides(control, treatment)
+    lift = relative.fieller(*low).low, relative.fieller(*high).high
+    return quantiles.compare(control, treatment), lift
 
 
 @pytest.mark.parametrize(("name", "level"), [("dwell_p50", 0.5), ("dwell_p90", 0.9)])
@@ -52,12 +51,14 @@ def test_dwell_quantiles_are_those_of_the_statistics(name, level):
     row = analyze(log, metrics=[name, "ctr"])[name]
     clicks = log.assign(dwell=log.dwell.where(log.click == 1))
     effect, lift = expected(clicks, "dwell", level)
-    assert (row.kind, row.method, row.reason) == ("quantile", "quantile_t", None)
+    assert (row.kind, row.method, row.reason) == ("quantile", "mid_quantile_t", None)
     assert (row.units_control, row.units) == (75, 75)
     assert row.control == pytest.approx(effect.control, rel=1e-9)
     assert row.difference_low == pytest.approx(effect.low, rel=1e-9)
+    assert row.difference_high == pytest.approx(effect.high, rel=1e-9)
     assert row.p_value == pytest.approx(effect.p_value, rel=1e-9)
-    assert (row.lift, row.lift_high) == pytest.approx((lift.value, lift.high), rel=1e-9)
+    assert row.lift == pytest.approx(effect.treatment / effect.control - 1, rel=1e-9)
+    assert (row.lift_low, row.lift_high) == pytest.approx(lift, rel=1e-9)
 
 
 def test_several_quantiles_of_several_values_at_once():
@@ -88,16 +89,57 @@ def test_each_variant_has_the_quantile_of_the_score_that_it_serves():
         models={"old": {"score": "score"}, "new": {"score": "other"}},
     )
     row, own = result["score_p50"], {v: log[log.variant == v] for v in "ab"}
-    assert row.control == pytest.approx(own["a"].score.median())
-    assert row.treatment == pytest.approx(own["b"].other.median())
+    assert row.control == pytest.approx(own["a"].score.median(), abs=0.01)
+    assert row.treatment == pytest.approx(own["b"].other.median(), abs=0.01)
+
+
+def test_whole_seconds_do_not_reject_what_does_not_differ():
+    """Forty A/A tests of dwell in whole seconds: 1,000 users of 4 clicks an arm, users differ."""
+    random, users = np.random.default_rng(3), np.repeat(np.arange(2000), 4)
+    values = {
+        f"dwell_{k}": np.round(random.exponential(random.gamma(3.0, 5.0, 2000)[users]))
+        for k in range(40)
+    }
+    log = pd.DataFrame({"user_id": users, "variant": np.where(users % 2 == 0, "a", "b"), **values})
+    metrics = [{"name": name, "value": name, "quantile": 0.5, "role": "goal"} for name in values]
+    result = analyze(log.assign(click=1), metrics=metrics, cleaning={"duplicates": "unchecked"})
+    p_values = [row.p_value for row in result.scorecard]
+    assert None not in p_values
+    assert sum(p < 0.05 for p in p_values) <= 6
+    assert [verdict.decision for verdict in result.verdicts] == ["keep_running"]
+
+
+@pytest.mark.parametrize(("grain", "level"), [(10.0, 0.5), (10.0, 0.9), (60.0, 0.9)])
+def test_a_longer_dwell_is_seen_through_coarse_seconds(grain, level):
+    """A third more, to the nearest 10 s or minute: the interval holds what fine seconds show."""
+    random, users = np.random.default_rng(4), np.repeat(np.arange(3000), 6)
+    seconds = random.exponential(random.gamma(4.0, 10.0, 3000)[users])
+    seconds = np.where(users % 2 == 0, seconds, seconds * 1.3)
+    log = pd.DataFrame(
+        {
+            "user_id": users,
+            "variant": np.where(users % 2 == 0, "a", "b"),
+            "click": 1,
+            "fine": np.round(seconds, 3),
+            "coarse": np.round(seconds / grain) * grain,
+        }
+    )
+    metrics = [{"name": name, "value": name, "quantile": level} for name in ("fine", "coarse")]
+    result = analyze(log, metrics=metrics, cleaning={"duplicates": "unchecked"})
+    fine, coarse = result["fine"], result["coarse"]
+    assert coarse.p_value < 0.001
+    assert coarse.control == pytest.approx(fine.control, abs=grain / 2)
+    assert coarse.difference_low < fine.difference < coarse.difference_high
 
 
 def test_what_cannot_be_had_is_refused_by_name():
     log = visits()
-    tied = analyze(log.assign(dwell=np.round(log.dwell / 30)), metrics=["dwell_p50"])["dwell_p50"]
+    tied = analyze(log.assign(dwell=np.minimum(log.dwell, 3)), metrics=["dwell_p90"])["dwell_p90"]
     assert (tied.reason, tied.status) == ("tied_quantile", "too_little_data")
-    assert tied.control is not None
+    assert (tied.control, tied.treatment) == (3.0, 3.0)
     assert tied.difference is None
+    one = analyze(log.assign(dwell=7.0), metrics=["dwell_p50"])["dwell_p50"]
+    assert (one.reason, one.control) == ("tied_quantile", 7.0)
     few = analyze(log.head(60), metrics=["dwell_p90"])["dwell_p90"]
     assert (few.reason, few.difference) == ("too_few_units", None)
     none = analyze(log.assign(dwell=np.nan), metrics=["dwell_p90"])["dwell_p90"]

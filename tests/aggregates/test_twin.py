@@ -279,17 +279,33 @@ def check_auc(result: Result, twin: Twin) -> None:
 
 def check_quantiles(result: Result, twin: Twin) -> None:
     for name, level in QUANTILES.items():
-        row, arms = result[name], [twin.quantile(v, level) for v in ("a", "b")]
+        row, arms = result[name], twin.quantiles(level)
         if row.reason in ("no_clicks", "no_units", "empty_denominator"):
             assert twin.clicks == 0 or None in arms
             continue
-        values, variances = [a[0] for a in arms if a], [a[1] for a in arms if a]
-        assert (row.control, row.treatment) == pytest.approx(values, **EXACT)
+        control, treatment = (arm for arm in arms if arm is not None)
+        assert (row.control, row.treatment) == pytest.approx(
+            (control.value, treatment.value), **EXACT
+        )
+        ends = (control.low, control.high, treatment.low, treatment.high)
         if row.difference is None:
             assert row.reason in ("too_few_units", "tied_quantile", "zero_variance")
-            assert any(v is None or math.isnan(v) or v < 1e-18 for v in variances)
+            assert None in ends or control.low == control.high
         else:
-            check_interval(row, values, variances)
+            assert None not in ends
+            check_side(row.difference_low, row, treatment.low, control.high)
+            check_side(row.difference_high, row, treatment.high, control.low)
+
+
+def check_side(end: float, row: EffectRow, treatment: float, control: float) -> None:
+    """One end of an effect, from the ends of the two values that give it."""
+    z = stats.norm.ppf(0.975)
+    ses = [(row.control - control) / z, (row.treatment - treatment) / z]
+    units = row.units_control, row.units
+    se = math.hypot(*ses)
+    df = se**4 / sum(s**4 / (n - 1) for s, n in zip(ses, units, strict=True))
+    half = stats.t.ppf(0.975, df) * se
+    assert abs(end - row.difference) == pytest.approx(half, rel=1e-5)
 
 
 def check_balance(result: Result, twin: Twin) -> None:

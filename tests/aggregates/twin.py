@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
-from typing import Any
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 Row = dict[str, Any]
@@ -22,6 +22,14 @@ Pair = tuple[float, float]
 Span = tuple[datetime, datetime]
 
 USED = "used"
+
+
+class SidedQuantile(NamedTuple):
+    """A quantile, and the ends of its 95 % interval where it has one."""
+
+    value: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -190,13 +198,16 @@ class Twin:
         self.units: dict[Any, str] = {}
         aside: dict[Any, str] = {}
         for unit, rows in seen.items():
+            named = {r["variant"] for r in rows if r["variant"] is not None}
             start = min((r["ms"] for r in rows if r["ms"] is not None), default=None)
-            firsts = [r["variant"] for r in rows if start is None or r["ms"] == start]
-            variant = min((v for v in firsts if v is not None), default=None)
-            if variant not in self.plan.variants:
-                aside[unit] = "no_variant"
-            elif len({r["variant"] for r in rows}) > 1 and self.plan.crossover == "exclude":
+            firsts = {r["variant"] for r in rows if r["ms"] in (None, start)}
+            variant = next(iter(firsts if len(named) > 1 and len(firsts) == 1 else named), None)
+            if len(named) > 1 and self.plan.crossover == "exclude":
                 aside[unit] = "crossover"
+            elif len(named) > 1 and len(firsts) > 1:
+                aside[unit] = "tied_crossover"
+            elif variant not in self.plan.variants:
+                aside[unit] = "no_variant"
             else:
                 self.units[unit] = variant
         for row in kept:
@@ -273,34 +284,24 @@ class Twin:
         spread = math.fsum(x * x for x in psi.values())
         return value, spread * units / (units - 1) if units > 1 else math.nan
 
-    def quantile(self, variant: str, level: float) -> tuple[float, float | None] | None:
-        """Quantile of dwell over clicks, and its variance clustered by unit (Deng et al. 2018).
+    def quantiles(self, level: float) -> list[SidedQuantile | None]:
+        """The quantile of dwell over clicks of the two variants; None without such a click."""
+        arms = [self._dwells(variant) for variant in self.plan.variants]
+        effects = [_design_effect(arm, level) for arm in arms]
+        known = [(e, len(arm)) for e, arm in zip(effects, arms, strict=True) if e is not None]
+        pooled = sum(e * n for e, n in known) / sum(n for _, n in known) if known else 0.0
+        return [
+            _sided([ms for values in arm for ms in values], level, e and max(e, pooled))
+            for arm, e in zip(arms, effects, strict=True)
+        ]
 
-        No value where there is no such click, no variance where there are too few or many are one.
-        """
+    def _dwells(self, variant: str) -> list[list[int]]:
+        """The milliseconds of every unit's clicks whose dwell is known."""
         own = self._by_unit([r for r in self.rows if r["in_period"]])
-        dwells = {
-            unit: [
-                round(r["dwell"] * 1000) for r in own[unit] if r["click"] and r["dwell"] is not None
-            ]
+        return [
+            [round(r["dwell"] * 1000) for r in own[unit] if r["click"] and r["dwell"] is not None]
             for unit in self.members(variant)
-        }
-        everything = sorted(ms for values in dwells.values() for ms in values)
-        if not everything:
-            return None
-        n, z = len(everything), 1.959963984540054
-        value = _type_7(everything, level)
-        half = z * math.sqrt(level * (1 - level) / n)
-        if n < 2 or level - half <= 0 or level + half >= 1:
-            return value / 1000, None
-        low, high = _type_7(everything, level - half), _type_7(everything, level + half)
-        pairs = [(sum(ms <= value for ms in values), len(values)) for values in dwells.values()]
-        units, mean = len(pairs), n / len(pairs)
-        share = sum(below for below, _ in pairs) / n
-        spread = math.fsum(((below - share * m) / mean) ** 2 for below, m in pairs)
-        clustered = spread / (units - 1) / units if units > 1 else math.nan
-        independent = ((high - low) / (2 * z) / 1000) ** 2
-        return value / 1000, independent * clustered / (level * (1 - level) / n)
+        ]
 
     def shown(self, variant: str) -> dict[Any, Counter[Any]]:
         """Item → unit → impressions."""
@@ -327,12 +328,52 @@ class Twin:
         return own
 
 
-def _type_7(values: Sequence[int], level: float) -> float:
-    """Linear interpolation between the two sorted values around (n - 1) x level."""
-    place = (len(values) - 1) * level
-    below = math.floor(place)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (values[above] - values[below]) * (place - below)
+def _middles(values: Sequence[int]) -> list[tuple[float, int]]:
+    """Each value that occurs, after the share of values below it and half of those that are it."""
+    below = {v: sum(other < v for other in values) for v in values}
+    return sorted(((n + values.count(v) / 2) / len(values), v) for v, n in below.items())
+
+
+def _at(values: Sequence[int], level: float) -> float | None:
+    """The value on the line between the two middles around a level, None beyond them."""
+    middles = _middles(values)
+    for (lower, low), (upper, high) in pairwise(middles):
+        if lower <= level < upper:
+            return low + (high - low) * (level - lower) / (upper - lower)
+    return None
+
+
+def _design_effect(units: Sequence[Sequence[int]], level: float) -> float | None:
+    """Variance of the share below the quantile between units, over that of independent values."""
+    values = [ms for own in units for ms in own]
+    middles = _middles(values)
+    around = next(((a, b) for a, b in pairwise(middles) if a[0] <= level < b[0]), None)
+    if around is None or len(units) < 2:
+        return None
+    (lower, low), (upper, high) = around
+    share = (level - lower) / (upper - lower)
+    part = {low: (1 + share) / 2, high: share / 2}
+    pairs = [(sum(part.get(ms, float(ms < low)) for ms in own), len(own)) for own in units]
+    mean = len(values) / len(units)
+    gaps = [(below - level * n) / mean for below, n in pairs]
+    spread = math.fsum(gap * gap for gap in gaps) / (len(units) - 1) / len(units)
+    return spread * len(values) / (level * (1 - level))
+
+
+def _sided(values: Sequence[int], level: float, effect: float | None) -> SidedQuantile | None:
+    if not values:
+        return None
+    value = _at(values, level)
+    if value is None:
+        value = min(values) if level < 0.5 else max(values)
+    n = len(values)
+    if not effect or n * min(level, 1 - level) / max(effect, 1.0) < 8:
+        return SidedQuantile(value / 1000, None, None)
+    half = 1.959963984540054 * math.sqrt(effect * level * (1 - level) / n)
+    low, high = _at(values, level - half), _at(values, level + half)
+    if low is None or high is None:
+        return SidedQuantile(value / 1000, None, None)
+    return SidedQuantile(value / 1000, low / 1000, high / 1000)
 
 
 def _wins(positive: float, negative: float) -> float:

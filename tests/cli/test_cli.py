@@ -169,9 +169,9 @@ def test_assign_keeps_ids_as_they_are(
     assert call(monkeypatch, "assign", file, "--salt", "s", "--variants", "a=1, b=3") == 0
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     rule = Assignment("s", {"a": 1, "b": 3})
-    assert rows[0] == ["user", "variant", "slot", "sub_bucket"]
+    assert rows[0] == ["user", "variant", "slot", "sub_bucket", "reason"]
     assert rows[1:] == [
-        [unit, found.variant, str(found.slot), str(found.sub_bucket)]
+        [unit, found.variant, str(found.slot), str(found.sub_bucket), "split"]
         for unit in ("007", " 7", "a,b")
         for found in [rule.assign(unit)]
     ]
@@ -183,7 +183,7 @@ def test_assign_takes_another_column_and_writes_json(
     (tmp_path / "ids.csv").write_text("country,user\nde,007\n")
     options = ["--salt", "s", "--variants", "a=1,b=1", "--json", tmp_path / "o.json"]
     assert call(monkeypatch, "assign", tmp_path / "ids.csv", "--column", "user", *options) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "user,variant,slot,sub_bucket"
+    assert capsys.readouterr().out.splitlines()[0] == "user,variant,slot,sub_bucket,reason"
     found = Assignment("s", {"a": 1, "b": 1}).assign("007")
     assert json.loads((tmp_path / "o.json").read_text()) == [
         {
@@ -191,6 +191,7 @@ def test_assign_takes_another_column_and_writes_json(
             "variant": found.variant,
             "slot": found.slot,
             "sub_bucket": found.sub_bucket,
+            "reason": "split",
         }
     ]
 
@@ -205,6 +206,30 @@ def test_assign_explains_one_id(
     found = json.loads((tmp_path / "o.json").read_text())
     assert (found["slot"], found["variant"], found["sub_bucket"]) == (947086, "b", 2999)
     assert found["range"] == [500_000, 1_000_000]
+
+
+def test_assign_with_a_layer_a_holdout_and_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    ids = tmp_path / "ids.csv"
+    ids.write_text("user\n" + "\n".join(f"u{i}" for i in range(400)) + "\n")
+    (tmp_path / "qa.csv").write_text("user,variant\nu1,b\n")
+    base = ["--salt", "s", "--variants", "a=1,b=1"]
+    plan = [*base, "--traffic", "0.5", "--layer", "l:0-500000", "--holdout", "h:0.2"]
+    assert call(monkeypatch, "assign", ids, *plan, "--overrides", tmp_path / "qa.csv") == 0
+    rows = {row["user"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert (rows["u1"]["variant"], rows["u1"]["reason"]) == ("b", "override")
+    assert {row["reason"] for row in rows.values()} >= {"holdout", "layer", "traffic", "split"}
+    assert all(not row["variant"] for row in rows.values() if row["reason"] == "layer")
+    assert call(monkeypatch, "assign", *plan, "--explain", "u2") == 0
+    assert "placed" in capsys.readouterr().out
+    for dialect in ("duckdb", "spark"):
+        assert call(monkeypatch, "assign", *plan, "--sql", dialect) == 0
+        assert "AS variant" in capsys.readouterr().out
+    mistakes = {("--layer", "l"): "SALT:START-STOP", ("--holdout", "h:x"): "SALT:SHARE"}
+    for option, says in mistakes.items():
+        assert call(monkeypatch, "assign", ids, *base, *option) == 2
+        assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

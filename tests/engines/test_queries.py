@@ -69,6 +69,7 @@ def relations() -> dict[str, Types]:
             "segments": {"kind": "category"},
             "metrics": metrics,
             "period": PERIOD,
+            "assignment": {"salt": "s", "traffic": 0.9},
         }
         experiment = _experiment(entries)
         chosen = chosen_metrics(experiment)

@@ -72,7 +72,7 @@ def test_with_resample_means_and_ratios_are_resampled_too():
     result = analyze(log, metrics=["ctr", "dwell_p50"], inference={"resample": "bootstrap"})
     expected = resampling.bootstrap(*by_bucket(log), lambda s: s[..., 1] / s[..., 2])
     assert result["ctr"].p_value == pytest.approx(expected.p_value, rel=1e-9)
-    assert result["dwell_p50"].method == "quantile_t"
+    assert result["dwell_p50"].method == "mid_quantile_t"
 
 
 def test_a_function_may_name_metrics_that_are_not_in_the_scorecard_and_the_files_own():

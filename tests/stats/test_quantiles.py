@@ -7,73 +7,151 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 
 from abeval.stats import effects, quantiles
-from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+
+Z = 1.959963984540054
 
 
 def test_vector_quantile_iid_outer_ci() -> None:
+    """The levels are those of Woodruff (1952); between ties, the values are nearly those there."""
     v = vector("quantile_iid_outer_ci")
     i = np.arange(1, 402)
     values = (37 * i * i + 11 * i) % 997
-    low, high = quantiles.ranks(401, v.inputs["nu"])
+    low, high = quantiles.ends(401, v.inputs["nu"])
     assert (low, high) == pytest.approx((v.expected["L"], v.expected["U"]), abs=v.tol)
-    ends = np.quantile(values, [low, high])
-    assert ends == pytest.approx([v.expected["q_L"], v.expected["q_U"]], abs=v.tol)
-    e = quantiles.iid(values, v.inputs["nu"])
-    assert e.value == pytest.approx(v.expected["q"], abs=v.tol)
-    assert math.sqrt(e.variance) == pytest.approx(v.expected["se"], abs=v.tol)
+    [one] = quantiles.iid(values, level=v.inputs["nu"])
+    # The vector's quantiles, of type 7, stand at n − 1 of the n steps: one value further down.
+    at = np.quantile(values, [v.inputs["nu"], low, high], method="hazen")
+    assert at == pytest.approx([v.expected[name] for name in ("q", "q_L", "q_U")], rel=0.01)
+    assert (one.value, one.value - Z * one.below, one.value + Z * one.above) == pytest.approx(
+        at, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_without_ties_it_is_the_quantile_of_hazen(level: float) -> None:
+    values = np.random.default_rng(1).gamma(2, 3, 200)
+    [one] = quantiles.iid(values, level=level)
+    low, high = quantiles.ends(200, level)
+    at = np.quantile(values, [level, low, high], method="hazen")
+    assert (one.value, one.value - Z * one.below, one.value + Z * one.above) == pytest.approx(
+        at, rel=0.03
+    )
+
+
+def test_ties_count_half_below_themselves() -> None:
+    # Below 2: 20 %; below 3: 60 %. The middles of 2 and 3 are at 40 % and 75 %.
+    values = [1] * 20 + [2] * 40 + [3] * 30 + [4] * 10
+    [one] = quantiles.iid(values, level=0.5)
+    assert one.value == pytest.approx(2 + (0.50 - 0.40) / (0.75 - 0.40))
+    # A value at the lower neighbour counts (1 + t)/2 as below, one at the upper t/2.
+    t = 0.1 / 0.35
+    below = np.repeat([1.0, (1 + t) / 2, t / 2, 0.0], [20, 40, 30, 10])
+    half = Z * math.sqrt(np.var(below, ddof=1) / 100)
+    assert 0.5 - half > 0.40
+    assert 0.5 + half < 0.75
+    assert one.below == pytest.approx(one.above)
+    assert one.below == pytest.approx(half / Z / 0.35, rel=1e-5)
 
 
 def test_clustered_follows_the_formula() -> None:
     rng = np.random.default_rng(2)
     units = np.repeat(np.arange(60), rng.integers(1, 9, 60))
     values = rng.gamma(2, 3, 60)[units] + rng.gamma(1, 1, units.size)
-    e, independent = quantiles.clustered(values, units, 0.75), quantiles.iid(values, 0.75)
+    [e], [independent] = (
+        quantiles.clustered((values, units), level=0.75),
+        quantiles.iid(values, level=0.75),
+    )
     below = np.bincount(units, values <= independent.value)
     events = np.bincount(units).astype(float)
     r = below.sum() / events.sum()
     spread = np.var(below - r * events, ddof=1) / 60 / events.mean() ** 2
-    factor = spread / (0.75 * 0.25 / values.size)
-    assert e.variance == pytest.approx(independent.variance * factor, rel=1e-9)
+    half = Z * math.sqrt(spread)
+    low, high = np.quantile(values, [0.75 - half, 0.75 + half], method="hazen")
     assert (e.value, e.units) == (independent.value, 60)
-    assert factor > 1.5
+    assert Z * e.below == pytest.approx(e.value - low, rel=0.05)
+    assert Z * e.above == pytest.approx(high - e.value, rel=0.05)
+    assert e.below > 1.2 * independent.below
 
 
-def test_clustered_error_is_what_repetitions_show() -> None:
+def test_clustered_errors_are_what_repetitions_show() -> None:
     rng = np.random.default_rng(3)
-    found, variances = [], []
+    values, errors = [], []
     for _ in range(400):
         units = np.repeat(np.arange(300), rng.integers(1, 8, 300))
-        values = np.exp(rng.normal(0, 1, 300)[units] + rng.normal(0, 0.5, units.size))
-        e = quantiles.clustered(values, units, 0.5)
-        found.append(e.value)
-        variances.append(e.variance)
-    assert np.mean(variances) == pytest.approx(np.var(found), rel=0.25)
+        sample = np.exp(rng.normal(0, 1, 300)[units] + rng.normal(0, 0.5, units.size))
+        [e] = quantiles.clustered((sample, units), level=0.5)
+        values.append(e.value)
+        errors.append((e.below, e.above))
+    below, above = np.mean(np.square(errors), axis=0)
+    assert below < np.var(values) < above
+    assert (below + above) / 2 == pytest.approx(np.var(values), rel=0.15)
+
+
+def test_the_design_effect_is_no_less_than_that_of_all_variants() -> None:
+    rng = np.random.default_rng(5)
+    users = np.repeat(np.arange(400), 5)
+    habits, fresh = rng.gamma(2, 5, 400)[users], rng.gamma(2, 5, 2000)
+    [apart] = quantiles.clustered((fresh, users), level=0.5)
+    _, together = quantiles.clustered((habits, users), (fresh, users), level=0.5)
+    assert together.value == apart.value
+    # Design effects of about 5 and 1: their mean is 3.
+    assert (together.below / apart.below) ** 2 == pytest.approx(3, rel=0.3)
+    with_few, _ = quantiles.clustered((habits, users), (fresh, users), level=0.5)
+    [own] = quantiles.clustered((habits, users), level=0.5)
+    assert with_few == own
 
 
 def test_names_of_units_do_not_matter() -> None:
     values = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0] * 10
     names = [f"user {i // 3}" for i in range(60)]
     numbers = [i // 3 for i in range(60)]
-    assert quantiles.clustered(values, names, 0.5) == quantiles.clustered(values, numbers, 0.5)
+    assert quantiles.clustered((values, names), level=0.5) == quantiles.clustered(
+        (values, numbers), level=0.5
+    )
 
 
 @quick
 @given(st.integers(0, 10**6), st.floats(0.1, 9), st.floats(-99, 99))
 def test_shifting_and_scaling(seed: int, scale: float, shift: float) -> None:
     values = np.random.default_rng(seed).gamma(2, 5, 50)
-    one = quantiles.iid(values, 0.5)
-    two = quantiles.iid(values * scale + shift, 0.5)
+    [one], [two] = (
+        quantiles.iid(values, level=0.5),
+        quantiles.iid(values * scale + shift, level=0.5),
+    )
     assert two.value == pytest.approx(one.value * scale + shift, rel=1e-9, abs=1e-9)
-    assert two.variance == pytest.approx(one.variance * scale**2, rel=1e-9)
+    assert (two.below, two.above) == pytest.approx((one.below * scale, one.above * scale), rel=1e-6)
 
 
 def test_two_quantiles_compare() -> None:
     rng = np.random.default_rng(4)
-    control, treatment = rng.gamma(2, 5, 500), rng.gamma(2, 6.5, 500)
-    e = effects.compare(quantiles.iid(control, 0.9), quantiles.iid(treatment, 0.9), method="q90")
+    control, treatment = quantiles.iid(rng.gamma(2, 5, 500), rng.gamma(2, 6.5, 500), level=0.9)
+    e = quantiles.compare(control, treatment)
     assert e.p_value < 0.05
     assert e.low > 0
+    # Each end is that of the errors on its own side (Zou and Donner 2008).
+    q = -effects.quantile(0.025, e.df)
+    assert e.low == pytest.approx(e.difference - q * math.hypot(control.above, treatment.below))
+    assert e.high == pytest.approx(
+        e.difference + Z * math.hypot(control.below, treatment.above), rel=0.01
+    )
+    mirrored = quantiles.compare(treatment, control)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-e.high, -e.low))
+    assert mirrored.p_value == pytest.approx(e.p_value)
+
+
+@pytest.mark.parametrize(("grain", "level"), [(1.0, 0.5), (5.0, 0.9), (20.0, 0.5), (0.001, 0.99)])
+def test_levels_and_coverage_with_ties(grain: float, level: float) -> None:
+    """500 A/A tests of 400 users against 400, with five values each; long runs are a benchmark."""
+    rng, users, runs = np.random.default_rng(7), np.repeat(np.arange(400), 5), 500
+    rejected = []
+    for _ in range(runs):
+        arms = [
+            np.round(rng.exponential(rng.gamma(3, 5, 400)[users]) / grain) * grain for _ in range(2)
+        ]
+        pair = quantiles.clustered(*((one, users) for one in arms), level=level)
+        rejected.append(quantiles.compare(*pair).p_value < 0.05)
+    assert 0.015 <= np.mean(rejected) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
 
 
 def test_degenerate_values_are_refused() -> None:
@@ -81,24 +159,27 @@ def test_degenerate_values_are_refused() -> None:
         ([], "too_few_units"),
         ([1.0], "too_few_units"),
         ([1.0, 2.0, 3.0], "too_few_units"),
-        ([0.0] * 100, "zero_variance"),
+        ([0.0] * 100, "tied_quantile"),
+        ([0.0] * 60 + [1.0] * 40, "tied_quantile"),
         ([math.nan, *range(100)], "not_finite"),
         ([math.inf, *range(100)], "not_finite"),
     ]
     for values, reason in cases:
         with pytest.raises(Refusal) as refusal:
-            quantiles.iid(values, 0.5)
+            quantiles.iid(values, level=0.5 if values != cases[4][0] else 0.9)
         assert refusal.value.reason == reason
     with pytest.raises(Refusal) as refusal:
-        quantiles.iid(range(100), 0.99)
+        quantiles.iid(range(100), level=0.99)
     assert refusal.value.reason == "too_few_units"
     with pytest.raises(Refusal) as refusal:
-        quantiles.clustered(range(100), [7] * 100, 0.5)
+        quantiles.clustered((range(100), [7] * 100), level=0.5)
     assert refusal.value.reason == "too_few_units"
-    same = Moments.of([1, 1, 1, 1], [2, 2, 2, 2])
     with pytest.raises(Refusal) as refusal:
-        quantiles.inflate(quantiles.iid(range(100), 0.5), same, 0.5)
+        quantiles.ends(100, 0.5, 0.0)
+    assert refusal.value.reason == "zero_variance"
+    with pytest.raises(Refusal) as refusal:
+        quantiles.from_ends(1.0, 1.0, 1.0, 50)
     assert refusal.value.reason == "zero_variance"
     for nu in (0, 1, math.nan):
         with pytest.raises(ValueError, match="level"):
-            quantiles.iid(range(100), nu)
+            quantiles.iid(range(100), level=nu)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from abeval.engines.builders import EPOCH_MS, HASH60, LOCAL_TIME
+from abeval.engines.builders import EPOCH_MS, HASH60, LOCAL_TIME, MD5_HEX, SHA1_HEX, SHA256_HEX
 from abeval.engines.spark.casts import (
     as_double,
     as_text,
@@ -59,7 +59,7 @@ def _rule(node: exp.Expr) -> Rule | None:
 
 _UNKNOWN = "is not known to mean the same on Spark"
 
-_NAMED = (EPOCH_MS, LOCAL_TIME, HASH60, "bit_count")
+_NAMED = (EPOCH_MS, LOCAL_TIME, HASH60, MD5_HEX, SHA1_HEX, SHA256_HEX, "bit_count")
 """Functions that SQLGlot knows only by name, and that mean the same."""
 
 

@@ -10,58 +10,30 @@ it for ids.
 
 from __future__ import annotations
 
-import hashlib
-import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
 
+from abeval.assignment.hashes import (
+    HEX_DIGITS,
+    SLOTS,
+    SUB_BUCKETS,
+    digest,
+    md5_60,
+    slot,
+    sub_bucket,
+)
+from abeval.assignment.ids import unit_text
 from abeval.bounds import MAX_WEIGHT
-from abeval.errors import ExperimentError, LogError
-
-SLOTS = 1_000_000
-SUB_BUCKETS = 4096
-HEX_DIGITS = 15
+from abeval.errors import ExperimentError
 
 _SALT = re.compile(r"[A-Za-z0-9_.-]+")
-
-
-def md5_60(salt: str, unit: str) -> int:
-    """The first 60 bits of md5 over ``salt:unit``, in utf-8.
-
-    >>> md5_60("exp_42", "123")
-    544213474231947086
-    """
-    return int(_digest(salt, unit)[:HEX_DIGITS], 16)
-
-
-def slot(h: int) -> int:
-    """The slot, 0 to 999,999, that decides the variant.
-
-    >>> slot(544213474231947086)
-    947086
-    """
-    return h % SLOTS
-
-
-def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
-    """The sub-bucket for resampling, from digits of the hash that the slot does not use.
-
-    >>> sub_bucket(544213474231947086, 100)
-    31
-    """
-    return (h // SLOTS) % count
-
-
-def _digest(salt: str, unit: str) -> str:
-    return hashlib.md5(f"{salt}:{unit}".encode(), usedforsecurity=False).hexdigest()
 
 
 class SlotRange(NamedTuple):
@@ -143,7 +115,7 @@ class Assignment:
 
     def __post_init__(self) -> None:
         """Check the arguments, and compute the ranges."""
-        _check_salt(self.salt)
+        check_salt(self.salt)
         _check_weights(self.weights)
         if self.sub_buckets < 1:
             raise ExperimentError(f"sub_buckets is {self.sub_buckets}", hint="use at least 1")
@@ -199,7 +171,7 @@ class Assignment:
         return Explanation(
             **assigned._asdict(),
             salt=self.salt,
-            digest=_digest(self.salt, assigned.unit),
+            digest=digest(self.salt, assigned.unit),
             range=self._range(assigned.slot),
             sub_buckets=self.sub_buckets,
         )
@@ -208,41 +180,8 @@ class Assignment:
         return self.ranges[bisect_right([r.stop for r in self.ranges], place)]
 
 
-def unit_text(unit: object) -> str:
-    """The text that is hashed: that of DuckDB's ``cast(id as varchar)``.
-
-    Raises:
-        LogError: the id is null, or of a type whose text engines do not agree on.
-
-    >>> unit_text(123), unit_text("00123")
-    ('123', '00123')
-    """
-    if isinstance(unit, str):
-        return str(unit)
-    if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
-        return str(unit)
-    if unit is None or unit is pd.NA or unit is pd.NaT:
-        raise LogError("a unit id is null", hint="drop rows without an id before assigning")
-    if isinstance(unit, (float, np.floating)):
-        raise _float_id(float(unit))
-    raise LogError(
-        f"unit id {unit!r} is of type {type(unit).__name__}", hint="cast ids to text or integer"
-    )
-
-
-def _float_id(unit: float) -> LogError:
-    if math.isnan(unit):
-        return LogError(
-            "a unit id is NaN, so it is null or the ids are floats",
-            hint="drop rows without an id, then cast ids to text or integer",
-        )
-    return LogError(
-        f"unit id {unit!r} is a float",
-        hint="cast ids to text or integer: 123 and 123.0 hash to different variants",
-    )
-
-
-def _check_salt(salt: str) -> None:
+def check_salt(salt: str) -> None:
+    """Refuse a salt that could be mistaken for another."""
     # A salt without ":" keeps "a:b" + "c" and "a" + "b:c" apart.
     if not _SALT.fullmatch(salt):
         raise ExperimentError(

@@ -1,0 +1,247 @@
+"""Unit → number → range, as every platform does it; in Python and, where there is a form, in SQL.
+
+A **draw** hashes a text around the id to a number. A **stage** gives the number the label of the
+range that holds it. A **rule** is stages in a row: who falls into no range of one is not in the
+experiment, and the last stage names the variant. `platforms.py` writes each platform as a rule;
+`cli/audit.py` and `audit/` compute variants by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from abeval.assignment import hashes
+from abeval.assignment.ids import unit_text
+
+HashName = Literal[
+    "md5_32",
+    "md5_60",
+    "sha1_60",
+    "sha256_64",
+    "sha256",
+    "fnv1a32",
+    "fnv1a32_twice",
+    "murmur3",
+    "murmur3_unleash",
+    "murmur3_optimizely",
+    "murmur3_seeded",
+    "java",
+    "flagsmith",
+]
+
+HexHash = Literal["md5", "sha1", "sha256"]
+"""Hashes that SQL has, as text of hex digits."""
+
+HexNumber = Callable[[HexHash, str, int, int], str]
+"""Hash, SQL of a text, first digit, number of digits → SQL of the number."""
+
+LONG_SCALE = float(0xFFFFFFFFFFFFFFF)
+"""What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1."""
+
+UNLEASH_VARIANT_SEED = 86028157
+FLAGSMITH_STEPS = 9999
+
+
+class Draw(NamedTuple):
+    """A number from 0 on for each unit: ``hash(before + id + after) % modulus / divisor``.
+
+    Attributes:
+        hash: Which hash.
+        before: Text before the id.
+        after: Text after it.
+        modulus: Remainder of the hash by this, or the whole hash.
+        divisor: The remainder is divided by this, in floating point, if it is there.
+        seed: Of the hashes that have one.
+    """
+
+    hash: HashName
+    before: str = ""
+    after: str = ""
+    modulus: int | None = None
+    divisor: float | None = None
+    seed: int = 0
+
+    def number(self, unit: object) -> float:
+        """The number of one unit.
+
+        >>> Draw("md5_32", "", modulus=10_000).number("alice")
+        3170
+        """
+        whole = _hashed(self, f"{self.before}{unit_text(unit)}{self.after}")
+        rest = whole if self.modulus is None else whole % self.modulus
+        return rest if self.divisor is None else rest / self.divisor
+
+
+class Range(NamedTuple):
+    """The half-open range ``start <= number < stop`` of one label."""
+
+    label: str
+    start: float
+    stop: float
+
+
+class Stage(NamedTuple):
+    """A draw, and what its ranges are called."""
+
+    draw: Draw
+    ranges: tuple[Range, ...]
+
+    def label(self, unit: object) -> str | None:
+        """The label of the first range that holds the unit's number, None where none does."""
+        number = self.draw.number(unit)
+        return next((r.label for r in self.ranges if r.start <= number < r.stop), None)
+
+
+class Rule(NamedTuple):
+    """Stages in a row: the variant of a unit, or that it is not in the experiment.
+
+    >>> draw = Draw("md5_32", "salt-", modulus=10_000)
+    >>> rule = Rule((Stage(draw, shares({"control": 0.5, "treatment": 0.5}, 10_000)),))
+    >>> rule.variant("alice"), rule.variant("bob")
+    ('control', 'control')
+    """
+
+    stages: tuple[Stage, ...]
+
+    def variant(self, unit: object) -> str | None:
+        """The variant of one unit, None where it is not in the experiment."""
+        label = None
+        for stage in self.stages:
+            label = stage.label(unit)
+            if label is None:
+                return None
+        return label
+
+    def variants(self, units: Iterable[object]) -> list[str | None]:
+        """The variant of each unit, in their order."""
+        return [self.variant(unit) for unit in units]
+
+    def sql(self, unit: str, hex_number: HexNumber) -> str | None:
+        """The same as an SQL expression, None where a hash has no form in plain SQL.
+
+        Args:
+            unit: SQL of the id as text.
+            hex_number: SQL of the number of at most 15 hex digits of a text's hash.
+        """
+        numbers = [_number_sql(stage.draw, unit, hex_number) for stage in self.stages]
+        label: str | None = "null"
+        for stage, number in zip(reversed(self.stages), reversed(numbers), strict=True):
+            if number is None:
+                return None
+            last = stage is self.stages[-1]
+            cases = " ".join(
+                f"when {number} >= {_sql_number(r.start)} and {number} < {_sql_number(r.stop)} "
+                f"then {_literal(r.label) if last else f'({label})'}"
+                for r in stage.ranges
+                if r.start < r.stop
+            )
+            label = f"case {cases} end" if cases else "null"
+        return label
+
+
+def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
+    """Ranges of `size` numbers in proportion to the weights, from 0 on.
+
+    Ends are rounded to the millionth of a number, so that 0.1 + 0.2 ends where 0.3 does.
+
+    >>> shares({"a": 1, "b": 3}, 100)
+    (Range(label='a', start=0, stop=25.0), Range(label='b', start=25.0, stop=100.0))
+    """
+    total, place, ranges = math.fsum(weights.values()), 0.0, []
+    start: float = 0
+    for label, weight in weights.items():
+        place += weight
+        stop = round(place * size / total, 6)
+        ranges.append(Range(label, start, stop))
+        start = stop
+    return tuple(ranges)
+
+
+def at_most(number: float) -> float:
+    """The end of a half-open range whose last number is this one."""
+    return math.nextafter(number, math.inf)
+
+
+def _hashed(draw: Draw, text: str) -> int:
+    return _HASHES[draw.hash](text, draw.seed)
+
+
+def _flagsmith(text: str, seed: int) -> int:
+    """A draw of exactly 100 % is drawn again, with the ids said once more."""
+    repeated = text
+    while (rest := int(hashes.md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
+        repeated += f",{text}"
+    return rest
+
+
+_HASHES: Mapping[HashName, Callable[[str, int], int]] = {
+    "md5_32": lambda text, _: int(hashes.md5(text)[:8], 16),
+    "md5_60": lambda text, _: int(hashes.md5(text)[: hashes.HEX_DIGITS], 16),
+    "sha1_60": lambda text, _: int(hashes.sha1(text)[:15], 16),
+    "sha256_64": lambda text, _: int(hashes.sha256(text)[:16], 16),
+    "sha256": lambda text, _: int(hashes.sha256(text), 16),
+    "fnv1a32": lambda text, _: hashes.fnv1a32(text),
+    "fnv1a32_twice": lambda text, _: hashes.fnv1a32(str(hashes.fnv1a32(text))),
+    "murmur3": lambda text, _: hashes.murmur3_32(text),
+    "murmur3_unleash": lambda text, _: hashes.murmur3_32(text, UNLEASH_VARIANT_SEED),
+    "murmur3_optimizely": lambda text, _: hashes.murmur3_32(text, 1) * 10_000 >> 32,
+    "murmur3_seeded": lambda text, seed: hashes.murmur3_32(text, seed),
+    "java": lambda text, seed: abs(_xor32(hashes.java_hash(text), seed)),
+    "flagsmith": _flagsmith,
+}
+
+_HEX_SQL: Mapping[HashName, tuple[HexHash, int]] = {
+    "md5_32": ("md5", 8),
+    "md5_60": ("md5", 15),
+    "sha1_60": ("sha1", 15),
+    "sha256_64": ("sha256", 16),
+    "sha256": ("sha256", 64),
+}
+"""The SQL function, and how many of its hex digits make the number."""
+
+
+def _xor32(number: int, seed: int) -> int:
+    h = (number ^ seed) & 0xFFFFFFFF
+    return h - 0x100000000 if h >= 0x80000000 else h
+
+
+def _number_sql(draw: Draw, unit: str, hex_number: HexNumber) -> str | None:
+    if draw.hash not in _HEX_SQL:
+        return None
+    function, digits = _HEX_SQL[draw.hash]
+    parts = [_literal(draw.before)] if draw.before else []
+    parts += [unit] + ([_literal(draw.after)] if draw.after else [])
+    text = " || ".join(parts)
+
+    def number(start: int, count: int) -> str:
+        return hex_number(function, text, start, count)
+
+    whole = _remainder_sql(number, digits, draw.modulus)
+    if draw.divisor is None:
+        return whole
+    return f"(cast({whole} as double) / cast({draw.divisor!r} as double))"
+
+
+def _remainder_sql(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
+    """The remainder of a number of many hex digits, eight digits at a time."""
+    if digits <= hashes.HEX_DIGITS:
+        whole = number(1, digits)
+        return whole if modulus is None else f"({whole} % {modulus})"
+    if modulus is None:
+        raise ValueError("a number of more than 60 bits needs a modulus")
+    rest = "0"
+    for start in range(1, digits, 8):
+        rest = f"(({rest} * 4294967296 + {number(start, 8)}) % {modulus})"
+    return rest
+
+
+def _sql_number(number: float) -> str:
+    if math.isinf(number):
+        return "1e300" if number > 0 else "-1e300"
+    return str(int(number)) if number == int(number) else f"cast({number!r} as double)"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,86 @@
+"""Are units spread evenly over slots, and are experiments assigned independently of each other?
+
+`audit/run.py` hands over the units of an experiment and those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import chi2_contingency, chisquare
+from statsmodels.stats.multitest import multipletests
+
+MIN_EXPECTED = 5.0
+"""Units expected in a cell, below which a chi-square test is not to be trusted."""
+
+
+class Independence(NamedTuple):
+    """Whether two experiments were assigned independently of each other.
+
+    Attributes:
+        one: Name of an experiment.
+        other: Name of another.
+        units: Units that are in both.
+        p_value: Of the chi-square test of the table of variants; None with too few units.
+        p_adjusted: After Holm over all pairs.
+        cramers_v: 0 where independent, 1 where one decides the other.
+    """
+
+    one: str
+    other: str
+    units: int
+    p_value: float | None
+    p_adjusted: float | None
+    cramers_v: float | None
+
+
+def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> float | None:
+    """P-value of numbers from 0 up to `size` being spread evenly; None with too few of them.
+
+    Pearson's chi-square test over bins of equal width.
+
+    >>> uniformity(np.arange(10_000.0), 10_000)
+    1.0
+    """
+    if len(numbers) < bins * MIN_EXPECTED:
+        return None
+    counts, _ = np.histogram(numbers, bins=bins, range=(0, size))
+    return float(chisquare(counts).pvalue)
+
+
+def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independence, ...]:
+    """Every pair of experiments, over the units that are in both; Holm over the pairs.
+
+    Args:
+        assignments: Experiment → variant of each unit, by unit id.
+
+    >>> units = [str(i) for i in range(400)]
+    >>> halves = pd.Series(["a", "b"] * 200, units)
+    >>> pair, = independence({"one": halves, "same": halves})
+    >>> pair.units, round(pair.cramers_v, 3)
+    (400, 1.0)
+    """
+    rows = [_pair(one, other, assignments) for one, other in combinations(assignments, 2)]
+    tested = [row.p_value for row in rows if row.p_value is not None]
+    adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
+    return tuple(
+        row if row.p_value is None else row._replace(p_adjusted=float(next(adjusted)))
+        for row in rows
+    )
+
+
+def _pair(one: str, other: str, assignments: Mapping[str, pd.Series[str]]) -> Independence:
+    both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()
+    table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
+    if min(table.shape, default=0) < 2:
+        return Independence(one, other, len(both), None, None, None)
+    test = chi2_contingency(table, correction=False)
+    if test.expected_freq.min() < MIN_EXPECTED:
+        return Independence(one, other, len(both), None, None, None)
+    strength = float(np.sqrt(test.statistic / len(both) / (min(table.shape) - 1)))
+    return Independence(one, other, len(both), float(test.pvalue), None, strength)

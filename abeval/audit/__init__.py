@@ -1,0 +1,1 @@
+"""Audit of an assignment: logged variants against the rule, and against other experiments."""

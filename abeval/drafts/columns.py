@@ -1,0 +1,121 @@
+"""What a table's columns hold: types, ranges, and how often a value comes again.
+
+`drafts/run.py` opens the table; `drafts/guess.py` decides by these numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
+
+Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
+
+FEW = 20
+"""Columns of at most this many values have them listed."""
+
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("BOOLEAN", "boolean"),
+    ("TIMESTAMP", "time"),
+    ("DATE", "time"),
+    ("VARCHAR", "text"),
+    ("UUID", "text"),
+    ("ENUM", "text"),
+    ("DOUBLE", "real"),
+    ("FLOAT", "real"),
+    ("DECIMAL", "real"),
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        name: As the table has it.
+        type: The engine's type.
+        kind: What can be done with it.
+        rows: Rows with a value.
+        distinct: Different values.
+        low: The smallest number; None unless it holds numbers or booleans.
+        high: The largest.
+        values: Each value as text with its rows, most frequent first, where there are few.
+    """
+
+    name: str
+    type: str
+    kind: Kind
+    rows: int
+    distinct: int
+    low: float | None
+    high: float | None
+    values: tuple[tuple[str, int], ...]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether sums of it mean something."""
+        return self.kind in ("boolean", "integer", "real")
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it holds nothing but 0 and 1."""
+        return self.is_number and self.distinct == 2 and (self.low, self.high) == (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's columns and rows.
+
+    Attributes:
+        relation: What the engine calls it.
+        rows: All rows.
+        columns: In their order.
+    """
+
+    relation: str
+    rows: int
+    columns: tuple[Column, ...]
+
+
+def look(engine: Engine, relation: str) -> Table:
+    """The columns of a relation, by one pass over it and one for each column of few values."""
+    types = engine.columns(relation)
+    numbers = ", ".join(
+        _measures(place, name, _kind(type)) for place, (name, type) in enumerate(types.items())
+    )
+    ((rows, *measures),) = engine.rows(f"select count(*), {numbers} from {quoted(relation)}")
+    columns = tuple(
+        _column(engine, relation, name, type, measures[4 * place : 4 * place + 4])
+        for place, (name, type) in enumerate(types.items())
+    )
+    return Table(relation, int(rows or 0), columns)
+
+
+def _kind(type: str) -> Kind:
+    for start, kind in _KINDS:
+        if type.startswith(start):
+            return "other" if type.endswith("]") else kind
+    return "integer" if type.endswith(("INT", "INTEGER")) else "other"
+
+
+def _measures(place: int, name: str, kind: Kind) -> str:
+    column = quoted(name)
+    value = f"cast({column} as double)" if kind in ("boolean", "integer", "real") else None
+    ends = f"min({value}), max({value})" if value else "null, null"
+    return f"count({column}), count(distinct {column}), {ends}"
+
+
+def _column(
+    engine: Engine, relation: str, name: str, type: str, measures: Sequence[object]
+) -> Column:
+    rows, distinct = int(str(measures[0])), int(str(measures[1]))
+    low, high = (None if end is None else float(str(end)) for end in measures[2:])
+    values: tuple[tuple[str, int], ...] = ()
+    if 0 < distinct <= FEW:
+        listed = engine.rows(
+            f"select cast({quoted(name)} as varchar) as v, count(*) as n from {quoted(relation)} "
+            f"where {quoted(name)} is not null group by {quoted(name)} order by n desc, v"
+        )
+        values = tuple((str(value), int(count or 0)) for value, count in listed)
+    return Column(name, type, _kind(type), rows, distinct, low, high, values)

@@ -1,0 +1,236 @@
+"""What a table's columns are likely to be, from their names and what they hold.
+
+`drafts/run.py` hands it the columns and how units and candidates for the variant go together;
+`drafts/write.py` writes the guesses as an experiment file.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from abeval.drafts import words
+from abeval.drafts.columns import FEW, Column, Table
+
+Certainty = Literal["sure", "likely", "not sure"]
+
+ONE_VARIANT = 0.9
+"""Share of units with one value, from which on a column can be their variant."""
+
+MOST_VARIANTS = 12
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What one column, or one entry of the file, is taken for.
+
+    Attributes:
+        entry: What it is taken for: `unit`, `variant`, `ts`, `click`, `outcome`, `covariate`, …
+        column: The column; None where the table has none.
+        certainty: How sure.
+        reason: Why, in words.
+    """
+
+    entry: str
+    column: Column | None
+    certainty: Certainty
+    reason: str
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The values of the variant column.
+
+    Attributes:
+        units: Value → units, most first.
+        control: The value that is compared with.
+        certainty: How sure that is.
+        reason: Why.
+    """
+
+    units: Mapping[str, int]
+    control: str
+    certainty: Certainty
+    reason: str
+
+
+def unit_guess(table: Table) -> Guess:
+    """The randomisation unit: a column by its name, else each row."""
+    columns = [c for c in table.columns if c.kind in ("text", "integer") and c.distinct > FEW]
+    named = sorted(
+        (place, c.name) for c in columns if (place := words.named(c.name, words.UNIT)) is not None
+    )
+    if named:
+        column = next(c for c in columns if c.name == named[0][1])
+        missing = table.rows - column.rows
+        if missing:
+            reason = f"{missing:,} of {table.rows:,} rows have none"
+            return Guess("unit", column, "likely", reason)
+        return Guess("unit", column, "sure", f"{column.distinct:,} units in {table.rows:,} rows")
+    other = [
+        c.name for c in columns if words.words(c.name)[-1:] == ("id",) and c.distinct < table.rows
+    ]
+    if other:
+        reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
+        return Guess("unit", None, "not sure", reason)
+    return Guess("unit", None, "likely", "no column names a unit, so each row is one")
+
+
+def variant_candidates(table: Table) -> list[Column]:
+    """Columns of few values, those with a fitting name first."""
+    few = [
+        c
+        for c in table.columns
+        if 2 <= c.distinct <= MOST_VARIANTS and c.kind in ("text", "boolean", "integer")
+    ]
+    named = [c for c in few if words.named(c.name, words.VARIANT) is not None]
+    named.sort(key=lambda c: words.named(c.name, words.VARIANT) or 0)
+    other = [c for c in few if c.kind == "text" and c not in named]
+    return [*named, *(c for c in other if _is_control(c.values))]
+
+
+def variant_guess(
+    candidates: Sequence[Column], constant: Mapping[str, float], rows_are_units: bool
+) -> Guess:
+    """The first candidate that units have one value of.
+
+    Args:
+        candidates: In order of preference.
+        constant: Column → share of units with one value of it.
+        rows_are_units: Whether that says nothing, because no unit has a second row.
+    """
+    fitting = [c for c in candidates if constant[c.name] >= ONE_VARIANT]
+    if not fitting:
+        words_ = "no column names the variant of a unit: which one is it?"
+        return Guess("variant", None, "not sure", words_)
+    best = fitting[0]
+    share = constant[best.name]
+    one = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
+    if rows_are_units:
+        one = f"by its name, with {best.distinct} values"
+    others = [c.name for c in fitting[1:] if words.named(c.name, words.VARIANT) is not None]
+    if words.named(best.name, words.VARIANT) is None:
+        return Guess("variant", best, "not sure", f"one of its values looks like a control; {one}")
+    if others:
+        return Guess("variant", best, "likely", f"{one}; or is it {' or '.join(others)}?")
+    certain = share > 0.99 and not rows_are_units
+    return Guess("variant", best, "sure" if certain else "likely", one)
+
+
+def arms(column: Column, units: Mapping[str, int]) -> Arms:
+    """The variants, with their units, and which is the control."""
+    likely = [value for value in units if _names_control(value)]
+    if len(likely) == 1:
+        return Arms(units, likely[0], "likely", "by its name")
+    first = min(likely or units)
+    return Arms(units, first, "not sure", "no name says it: the first by name is taken")
+
+
+def _is_control(values: Sequence[tuple[str, int]]) -> bool:
+    return any(_names_control(value) for value, _ in values)
+
+
+def _names_control(value: str) -> bool:
+    parts = words.words(value)
+    return (
+        words.named(value, words.CONTROL) is not None
+        or parts[:1] == ("control",)
+        or parts[-1:] == ("control",)
+        or (len(parts) > 1 and parts[0] in words.NEGATIVE)
+    )
+
+
+def time_guess(table: Table) -> Guess:
+    """The time of a row."""
+    times = [c for c in table.columns if c.kind == "time"]
+    if times:
+        times.sort(key=lambda c: _rank(c, words.TIME))
+        certainty: Certainty = "sure" if len(times) == 1 else "likely"
+        return Guess("ts", times[0], certainty, f"of type {times[0].type}")
+    for column in sorted(table.columns, key=lambda c: _rank(c, words.TIME)):
+        if words.named(column.name, words.TIME) is None:
+            continue
+        if column.kind == "integer" and time_unit(column) is not None:
+            return Guess(
+                "ts", column, "likely", f"whole numbers since 1970, in {time_unit(column)}"
+            )
+        if column.kind == "text":
+            reason = f"{column.name} is text: say its format, or leave days out"
+            return Guess("ts", None, "not sure", reason)
+    return Guess("ts", None, "likely", "no column has times")
+
+
+def time_unit(column: Column) -> str | None:
+    """The unit of whole numbers since 1970 that lie between 2000 and 2100."""
+    if column.low is None or column.high is None:
+        return None
+    for unit, second in (("s", 1e0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)):
+        if 946_684_800 * second <= column.low and column.high <= 4_102_444_800 * second:
+            return unit
+    return None
+
+
+def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
+    """Click, item, position, score and the like, by name and what the column holds."""
+    for column in table.columns:
+        if column.name in taken:
+            continue
+        if words.named(column.name, words.CLICK) is not None and column.is_number:
+            yield _click(column)
+            continue
+        for entry, names in words.COLUMNS.items():
+            if words.named(column.name, names) is not None and _fits(entry, column):
+                yield Guess(entry, column, "likely", "by its name")
+                break
+
+
+def _click(column: Column) -> Guess:
+    if column.is_share:
+        return Guess("click", column, "sure", "0 or 1")
+    return Guess("outcome", column, "likely", f"a count of clicks, up to {column.high:g}")
+
+
+def _fits(entry: str, column: Column) -> bool:
+    if entry in ("item_id", "request_id", "impression_id"):
+        return column.kind in ("text", "integer") and column.distinct > FEW
+    if entry == "position":
+        return column.kind == "integer" and (column.low or 0) >= 0
+    if entry == "category":
+        return column.kind == "text"
+    if entry == "propensity":
+        return column.is_number and (column.low or 0) >= 0 and (column.high or 0) <= 1
+    return column.is_number and (column.low or 0) >= 0
+
+
+def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
+    """Outcomes, covariates and numbers of which neither is sure."""
+    for column in table.columns:
+        if column.name in taken or column.distinct < 2 or not column.is_number:
+            continue
+        if words.has_word(column.name, words.BEFORE):
+            yield Guess("covariate", column, "likely", "its name says that it was before")
+        elif words.has_word(column.name, words.OUTCOME):
+            kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
+            yield Guess("outcome", column, "likely", kind)
+        elif not _is_id(column, table) and not words.has_word(column.name, words.DESCRIPTION):
+            yield Guess("outcome", column, "not sure", "an outcome, or known before?")
+
+
+def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
+    """Properties of few values, which segments can be made of."""
+    for column in table.columns:
+        if (
+            column.name not in taken
+            and column.kind == "text"
+            and 2 <= column.distinct <= MOST_VARIANTS
+        ):
+            yield Guess("segment", column, "likely", f"{column.distinct} values")
+
+
+def _is_id(column: Column, table: Table) -> bool:
+    last = words.words(column.name)[-1:]
+    return last == ("id",) or (column.kind == "integer" and column.distinct == table.rows)
+
+
+def _rank(column: Column, names: Sequence[str]) -> int:
+    place = words.named(column.name, names)
+    return len(names) if place is None else place

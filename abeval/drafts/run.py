@@ -1,0 +1,167 @@
+"""Files or a frame → a draft of an experiment file.
+
+`cli/init.py` prints and writes it; `abeval.draft` is the same for a frame.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from abeval.drafts import guess
+from abeval.drafts.columns import Column, Table, look
+from abeval.drafts.guess import Arms, Guess
+from abeval.drafts.write import Tables, experiment_text
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.sql import quoted
+from abeval.errors import LogError
+from abeval.experiment.model import LogSource
+from abeval.metrics.builtin import builtin_metrics
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An experiment file, and what it was guessed from.
+
+    Attributes:
+        text: The file, with a comment on every guess.
+        guesses: What each column was taken for.
+        questions: What is not sure and only a person can say.
+    """
+
+    text: str
+    guesses: tuple[Guess, ...]
+    questions: tuple[str, ...]
+
+
+def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
+    """The draft for files of one table, or for an impression log with its clicks and items.
+
+    Args:
+        files: The files; those with the same columns are one table.
+        folder: Where the experiment file will be: paths in it start there.
+        name: Of the experiment.
+
+    Raises:
+        LogError: A file cannot be read, or no table has rows.
+    """
+    with closing(DuckDBEngine(folder=Path())) as engine:
+        groups = _grouped(engine, files)
+        tables = [look(engine, relation) for relation in groups]
+        paths = {
+            relation: [_from(folder, file) for file in group] for relation, group in groups.items()
+        }
+        return _drafted(engine, tables, paths, name)
+
+
+def draft(frame: object, name: str = "experiment") -> Draft:
+    """The draft for a frame: pandas, Polars, Arrow or a DuckDB relation.
+
+    Example:
+        >>> import pandas as pd
+        >>> users = pd.DataFrame({"user_id": range(100), "group": ["control", "new"] * 50})
+        >>> [g.column.name for g in draft(users).guesses if g.entry in ("unit", "variant")]
+        ['user_id', 'group']
+    """
+    with closing(DuckDBEngine()) as engine:
+        engine.add_frame("raw_impressions", frame)
+        table = look(engine, "raw_impressions")
+        return _drafted(engine, [table], {}, name)
+
+
+def _grouped(engine: DuckDBEngine, files: Sequence[Path]) -> dict[str, list[Path]]:
+    """Files of the same columns together, each group as a relation."""
+    by_columns: dict[tuple[str, ...], list[Path]] = {}
+    for place, file in enumerate(files):
+        engine.add_log(f"raw_file_{place}", LogSource(path=str(file)))
+        by_columns.setdefault(tuple(engine.columns(f"raw_file_{place}")), []).append(file)
+    groups: dict[str, list[Path]] = {}
+    for place, group in enumerate(by_columns.values()):
+        engine.add_log(f"raw_table_{place}", LogSource(path=[str(file) for file in group]))
+        groups[f"raw_table_{place}"] = group
+    return groups
+
+
+def _from(folder: Path, file: Path) -> str:
+    """The path of a file as the experiment file names it."""
+    try:
+        return file.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        return file.resolve().as_posix()
+
+
+def _drafted(
+    engine: DuckDBEngine, tables: Sequence[Table], paths: dict[str, list[str]], name: str
+) -> Draft:
+    main = _main_table(engine, tables)
+    if main.rows == 0:
+        raise LogError("the table has no rows", "give files with data")
+    unit = guess.unit_guess(main)
+    candidates = [c for c in guess.variant_candidates(main) if c != unit.column]
+    one_row = unit.column is None or unit.column.distinct == main.rows
+    constant = _constant(engine, main, unit.column, candidates)
+    variant = guess.variant_guess(candidates, constant, one_row)
+    arms = None if variant.column is None else _arms(engine, main, unit.column, variant.column)
+    time = guess.time_guess(main)
+    taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
+    own = [unit, variant, time, *guess.canonical_guesses(main, taken)]
+    taken |= {g.column.name for g in own if g.column is not None}
+    own += guess.value_guesses(main, taken)
+    taken |= {g.column.name for g in own if g.column is not None}
+    own += guess.segment_guesses(main, taken)
+    others = {table.relation: _kind_of(table, main) for table in tables if table is not main}
+    parts = Tables(main, paths, others, one_row)
+    text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
+    return Draft(text, tuple(own), questions)
+
+
+def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:
+    """The table that has both unit and variant; of several, the longest."""
+
+    def order(table: Table) -> tuple[bool, int]:
+        unit = guess.unit_guess(table)
+        named = [c for c in guess.variant_candidates(table) if c != unit.column]
+        constant = _constant(engine, table, unit.column, named)
+        variant = guess.variant_guess(named, constant, rows_are_units=False)
+        return variant.column is not None, table.rows
+
+    return max(tables, key=order)
+
+
+def _kind_of(table: Table, main: Table) -> str | None:
+    """`items` or `clicks`, for a table beside the main one; None where it is neither."""
+    roles = {g.entry: g.column for g in guess.canonical_guesses(table, set())}
+    item = roles.get("item_id")
+    if item is not None and item.distinct == table.rows:
+        return "items"
+    keys = {"impression_id", "request_id"} & roles.keys()
+    return "clicks" if keys and table.rows <= main.rows else None
+
+
+def _constant(
+    engine: DuckDBEngine, table: Table, unit: Column | None, candidates: Sequence[Column]
+) -> dict[str, float]:
+    """Column → share of units that have one value of it."""
+    if unit is None or not candidates:
+        return {c.name: 1.0 for c in candidates}
+    counts = ", ".join(
+        f"count(distinct {quoted(c.name)}) as n_{i}" for i, c in enumerate(candidates)
+    )
+    shares = ", ".join(
+        f"avg(case when n_{i} <= 1 then 1.0 else 0.0 end)" for i in range(len(candidates))
+    )
+    ((*values,),) = engine.rows(
+        f"select {shares} from (select {counts} from {quoted(table.relation)} "
+        f"where {quoted(unit.name)} is not null group by {quoted(unit.name)})"
+    )
+    return {c.name: float(value or 0) for c, value in zip(candidates, values, strict=True)}
+
+
+def _arms(engine: DuckDBEngine, table: Table, unit: Column | None, variant: Column) -> Arms:
+    counted = "count(*)" if unit is None else f"count(distinct {quoted(unit.name)})"
+    rows = engine.rows(
+        f"select cast({quoted(variant.name)} as varchar) as v, {counted} as n "
+        f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
+        "group by v order by n desc, v"
+    )
+    return guess.arms(variant, {str(value): int(count or 0) for value, count in rows})

@@ -1,0 +1,237 @@
+"""Names that columns and variants usually have.
+
+`drafts/guess.py` reads them: a name that is a word of the list says more than any statistic of the
+column.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+
+UNIT = (
+    "user_id",
+    "userid",
+    "user",
+    "uid",
+    "visitor_id",
+    "visitor",
+    "customer_id",
+    "customer",
+    "member_id",
+    "player_id",
+    "account_id",
+    "client_id",
+    "subject_id",
+    "person_id",
+    "device_id",
+    "cookie_id",
+    "cookie",
+    "anonymous_id",
+    "distinct_id",
+    "auction_id",
+    "session_id",
+    "session",
+)
+VARIANT = (
+    "variant",
+    "variation",
+    "variant_name",
+    "test_group",
+    "ab_group",
+    "experiment_group",
+    "experiment_variant",
+    "treatment_group",
+    "group",
+    "arm",
+    "treatment",
+    "treated",
+    "condition",
+    "con_treat",
+    "version",
+    "policy",
+    "bucket",
+    "experiment",
+    "test",
+    "ab",
+    "cohort",
+    "segment",
+    "campaign",
+    "algorithm",
+    "model",
+)
+TIME = (
+    "ts",
+    "timestamp",
+    "event_time",
+    "event_timestamp",
+    "time",
+    "datetime",
+    "time_ms",
+    "created_at",
+    "occurred_at",
+    "date",
+    "day",
+    "event_date",
+    "visit_date",
+)
+CLICK = ("click", "clicked", "is_click", "is_clicked", "clicks", "click_flag")
+COLUMNS = {
+    "item_id": (
+        "item_id",
+        "item",
+        "video_id",
+        "article_id",
+        "movie_id",
+        "product_id",
+        "sku",
+        "ad_id",
+        "doc_id",
+        "document_id",
+        "news_id",
+        "content_id",
+    ),
+    "position": ("position", "pos", "rank", "slot"),
+    "score": ("score", "pctr", "p_ctr", "prediction", "pred", "predicted_ctr", "model_score"),
+    "propensity": ("propensity", "propensity_score", "pscore"),
+    "request_id": ("request_id", "request", "search_id", "query_id", "page_view_id", "list_id"),
+    "impression_id": ("impression_id", "imp_id"),
+    "dwell": (
+        "dwell",
+        "dwell_time",
+        "dwell_seconds",
+        "dwell_ms",
+        "play_time_ms",
+        "read_time",
+        "watch_time",
+    ),
+    "category": ("category", "tag", "genre", "topic"),
+}
+BEFORE = (
+    "before",
+    "pre",
+    "prior",
+    "past",
+    "previous",
+    "history",
+    "historical",
+    "recency",
+    "tenure",
+)
+OUTCOME = (
+    "conversion",
+    "converted",
+    "convert",
+    "purchase",
+    "purchased",
+    "bought",
+    "order",
+    "orders",
+    "revenue",
+    "spend",
+    "spent",
+    "sales",
+    "gmv",
+    "amount",
+    "visit",
+    "visits",
+    "visited",
+    "signup",
+    "signed_up",
+    "retention",
+    "retained",
+    "return",
+    "returned",
+    "churn",
+    "churned",
+    "subscribed",
+    "engaged",
+    "sessions",
+    "rounds",
+    "gamerounds",
+    "views",
+    "likes",
+    "like",
+    "share",
+    "shares",
+    "yes",
+    "response",
+    "responded",
+    "outcome",
+    "success",
+    "time_spent",
+    "duration",
+    "rating",
+)
+CONTROL = (
+    "control",
+    "ctrl",
+    "con",
+    "baseline",
+    "base",
+    "a",
+    "old",
+    "old_page",
+    "original",
+    "default",
+    "none",
+    "placebo",
+    "psa",
+    "holdout",
+    "0",
+    "false",
+    "off",
+    "no",
+    "random",
+    "champion",
+    "current",
+)
+NEGATIVE = ("no", "without", "non")
+DESCRIPTION = (
+    "age",
+    "hour",
+    "weekday",
+    "year",
+    "month",
+    "zip",
+    "zip_code",
+    "zipcode",
+    "lat",
+    "lon",
+    "width",
+    "height",
+    "os",
+    "browser",
+    "platform",
+    "country",
+    "index",
+)
+"""Numbers that describe a unit and are no outcome."""
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name, in lower case.
+
+    >>> words("testGroup-ID 2")
+    ('test', 'group', 'id', '2')
+    """
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return tuple(part for part in re.split(r"[^0-9a-z]+", spaced.lower()) if part)
+
+
+def named(name: str, names: Sequence[str]) -> int | None:
+    """Where a name stands in a list, however it is written.
+
+    >>> named("UserID", ("visitor", "user_id")), named("userid", ("user_id",))
+    (1, 0)
+    """
+    joined = "".join(words(name))
+    spelled = [entry.replace("_", "") for entry in names]
+    return spelled.index(joined) if joined in spelled else None
+
+
+def has_word(name: str, listed: Collection[str]) -> bool:
+    """Whether one of a name's words, or the whole name, is in a list.
+
+    >>> has_word("revenue_before", BEFORE), has_word("prefix", BEFORE)
+    (True, False)
+    """
+    return any(word in listed for word in words(name)) or named(name, tuple(listed)) is not None

@@ -1,0 +1,64 @@
+"""One scheme of every platform, as the experiment file would have it, and odd ids to assign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from abeval.assignment.platforms import AnyScheme, Scheme
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "growthbook_1": {"platform": "growthbook", "seed": "exp", "version": 1},
+    "growthbook": {"platform": "growthbook", "seed": "exp", "namespace": ["ns", 0.2, 0.9]},
+    "unleash": {"platform": "unleash", "group": "feature", "rollout": 70},
+    "planout": {"platform": "planout", "salt": "ns.exp", "parameter": "model"},
+    "planout_weighted": {
+        "platform": "planout",
+        "salt": "ns.exp",
+        "parameter": "model",
+        "weighted": True,
+        "namespace": "ns",
+        "segments": 10,
+        "owned": [1, 3, 4, 8, 9],
+    },
+    "launchdarkly": {"platform": "launchdarkly", "key": "flag", "salt": "s"},
+    "launchdarkly_seed": {"platform": "launchdarkly", "seed": 61},
+    "posthog": {"platform": "posthog", "key": "flag", "rollout": 60},
+    "statsig": {"platform": "statsig", "salt": "s", "gate": ["g", "r"], "gate_percent": 65},
+    "optimizely": {"platform": "optimizely", "experiment": "1886780721", "group": "77"},
+    "split": {"platform": "split", "seed": 467569525, "traffic": 80, "traffic_seed": 5},
+    "split_legacy": {"platform": "split", "seed": 467569525, "algorithm": "legacy"},
+    "eppo": {"platform": "eppo", "salt": "split", "traffic_salt": "traffic", "traffic": 0.5},
+    "eppo_old": {"platform": "eppo", "flag": "flag", "traffic": 0.5},
+    "flagsmith": {"platform": "flagsmith", "feature": "12"},
+    "firebase": {"platform": "firebase", "seed": "x"},
+}
+
+WEIGHTS = {"control": 300.0, "b'): --": 500.0, "treatment": 200.0}
+
+
+def scheme(name: str) -> Scheme:
+    return TypeAdapter(AnyScheme).validate_python(SETTINGS[name])  # type: ignore[return-value]
+
+
+def odd_ids(count: int) -> list[str]:
+    odd = [
+        "",
+        " ",
+        "  a",
+        "a  ",
+        "\t",
+        "a\nb",
+        "o'brien",
+        '"',
+        "a:b",
+        "a.b",
+        "ü",
+        "漢字",
+        "😀",
+        "é",
+        "e\u0301",
+    ]
+    odd += ["0", "00", "-1", "1e5", "x" * 500, "\\", "\\'", "%s", "null", "NaN"]
+    return odd + [f"user_{i:07d}" if i % 2 else str(i) for i in range(count - len(odd))]

@@ -1,0 +1,157 @@
+"""`abeval init`: twelve shapes of table, guessed and then analysed as the file stands."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.cli.main import main
+from abeval.drafts.run import draft, draft_files
+from abeval.errors import AbevalError, LogError
+from tests.drafts.tables import Shape, shapes
+from tests.real_logs import need
+
+SHAPES = shapes()
+FORMATS = ("csv", "parquet", "jsonl")
+
+
+def written(shape: Shape, folder: Path, format: str) -> Path:
+    file = folder / f"table.{format}"
+    if format == "csv":
+        shape.frame.to_csv(file, index=False)
+    elif format == "parquet":
+        shape.frame.to_parquet(file)
+    else:
+        shape.frame.to_json(file, orient="records", lines=True, date_format="iso")
+    return file
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+    place = list(SHAPES).index(name)
+    file = written(shape, tmp_path, FORMATS[place % 2])
+    own = draft_files([file], tmp_path)
+    entries = tomllib.loads(own.text)
+    assert entries["unit"] == shape.unit
+    if shape.variant is None:
+        assert any(question.startswith("variant") for question in own.questions)
+        return
+    assert entries["logs"]["impressions"]["columns"].get("variant", "variant") == shape.variant
+    if shape.control is None:
+        assert any(question.startswith("control") for question in own.questions)
+    else:
+        assert entries["control"] == shape.control
+    goals = {metric.get("value", metric["name"]) for metric in entries["metrics"]}
+    columns = {c for c in [*shape.frame.columns, "ctr"] if any(c in goal for goal in goals)}
+    assert shape.outcomes <= columns
+    assert len(goals) == len(shape.outcomes)
+
+
+@pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if shape.variant])
+def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+    text = draft_files([written(shape, tmp_path, "parquet")], tmp_path).text
+    (tmp_path / "e.toml").write_text(text)
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    entries = tomllib.loads(text)
+    frame = shape.frame
+    own = frame[frame[str(shape.variant)].astype(str) == entries["control"]]
+    units = len(own) if shape.unit == "row" else own[shape.unit].nunique()
+    for metric in entries["metrics"]:
+        if metric["name"] == "ctr":
+            click = own.filter(like="click").iloc[:, 0]
+            assert result["ctr"].control == pytest.approx(click.mean(), rel=1e-9)
+            continue
+        (column,) = (c for c in shape.outcomes if f'"{c}"' in metric["value"])
+        rows = [row for row in result.scorecard if row.metric == metric["name"]]
+        assert rows[0].control == pytest.approx(own[column].sum() / units, rel=1e-6)
+
+
+def test_a_table_without_a_variant_is_not_analysed(tmp_path: Path) -> None:
+    text = draft_files([written(SHAPES["ratings"], tmp_path, "csv")], tmp_path).text
+    (tmp_path / "e.toml").write_text(text)
+    with pytest.raises(AbevalError, match="variants"):
+        abeval.load(tmp_path / "e.toml").analyze()
+
+
+def test_weights_are_round_and_uneven_ones_are_asked(tmp_path: Path) -> None:
+    uneven = draft(SHAPES["ads_or_psa"].frame)
+    weights = tomllib.loads(uneven.text)["variants"]
+    assert 0.9 < weights["ad"]["weight"] < 1
+    assert any(question.startswith("weights") for question in uneven.questions)
+    even = tomllib.loads(draft(SHAPES["landing_page"].frame).text)["variants"]
+    assert {variant["weight"] for variant in even.values()} == {1}
+
+
+def test_a_count_of_clicks_is_no_click() -> None:
+    (clicks,) = (
+        g
+        for g in draft(SHAPES["days_of_devices"].frame).guesses
+        if g.column and g.column.name == "clicks"
+    )
+    assert clicks.entry == "outcome"
+    assert "count" in clicks.reason
+
+
+def test_a_variant_that_units_change_is_not_taken() -> None:
+    frame = pd.DataFrame({"user_id": list(range(500)) * 4, "group": ["a"] * 1000 + ["b"] * 1000})
+    guesses = {g.entry: g for g in draft(frame).guesses}
+    assert guesses["variant"].column is None
+    assert guesses["variant"].certainty == "not sure"
+
+
+def test_parts_of_a_table_items_and_clicks_find_their_places(tmp_path: Path) -> None:
+    frame = SHAPES["video_log"].frame.drop(columns="is_click").assign(request_id=range(3_000))
+    frame[:1500].to_parquet(tmp_path / "part1.parquet")
+    frame[1500:].to_parquet(tmp_path / "part2.parquet")
+    pd.DataFrame({"video_id": range(500), "tag": "x"}).to_parquet(tmp_path / "videos.parquet")
+    frame[["request_id", "video_id"]][:200].to_csv(tmp_path / "clicks.csv", index=False)
+    names = ("part1.parquet", "part2.parquet", "videos.parquet", "clicks.csv")
+    logs = tomllib.loads(draft_files([tmp_path / n for n in names], tmp_path).text)["logs"]
+    assert logs["impressions"]["path"] == ["part1.parquet", "part2.parquet"]
+    assert logs["items"]["path"] == ["videos.parquet"]
+    assert logs["clicks"]["path"] == ["clicks.csv"]
+
+
+def test_an_empty_table_is_refused() -> None:
+    with pytest.raises(LogError, match="no rows"):
+        draft(
+            pd.DataFrame(
+                {"user_id": pd.Series([], dtype="int64"), "group": pd.Series([], dtype=str)}
+            )
+        )
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["abeval", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def test_the_command_writes_a_file_that_the_printed_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file = written(SHAPES["game"], tmp_path, "csv")
+    output = tmp_path / "experiment.toml"
+    assert run(monkeypatch, "init", file, "--output", output) == 0
+    out = capsys.readouterr().out
+    assert f"abeval analyze {output}" in out
+    assert "NOT SURE  control: is it 'gate_30'?" in out
+    assert run(monkeypatch, "analyze", output) == 0
+    assert run(monkeypatch, "init", file, "--output", output) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_cookie_cats_as_it_is(tmp_path: Path) -> None:
+    own = draft_files([need("cookie_cats/cookie_cats.csv")], tmp_path)
+    (tmp_path / "e.toml").write_text(own.text)
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    assert result["retention_7"].control == pytest.approx(0.190201, abs=1e-6)
+    assert result["retention_7"].p_value == pytest.approx(0.00155, abs=2e-5)
