@@ -149,6 +149,9 @@ def _read_rows(file: Path) -> list[tuple[int, list[str]]]:
     import csv
 
     try:
+        # A device such as /dev/zero has no end.
+        if file.is_char_device():
+            raise LogError(f"{file} is a device", "give a CSV file, or a pipe")
         with file.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.reader(lines)
             return [(reader.line_num, row) for row in reader if row]

@@ -42,6 +42,9 @@ _TOML_HINT = "put text in quotes, begin a table with [name], and use each key on
 def _text(file: Path) -> str:
     """A file's text, without the byte order mark that some editors write."""
     try:
+        # A device such as /dev/zero has no end.
+        if file.is_char_device():
+            raise ExperimentError(f"{file} is a device", "name a TOML file")
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         hint = "give the path of a TOML file, or make an example with: abeval simulate DIR"

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import abeval
 from abeval.assignment import SLOTS, Assignment, md5_60, slot, sub_bucket, unit_text
 from abeval.errors import ExperimentError, LogError
 
@@ -145,6 +146,36 @@ def test_edges_of_ranges_and_empty_ones() -> None:
     got = split.assign_many(range(20_000))
     assert set(got.variant) == {"a", "b"}
     assert ((got.slot < 500_000) == (got.variant == "a")).all()
+
+
+AT_THE_EDGES = {"862794": 0, "711627": 499_999, "1262924": 500_000, "1433311": 999_999}
+"""Ids whose slot, with salt `s`, is the first or the last of a variant's range."""
+
+
+def test_the_units_at_the_edges_of_a_range_are_its_own() -> None:
+    split = Assignment("s", {"a": 1, "none": 0, "b": 1})
+    expected = ["a", "a", "b", "b"]
+    assert [split.assign(unit).slot for unit in AT_THE_EDGES] == list(AT_THE_EDGES.values())
+    assert [split.assign(unit).variant for unit in AT_THE_EDGES] == expected
+    assert split.assign_many(AT_THE_EDGES).variant.tolist() == expected
+    assert [split.explain(unit).variant for unit in AT_THE_EDGES] == expected
+
+
+def test_the_queries_put_the_units_at_the_edges_where_the_function_does() -> None:
+    units = list(AT_THE_EDGES)
+    found = abeval.define(
+        name="edges",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "none": {"weight": 0}, "b": {}},
+        assignment={"salt": "s"},
+        metrics=[{"name": "ctr"}],
+        logs={"impressions": {}},
+    ).analyze(logs={"impressions": pd.DataFrame({"user_id": units, "click": [1, 1, 0, 0]})})
+    assert {v.name: v.units for v in found.experiment.variants} == {"a": 2, "none": 0, "b": 2}
+    assert [(row.control, row.treatment) for row in found.scorecard if row.variant == "b"] == [
+        (1.0, 0.0)
+    ]
 
 
 def test_one_and_many_agree() -> None:

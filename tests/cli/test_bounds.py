@@ -201,6 +201,8 @@ LONG = "x" * 300
         (("analyze", "{0}/e.toml", "--report", f"{{0}}/{LONG}/x"), "cannot write"),
         (("analyze", "{0}/e.toml", "--csv", "{0}/loop"), "symbolic links"),
         (("analyze", "{0}/loop"), "symbolic links"),
+        (("analyze", "/dev/zero"), "/dev/zero is a device"),
+        (("assign", "/dev/zero", "--salt", "s", "--variants", "a=1,b=1"), "/dev/zero is a device"),
         (("assign", "{0}/loop", "--salt", "s", "--variants", "a=1,b=1"), "symbolic links"),
         (("assign", "{0}/e.toml", "--salt", "s", "--variants", "a=1e308,b=1e308"), "to 1e+12"),
     ],

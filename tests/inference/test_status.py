@@ -191,6 +191,45 @@ def test_holm_runs_over_goals_and_variants() -> None:
     assert [row.p_adjusted for row in found.scorecard if row.role != "goal"] == [None, None]
 
 
+def exact(low: float, high: float, p_value: float, control: float = 10.0) -> Comparison:
+    """An effect with these very ends; its lift is a tenth of it."""
+    middle = (low + high) / 2
+    effect = effects.from_difference(control, control + middle, middle, 0.1)
+    effect = effect._replace(low=low, high=high, p_value=p_value)
+    lift = Lift(middle / 10, low / 10, high / 10, bounded=True, method="fieller")
+    return Comparison(500, 500, control, control + middle, effect, lift, None)
+
+
+def test_at_the_level_and_at_zero_nothing_is_proven() -> None:
+    assert status(exact(0.5, 1.5, 0.05), p_value=0.05) == "unclear"
+    assert status(exact(0.5, 1.5, 0.0499), p_value=0.0499) == "better"
+    assert status(exact(0.0, 1.5, 0.01), p_value=0.01) == "unclear"
+    assert status(exact(-1.5, 0.0, 0.01), p_value=0.01) == "unclear"
+
+
+@pytest.mark.parametrize("margin", [Margin(0.05, relative=True), Margin(0.5, relative=False)])
+def test_an_interval_that_ends_at_the_margin_does_not_hold(margin: Margin) -> None:
+    inside = exact(-0.499, 0.7, 0.6)
+    assert status(inside, role="guardrail", margin=margin) == "non_inferior"
+    assert status(exact(-0.5, 0.7, 0.6), role="guardrail", margin=margin) == "unclear"
+    assert status(exact(-0.4, 0.5, 0.6), role="diagnostic", margin=margin) == "unclear"
+    assert status(exact(-0.4, 0.499, 0.6), role="diagnostic", margin=margin) == "equivalent"
+
+
+def test_a_variant_as_far_from_the_target_as_control_is_neither_better_nor_worse() -> None:
+    mirrored = comparison(0.75, 1.25, 0.05)
+    assert goodness(TO_ONE, mirrored.effect) == 0
+    assert status(mirrored, direction=TO_ONE, p_value=0.001) == "unclear"
+    margin = Margin(0.2, relative=False)
+    guarded = status(mirrored, direction=TO_ONE, role="guardrail", margin=margin, p_value=0.001)
+    assert guarded == "non_inferior"
+    narrow = Margin(0.01, relative=False)
+    assert (
+        status(mirrored, direction=TO_ONE, role="guardrail", margin=narrow, p_value=0.001)
+        == "unclear"
+    )
+
+
 def of_profit(control: float, treatment: float, margin: float, seed: int = 3) -> str:
     """Status of a guardrail on profit per user, 2,000 users, whose spread is 10."""
     random = np.random.default_rng(seed)

@@ -161,3 +161,22 @@ def test_ship_only_on_proof(goals: list[Status], guards: list[Status], check: Ch
         assert "\n" not in verdict.sentence
         assert "winner" not in verdict.sentence
         assert "no effect" not in verdict.sentence
+
+
+def test_a_margin_is_broken_only_by_an_estimate_beyond_it() -> None:
+    at = replace(LATENCY, status="worse", **effect(0.02, 0.01, 182.0))
+    assert at.lift == 0.02
+    assert "guardrail latency_ms +2.0% [+1.0%, +3.0%] is worse" in sentence(row(), at)
+    beyond = replace(LATENCY, status="worse", **effect(0.0201, 0.01, 182.0))
+    assert "breaks its 2% margin" in sentence(row(), beyond)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_named"),
+    [(0.001, 0.01, True), (0.0, 0.01, False), (-0.01, 0.0, False), (-0.01, -0.001, True)],
+)
+def test_the_adjusted_p_value_is_named_where_the_plain_interval_excludes_zero(
+    low: float, high: float, is_named: bool
+) -> None:
+    open_goal = replace(CTR_OPEN, difference_low=low, difference_high=high, p_adjusted=0.3)
+    assert ("adjusted" in sentence(open_goal, SESSIONS)) == is_named

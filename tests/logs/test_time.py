@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 import pytest
 
-from tests.logs.small import PERIOD, analyze, aside, small_log, values
+import abeval
+from tests.logs.small import PERIOD, START, analyze, aside, small_log, values
 
 METRICS = ["active_days_per_user", "sessions_per_user", "session_length", "ctr"]
 
@@ -177,3 +178,27 @@ def test_days_divide_by_the_units_that_were_active() -> None:
         own = log[log.ts.dt.date.astype(str) == day].groupby("variant").user_id.nunique()
         assert units["page_views_per_user", day] == (own["a"], own["b"])
         assert units["impressions_per_user", day] == (own["a"], own["b"])
+
+
+def test_a_day_lasts_to_its_last_impression() -> None:
+    """Every unit comes early and late: the first of a day is its first, the last its last."""
+    units = pd.DataFrame({"user_id": range(24)})
+    hours = pd.DataFrame({"hour": [0.2, 23.8, 24.3, 47.9, 48.1, 71.9]})
+    log = units.merge(hours, how="cross")
+    log["ts"] = START + pd.to_timedelta((log["hour"] * 3600).round(), unit="s")
+    log["variant"] = log["user_id"].map(lambda unit: "ab"[unit % 2])
+    log["click"] = range(len(log))
+    log["click"] %= 2
+    loaded = abeval.define(
+        name="t",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        metrics=[{"name": "ctr"}],
+        logs={"impressions": {}},
+    )
+    assert loaded.windows(logs={"impressions": log}).partial == ()
+    without_end = log[log["hour"] < 60]
+    assert loaded.windows(logs={"impressions": without_end}).partial == ("2024-03-03",)
+    without_start = log[log["hour"] > 12]
+    assert loaded.windows(logs={"impressions": without_start}).partial == ("2024-03-01",)

@@ -214,3 +214,30 @@ def test_degenerate_input_is_refused() -> None:
         decisions.equivalence(fine, fine, 1, -1)
     with pytest.raises(ValueError, match="alpha"):
         decisions.superiority(fine, fine, alpha=0)
+
+
+def test_at_the_edge_nothing_is_proven():
+    """A p-value of alpha, an interval that ends at zero or at the margin: not beyond it."""
+    assert decisions.conclusive(math.nextafter(0.05, 0), (0.1, 0.2), 0.05)
+    assert not decisions.conclusive(0.05, (0.1, 0.2), 0.05)
+    assert not decisions.conclusive(0.01, (0.0, 0.2), 0.05)
+    assert not decisions.conclusive(0.01, (-0.2, 0.0), 0.05)
+    assert decisions.not_worse(decisions.Gain(math.nextafter(-0.1, 0), 1), 0.1)
+    assert not decisions.not_worse(decisions.Gain(-0.1, 1), 0.1)
+    assert decisions.equivalent(decisions.Gain(-0.05, math.nextafter(0.1, 0)), 0.1)
+    assert not decisions.equivalent(decisions.Gain(-0.05, 0.1), 0.1)
+    assert not decisions.equivalent(decisions.Gain(-0.1, 0.05), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("interval", "distance", "expected"),
+    [
+        ((-3, -1), 2, (1, 2)),  # the target is inside: the most that can be gained is the distance
+        ((-2, -1), 2, (1, 2)),  # at the edge of the interval
+        ((-1, 1), 2, (-1, 1)),
+        ((1, 3), -2, (1, 2)),
+        ((-5, -3), 2, (-1, 1)),
+    ],
+)
+def test_the_gain_toward_a_target_that_is_met_is_the_whole_distance(interval, distance, expected):
+    assert tuple(decisions.gain_toward(interval, distance)) == expected

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -121,3 +122,16 @@ def test_a_negative_denominator_only_turns_the_sign() -> None:
     assert minus.value == -plus.value
     assert minus.variance == pytest.approx(plus.variance, rel=1e-12)
     assert math.isfinite(plus.df)
+
+
+def test_a_small_variance_is_no_rounding():
+    """Of a rate that hardly varies between units: far below its terms, and above rounding."""
+    x = np.array([1000.0, 2000.0, 3000.0, 7000.0])
+    y = x / 8 + np.array([1.0, -1.0, 2.0, -2.0]) / 4096
+    exact = [Fraction(float(a)) for a in y], [Fraction(float(b)) for b in x]
+    rate = sum(exact[0]) / sum(exact[1])
+    rest = [a - rate * b for a, b in zip(*exact, strict=True)]
+    variance = sum(r * r for r in rest) / 3 / 4 / (sum(exact[1]) / 4) ** 2
+    found = ratios.estimate(Moments.of(y, x)).variance
+    assert 0 < float(variance) < 1e-9 * float(rate) ** 2
+    assert found == pytest.approx(float(variance), rel=1e-3)
