@@ -12,6 +12,7 @@ import pytest
 
 import abeval
 from abeval.inference import skew
+from abeval.inference.adjust import Strata
 from abeval.inference.comparison import Comparison, Rule
 from abeval.inference.looks import AlwaysValid, Planned
 from abeval.inference.means_and_ratios import compare_moments, compare_strata
@@ -213,7 +214,8 @@ class TestAdjusted:
     def test_strata_have_their_own_splits(self) -> None:
         control = {"x": drawn(1, 4000), "y": drawn(2, 2000, 3.0)}
         treatment = {"x": drawn(3, 300), "y": drawn(4, 400, 3.0)}
-        row = compare_strata(MEAN, control, treatment, Rule())
+        whole = control["x"] + control["y"], treatment["x"] + treatment["y"]
+        row = compare_strata(MEAN, whole, [Strata(control, treatment)], Rule())
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"
         cells = [[arm["x"].pick(0), arm["y"].pick(0)] for arm in (control, treatment)]
