@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from abeval.bounds import (
+    MAX_DAYS,
+    MAX_EFFECT,
+    MAX_REPLAYS,
+    MIN_DAYS,
+    MIN_EFFECT,
+    check_between,
+    check_seed,
+)
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
@@ -153,8 +162,10 @@ class LoadedExperiment:
             raise ExperimentError("give mde or days, not both: each follows from the other")
         if not self.experiment.alpha < power < 1:
             raise ExperimentError(f"power {power} must lie between alpha and 1")
-        if (mde is not None and mde <= 0) or (days is not None and days <= 0):
-            raise ExperimentError("mde and days must be positive")
+        if mde is not None:
+            check_between("mde", mde, MIN_EFFECT, MAX_EFFECT)
+        if days is not None:
+            check_between("days", days, MIN_DAYS, MAX_DAYS)
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
@@ -184,8 +195,8 @@ class LoadedExperiment:
         from abeval.pipeline import opened
         from abeval.time.aa import aa
 
-        if runs < 1:
-            raise ExperimentError(f"{runs} replays", "use at least 1; 10,000 is usual")
+        check_between("runs", runs, 1, MAX_REPLAYS)
+        check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
@@ -401,14 +412,36 @@ def load(path: str | Path) -> LoadedExperiment:
     return LoadedExperiment(load_experiment(path))
 
 
-def define(folder: str | Path = ".", **entries: Any) -> LoadedExperiment:  # noqa: ANN401
+def define(
+    entries: Mapping[str, Any] | str | Path = ".",
+    /,
+    folder: str | Path | None = None,
+    **more: Any,  # noqa: ANN401
+) -> LoadedExperiment:
     """An experiment given in Python, with the entries that a file would have.
 
     Args:
-        folder: Where relative paths of logs start.
-        **entries: The top-level entries of the file.
+        entries: The top-level entries of the file as a mapping; or, where they are keywords, the
+            folder.
+        folder: Where relative paths of logs start; the current one if it is not given.
+        **more: Top-level entries of the file.
 
     Raises:
         ExperimentError: With every mistake.
+
+    Example:
+        >>> logs = {"impressions": {"path": "log.csv"}}
+        >>> variants = {"a": {}, "b": {}}
+        >>> loaded = define(name="x", unit="user", control="a", variants=variants, logs=logs)
+        >>> loaded.experiment.treatments
+        ['b']
     """
-    return LoadedExperiment(parse_experiment(entries, folder))
+    if isinstance(entries, str | Path):
+        return LoadedExperiment(parse_experiment(more, entries if folder is None else folder))
+    if not isinstance(entries, Mapping):
+        kind = type(entries).__name__
+        raise ExperimentError(
+            f"define() takes entries as a mapping or as keywords, not as {kind}",
+            "for a file use abeval.load(path)",
+        )
+    return LoadedExperiment(parse_experiment({**entries, **more}, folder or "."))

@@ -4,8 +4,10 @@ Called by `cli/` (JSON, CSV), `report/` (pages) and `store/` (its own files).
 """
 
 import os
+import re
 import secrets
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,9 +52,48 @@ def check_writable(path: Path) -> None:
     Raises:
         AbevalError: The folder is missing or not writable.
     """
-    folder = path.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+    if _descriptor(path) is not None:
+        return
+    try:
+        mode = _mode(path)
+    except OSError as error:
+        raise AbevalError(*_explain(path, error)) from error
+    folder = path.resolve().parent
+    if _is_device(mode):
+        allowed = os.access(path, os.W_OK)
+    else:
+        is_folder = mode is not None and stat.S_ISDIR(mode)
+        allowed = not is_folder and folder.is_dir() and os.access(folder, os.W_OK)
+    if not allowed:
         raise AbevalError(*_explain(path, PermissionError("not writable")))
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of an open stream, such as 1 for `/dev/stdout`; None for any other path."""
+    name = _STREAM.fullmatch(str(path))
+    if name is None:
+        return None
+    return {"stdout": 1, "stderr": 2}.get(name[1]) or int(name[2] or 0)
+
+
+_STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
+
+
+def _mode(path: Path) -> int | None:
+    """What a path is; None if there is nothing.
+
+    Raises:
+        OSError: Its name is too long, or its links lead in a circle.
+    """
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _is_device(mode: int | None) -> bool:
+    """Whether it is a device or a pipe: written directly, not replaced."""
+    return mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 DRAFT = ".abeval-"
@@ -60,7 +101,14 @@ DRAFT = ".abeval-"
 
 
 def _write(path: Path, data: bytes) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
+    stream = _descriptor(path)
+    if stream is not None:
+        sys.stdout.flush()
+        # As it is open: it may be another user's, and where it is a file, it has a place to go on.
+        with open(stream, "wb", closefd=False) as file:
+            file.write(data)
+        return
+    if _is_device(_mode(path)):
         path.write_bytes(data)
         return
     target = path.resolve()
@@ -104,10 +152,11 @@ def sweep_drafts(folder: Path) -> None:
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:
     """What went wrong, and how to correct it."""
-    if path.is_dir():
+    # Unlike those of Path, these two never fail.
+    if os.path.isdir(path):  # noqa: PTH112
         return f"cannot write {path}: it is a folder", "name a file inside it"
     folder = path.parent
-    if not folder.exists():
+    if not os.path.exists(folder):  # noqa: PTH110
         return f"cannot write {path}: the folder {folder} does not exist", f"run mkdir -p {folder}"
     if isinstance(error, PermissionError):
         what = f"cannot write {path}: the folder {folder} is not writable"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from abeval.errors import AbevalError
-from abeval.files import write_text
+from abeval.files import check_writable, write_text
 from abeval.locks import take
 
 
@@ -77,6 +78,30 @@ def test_a_device_is_written_directly() -> None:
 def test_a_lone_surrogate_stays_valid_json(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.json", json.dumps("\ud800", ensure_ascii=False))
     assert json.loads(path.read_text()) == "\ud800"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/null"])
+def test_streams_need_no_right_to_their_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "dev")
+    check_writable(Path(name))
+
+
+def test_a_device_that_may_not_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(AbevalError, match="cannot write /dev/null"):
+        check_writable(Path("/dev/null"))
+
+
+@pytest.mark.parametrize("write", [check_writable, lambda path: write_text(path, "")])
+def test_a_name_too_long_and_links_in_a_circle_are_said(
+    write: Callable[[Path], object], tmp_path: Path
+) -> None:
+    with pytest.raises(AbevalError, match="File name too long"):
+        write(tmp_path / ("x" * 300))
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(AbevalError, match="symbolic links"):
+        write(tmp_path / "a")
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])

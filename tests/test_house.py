@@ -26,6 +26,7 @@ ORDER = (
     ("simulate",),
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "steps", "threads", "version"),
+    ("bounds",),
     ("errors", "locks"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
@@ -41,7 +42,19 @@ OFFLINE = (
     ("metrics",),
 )
 
-SHARED = {"assignment", "errors", "files", "locks", "progress", "scratch", "steps", "threads"}
+SHARED = {
+    *(
+        "assignment",
+        "bounds",
+        "errors",
+        "files",
+        "locks",
+        "progress",
+        "scratch",
+        "steps",
+        "threads",
+    ),
+}
 
 VIEW_HOOK = ("abeval.results.views", "abeval.report")
 """A result displays itself: the one import that runs up."""

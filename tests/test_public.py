@@ -53,3 +53,27 @@ def test_the_options_of_a_replay_are_those_of_its_record():
     parameters = inspect.signature(LoadedExperiment.replay).parameters
     own = {name: p.default for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
     assert own == {name: getattr(ReplayOptions(), name) for name in get_type_hints(ReplayOptions)}
+
+
+ENTRIES = {
+    "name": "x",
+    "unit": "user_id",
+    "control": "a",
+    "variants": {"a": {}, "b": {}},
+    "logs": {"impressions": {"path": "log.csv"}},
+}
+
+
+def test_an_experiment_is_defined_by_keywords_or_by_a_mapping():
+    by_keyword = abeval.define(**ENTRIES)
+    assert abeval.define(ENTRIES) == by_keyword
+    assert abeval.define(ENTRIES, alpha=0.01).experiment.alpha == 0.01
+    in_folder = abeval.define(ENTRIES, folder="logs")
+    assert in_folder == abeval.define("logs", **ENTRIES) == abeval.define(folder="logs", **ENTRIES)
+    assert in_folder.experiment.folder.name == "logs"
+
+
+@pytest.mark.parametrize("entries", [[], None, 3])
+def test_an_experiment_of_something_else_is_refused(entries):
+    with pytest.raises(abeval.ExperimentError, match="as a mapping or as keywords"):
+        abeval.define(entries)

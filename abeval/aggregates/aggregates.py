@@ -41,6 +41,7 @@ DAY = "day"
 LEFT_OUT = "left_out"
 CAPPED = "capped"
 SEGMENT = "segment:"
+LACKING = "lacking"
 
 COVARIATES = "covariates"
 BUCKET = "bucket"
@@ -73,7 +74,8 @@ class Aggregates:
     Attributes:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell and variant. `slice` is
             `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
-            `bucket` or `left_out`; sums are exact integers as text.
+            `bucket`, `left_out` or `lacking` (of a column instead of a metric: impressions of files
+            that lack it, and all); sums are exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -148,6 +150,14 @@ class Aggregates:
                 row = variants[variant]
                 sums[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
         return sums
+
+    def lacking(self) -> dict[str, dict[str, Moments]]:
+        """Column → variant → moments of its impressions in files that lack it, and of all."""
+        return {
+            column: self.of(column, LACKING, "", (1.0, 1.0))
+            for column, slice_name in self._slices
+            if slice_name == LACKING
+        }
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""

@@ -12,6 +12,7 @@ import pandas as pd
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.kernels.reach_pass import reach_table
+from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.aggregates.terms import SourceSums
@@ -80,13 +81,14 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
             )
             if experiment.trust.aa_runs:
                 buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
+    lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     quantiles = _quantiles(queries, [m for m in wanted if m.source is QUANTILE], run.step)
     run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
     return Aggregates(
         moments=pd.DataFrame(
-            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows],
+            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows, *lacking],
             columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},
@@ -100,7 +102,7 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
         facts=facts(prepared, engine),
         quantiles=quantiles.quantiles,
         buckets=buckets,
-        notes=prepared.summed.notes,
+        notes=(*prepared.notes, *prepared.summed.notes),
     )
 
 

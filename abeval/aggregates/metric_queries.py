@@ -189,10 +189,10 @@ class MetricQueries:
         return SliceTerms(metric, BUCKET, group, Terms(terms.y, terms.x))
 
     def left_out(self, metric: Metric) -> list[SliceTerms]:
-        """Counts of what the definition of a metric leaves out."""
+        """Counts of what the definition of a metric leaves out, or counts as 0."""
         return [
             SliceTerms(metric, LEFT_OUT, literal(what), Terms(self._column(term, "t_"), "0"))
-            for what, term in metric.left_out
+            for what, term in (*metric.left_out, *metric.zeros)
         ]
 
     def _caps(self, metric: Metric) -> tuple[int, int | None]:

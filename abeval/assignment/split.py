@@ -10,7 +10,6 @@ it for ids.
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
@@ -31,6 +30,7 @@ from abeval.assignment.hashes import (
     sub_bucket,
 )
 from abeval.assignment.ids import unit_text
+from abeval.bounds import MAX_WEIGHT
 from abeval.errors import ExperimentError
 
 _SALT = re.compile(r"[A-Za-z0-9_.-]+")
@@ -191,9 +191,10 @@ def check_salt(salt: str) -> None:
 
 def _check_weights(weights: Mapping[str, float]) -> None:
     for variant, weight in weights.items():
-        if not (math.isfinite(weight) and weight >= 0):
+        if not 0 <= weight <= MAX_WEIGHT:
             raise ExperimentError(
-                f"weight of variant {variant!r} is {weight}", hint="use a number of 0 or more"
+                f"weight of variant {variant!r} is {weight}",
+                hint=f"use a number from 0 to {MAX_WEIGHT:g}",
             )
     if not sum(weights.values()) > 0:
         raise ExperimentError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.bounds import MAX_REPLAYS
 from abeval.cli.options import JsonFile, MetricNames, print_frame, print_refused, write_json
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 def aa(
     loaded: "LoadedExperiment",
-    runs: Annotated[int, typer.Option(help="Number of replays.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the random splits.")] = 0,
+    runs: Annotated[int, typer.Option(help="Number of replays.", min=1, max=MAX_REPLAYS)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the random splits.", min=0)] = 0,
     metric: MetricNames = None,
     json_file: JsonFile = None,
 ) -> None:

@@ -1,8 +1,8 @@
 """The command line: a thin twin of the Python API.
 
-Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval; 2 a mistake in
-the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with `--gate` 3 do not trust,
-4 do not ship, 5 keep running.
+Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval, or of the
+machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with
+`--gate` 3 do not trust, 4 do not ship, 5 keep running.
 
 The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
@@ -10,7 +10,7 @@ The command `abeval` and `python -m abeval` call `main`; the commands are in mod
 import signal
 import sys
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -19,6 +19,7 @@ from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
 from abeval.cli.audit import audit
 from abeval.cli.compare import compare
+from abeval.cli.guard import debuggable, guarded
 from abeval.cli.off_policy import off_policy
 from abeval.cli.options import on_engine
 from abeval.cli.power import power
@@ -27,7 +28,7 @@ from abeval.cli.replay import replay
 from abeval.cli.simulate import simulate
 from abeval.cli.sql import sql
 from abeval.cli.windows import windows
-from abeval.errors import AbevalError
+from abeval.version import __version__
 
 app = typer.Typer(
     name="abeval",
@@ -38,19 +39,33 @@ app = typer.Typer(
 )
 
 # `abeval --help` lists the commands in this order.
-app.command()(on_engine(analyze))
-app.command()(on_engine(compare))
-app.command()(on_engine(power))
-app.command()(assign)
-app.command()(on_engine(audit))
-app.command()(simulate)
-app.command()(metrics)
-app.command()(schema)
-app.command()(on_engine(off_policy))
-app.command()(on_engine(replay))
-app.command()(sql)
-app.command()(on_engine(aa))
-app.command()(on_engine(windows))
+app.command()(debuggable(on_engine(analyze)))
+app.command()(debuggable(on_engine(compare)))
+app.command()(debuggable(on_engine(power)))
+app.command()(debuggable(assign))
+app.command()(debuggable(on_engine(audit)))
+app.command()(debuggable(simulate))
+app.command()(debuggable(metrics))
+app.command()(debuggable(schema))
+app.command()(debuggable(on_engine(off_policy)))
+app.command()(debuggable(on_engine(replay)))
+app.command()(debuggable(sql))
+app.command()(debuggable(on_engine(aa)))
+app.command()(debuggable(on_engine(windows)))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"abeval {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version)
+    ] = False,
+) -> None: ...
 
 
 def main() -> None:
@@ -60,11 +75,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     _clean_up_when_stopped()
-    try:
-        app()
-    except AbevalError as error:
-        typer.echo(f"error: {_printable(str(error))}", err=True)
-        sys.exit(2)
+    guarded(app)
 
 
 def _clean_up_when_stopped() -> None:
@@ -80,10 +91,3 @@ def _stop(number: int, _: object) -> NoReturn:
     # A second one must not stop the cleaning up.
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
-
-
-def _printable(text: str) -> str:
-    """A name in a message must not control the terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from abeval.bounds import MAX_THREADS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -31,11 +33,12 @@ def writable(file: Path | None) -> Path | None:
 
 def page(file: Path | None) -> Path | None:
     """Fail before long work if the report could not be written."""
+    file = writable(file)
     if file is not None:
         from abeval.report import check_page
 
         check_page(file)
-    return writable(file)
+    return file
 
 
 def place(text: str) -> Path:
@@ -55,8 +58,11 @@ def folder(text: str) -> Any:  # noqa: ANN401
     return typer.Option(help=text, metavar="FOLDER", parser=place)
 
 
+_PANEL = "Engine"
+
+
 def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
-    return typer.Option(help=text, metavar=metavar, rich_help_panel="Engine")
+    return typer.Option(help=text, metavar=metavar, rich_help_panel=_PANEL)
 
 
 ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.", page)]
@@ -67,11 +73,12 @@ MetricNames = Annotated[
 
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
+_CORES = typer.Option(help="CPU cores.", min=1, max=MAX_THREADS, rich_help_panel=_PANEL)
 _ENGINE: Mapping[str, object] = {
     "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
     "address": Annotated[str | None, _engine_flag(_SPARK, "ADDRESS")],
     "memory_limit": Annotated[str | None, _engine_flag("Memory limit, such as 4GB.", "SIZE")],
-    "threads": Annotated[int | None, _engine_flag("CPU cores.")],
+    "threads": Annotated[int | None, _CORES],
     "temp_directory": Annotated[str | None, _engine_flag(_TEMPORARY, "FOLDER")],
 }
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""

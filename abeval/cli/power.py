@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.bounds import MAX_DAYS, MIN_DAYS
 from abeval.cli.options import JsonFile, print_frame, write_json
 from abeval.errors import ExperimentError
 
@@ -19,7 +20,10 @@ def power(
     mde: Annotated[
         str | None, typer.Option(help="Relative effect to detect, such as 1% or 0.01.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Length of the experiment in days.")] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(help="Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
+    ] = None,
     power: Annotated[float, typer.Option(help="Probability of detecting the effect.")] = 0.8,
     metric: Annotated[
         list[str] | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.bounds import MAX_BINS, MAX_CURVE
 from abeval.cli.options import JsonFile, ReportFile, write_json
 from abeval.errors import ExperimentError
 
@@ -58,7 +59,8 @@ KeptNegatives = Annotated[
     typer.Option(help="Share of non-clicks kept in training; scores are corrected for it."),
 ]
 BinCount = Annotated[
-    int, typer.Option(help="Number of bins of the calibration curve and error.", min=1)
+    int,
+    typer.Option(help="Number of bins of the calibration curve and error.", min=1, max=MAX_BINS),
 ]
 Blend = Annotated[
     str | None, typer.Option(help="Shares of the treatment's model, such as 0.25,0.5,0.75.")
@@ -70,7 +72,8 @@ Split = Annotated[
     ),
 ]
 LongestCurve = Annotated[
-    int | None, typer.Option(help="Metrics at each k up to this one, with their elbow.", min=3)
+    int | None,
+    typer.Option(help="Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
 ]
 CutoffsBy = Annotated[
     str | None, typer.Option(help="k by a column, such as device:phone=5,desktop=10.")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from abeval.bounds import MAX_IMPRESSIONS
 from abeval.cli.options import place
 
 
@@ -16,9 +17,10 @@ def simulate(
         Path, typer.Argument(help="Folder to write to; created if missing.", parser=place)
     ],
     impressions: Annotated[
-        int, typer.Option(help="Number of impressions, including the pre-period.")
+        int,
+        typer.Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
     ] = 200_000,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 7,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 7,
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json."""
     from abeval.progress import steps

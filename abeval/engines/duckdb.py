@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import numpy as np
 
-from abeval.engines import builders, sources, zones
+from abeval.engines import builders, sources, text_files, zones
 from abeval.engines.duckdb_errors import log_errors, log_name, message, query_errors
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
+from abeval.engines.text_times import Time, time_column, time_of_text
 from abeval.errors import LogError, QueryError
 from abeval.scratch import Scratch
 
@@ -69,37 +70,52 @@ class DuckDBEngine:
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
         if source.table is None:
-            self.add_files(name, source.paths, source.format)
+            self.add_files(name, source)
             return
         table = self._tables.find(log_name(name), source.table, source.database)
         if isinstance(table, str):
-            self.view(name, f"select * from {table}")
+            self._view_rows(name, f"select * from {table}", source)
         else:
-            self.add_frame(name, table)
+            self.add_frame(name, table, source)
 
-    def add_files(self, name: str, paths: Sequence[str], format: str = "auto") -> None:
-        """Make files readable as the relation `name`."""
+    def add_files(self, name: str, source: "LogSource") -> None:
+        """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = log_name(name)
-        files = sources.files_of(log, paths, self._folder)
-        kind = sources.kind_of(log, files, format)
+        files = sources.files_of(log, source.paths, self._folder, source.format)
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
         )
-        with log_errors(f"{log} cannot be read from {', '.join(paths)}", hint):
-            self._read(name, kind, files)
-        if kind == "csv":
-            sources.check_split(log, list(self.columns(name)), files)
+        with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
+            if files.kind == "parquet":
+                self._view_rows(name, f"from {text_files.parquet_relation(files, source)}", source)
+                # One row of each column is read, to refuse damaged files here. Its values are not
+                # fetched: Python may lack what some types need, such as pytz for times with a zone.
+                self._run(f"select columns(*) is null from {quoted(name)} limit 1")
+                return
+            load = text_files.load_csv if files.kind == "csv" else text_files.load_json
+            load(name, files, source, self._fetched)
+        if files.kind == "csv":
+            sources.check_split(log, list(self.columns(name)), files.read)
+        self._type_time(name, source)
 
-    def add_frame(self, name: str, frame: object) -> None:
-        """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`."""
+    def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
+        """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`.
+
+        Args:
+            name: The relation.
+            frame: The frame.
+            source: The log's entry in the experiment file, where the frame is a log.
+        """
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         packed = _packed(frame)
-        source = _ArrowStream(frame, log_name(name)) if packed is None else packed
+        stream = _ArrowStream(frame, log_name(name)) if packed is None else packed
         hint = "each column needs one type and a unique name"
         with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
-            self._connection.register("abeval_frame", source)
+            self._connection.register("abeval_frame", stream)
             self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
             self._connection.unregister("abeval_frame")
+        if source is not None:
+            self._type_time(name, source)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""
@@ -202,20 +218,33 @@ class DuckDBEngine:
                 self._connection.interrupt()
                 raise
 
-    def _read(self, name: str, kind: str, files: Sequence[str]) -> None:
-        """Parquet becomes a view, read where it is; text becomes a table, parsed once."""
-        listed = "[" + ", ".join(literal(f) for f in files) + "], union_by_name = true"
-        if kind == "parquet":
-            hive = "true" if sources.has_partitions(files) else "false"
-            relation = (
-                f"view {quoted(name)} as from read_parquet({listed}, hive_partitioning = {hive})"
-            )
-        else:
-            relation = f"table {quoted(name)} as from read_{kind}({listed})"
-        self._run(f"create or replace {relation}")
-        # One row of each column is read, to refuse damaged files here. Its values are not fetched:
-        # Python may lack what some types need, such as pytz for times with a zone.
-        self._run(f"select columns(*) is null from {quoted(name)} limit 1")
+    def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
+        return self._wait(lambda: self._connection.execute(sql).fetchall())
+
+    def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
+        """Show the rows of a log as they are stored, with its time as a time."""
+        self._run(f"create or replace view {quoted(name)} as {sql}")
+        time = self._text_time(name, source)
+        if time is not None:
+            column, read = time
+            replaced = f"select * replace ({read.sql} as {quoted(column)}) from ({sql})"
+            self._run(f"create or replace view {quoted(name)} as {replaced}")
+
+    def _type_time(self, name: str, source: "LogSource") -> None:
+        """Make times of the texts in a table."""
+        time = self._text_time(name, source)
+        if time is not None:
+            column, read = time
+            changed = f"alter {quoted(column)} set data type {read.kind} using {read.sql}"
+            self._run(f"alter table {quoted(name)} {changed}")
+
+    def _text_time(self, name: str, source: "LogSource") -> tuple[str, Time] | None:
+        """The column of the time and how it is read; None where it is no text."""
+        log = log_name(name)
+        column = time_column(log, source, self.columns(name))
+        if column is None:
+            return None
+        return column, time_of_text(log, name, column, source, self._fetched)
 
 
 _VECTORS = 200

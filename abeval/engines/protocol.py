@@ -28,8 +28,11 @@ class Engine(Protocol):
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make a log readable as the relation `name`."""
 
-    def add_frame(self, name: str, frame: object) -> None:
-        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`."""
+    def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
+        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`.
+
+        `source` is the log's entry in the experiment file, where the frame is a log.
+        """
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""

@@ -8,6 +8,8 @@ import csv
 import glob
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from abeval.errors import LogError
@@ -17,65 +19,177 @@ _KINDS = {
     ".pq": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
-    ".csv.gz": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_COMPRESSED = (".gz", ".zst")
 _DELIMITERS = ",;\t|"
 
 
-def files_of(log: str, paths: Sequence[str], folder: Path) -> list[str]:
-    """The files and URLs of a log, in the order of the paths, then of the names.
+@dataclass(frozen=True)
+class Files:
+    """The files of a log.
+
+    Attributes:
+        kind: `parquet`, `csv` or `json`.
+        read: Files and URLs, in the order of the paths, then of the names.
+        empty: Text files without a byte, which hold no row.
+    """
+
+    kind: str
+    read: Sequence[str]
+    empty: Sequence[str] = ()
+
+    @property
+    def are_local(self) -> bool:
+        """Whether all of them are files of this machine."""
+        return not any("://" in file for file in self.read)
+
+
+def files_of(log: str, paths: Sequence[str], folder: Path, format: str = "auto") -> Files:
+    """The files of a log: each path is a file, a folder, or else a glob.
+
+    Of a folder, these are all files in it, at any depth, except those that engines hide: names that
+    begin with `_` or `.`. A glob reads hidden folders only where it names them.
+
+    Args:
+        log: Its name, for messages.
+        paths: As the experiment file has them.
+        folder: Where relative paths start.
+        format: As the experiment file has it.
 
     Raises:
-        LogError: A path has no file, or all its files are empty.
+        LogError: A path has no file, the formats are mixed or unknown, all files are empty, or one
+            that cannot be empty.
     """
     if not paths:
         raise LogError(
             f"no path or table for {log}",
             f"give logs.{log}.path or .table, or pass a frame from Python",
         )
-    return [file for path in paths for file in _matching(log, path, folder)]
+    files = [file for path in paths for file in _matching(log, path, folder)]
+    kind = _kind_of(log, files, format)
+    empty = [file for file in files if "://" not in file and not Path(file).stat().st_size]
+    broken = [file for file in empty if kind == "parquet" or file.lower().endswith(_COMPRESSED)]
+    read = [file for file in files if file not in set(empty)]
+    if broken or not read:
+        raise LogError(
+            f"{log}: {[*broken, *empty][0]} is empty",
+            "the file may be incomplete: write it again, or remove it",
+        )
+    return Files(kind, read, empty)
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:
     if "://" in path:
         return [path]
-    full = os.path.join(folder, path)  # noqa: PTH118 (globs are not paths)
-    where, hint = full, f"check logs.{log}.path; relative paths start at the experiment file"
-    if Path(full).is_dir():
-        full = os.path.join(full, "**", "[!_.]*.*")  # noqa: PTH118
-    files = sorted(f for f in glob.glob(full, recursive=True) if Path(f).is_file())  # noqa: PTH207
+    full = folder / path
+    try:
+        if full.is_file():
+            return [str(full)]
+        files = _below(full) if full.is_dir() else _globbed(path, folder)
+    except OSError as error:
+        raise LogError(f"{log}: {full} cannot be read: {error.strerror}") from error
     if not files:
-        raise LogError(f"no file of {log} matches {where}", hint)
-    filled = [file for file in files if Path(file).stat().st_size]
-    if not filled:
-        raise LogError(f"{log}: {files[0]} is empty", "the file may be incomplete: write it again")
-    return filled
+        hint = f"check logs.{log}.path; relative paths start at the experiment file"
+        raise LogError(f"no file of {log} matches {full}", hint)
+    return sorted(files)
 
 
-def kind_of(log: str, files: Sequence[str], format: str) -> str:
+def _below(folder: Path) -> list[str]:
+    """The files of a folder at any depth; a folder that is linked again is read once."""
+    files, seen = list[str](), set[Path]()
+    for here, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+        real = Path(here).resolve()
+        folders[:] = [] if real in seen else [name for name in folders if not _is_hidden(name)]
+        if real not in seen:
+            seen.add(real)
+            paths = [Path(here) / name for name in names if name[0] not in "_."]
+            files += [str(path) for path in paths if _is_file(path)]
+    return files
+
+
+def _is_file(path: Path) -> bool:
+    if path.is_symlink() and not path.exists():
+        raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
+    return path.is_file()
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _globbed(path: str, folder: Path) -> list[str]:
+    pattern = os.path.join(glob.escape(str(folder)), path)  # noqa: PTH118 (globs are not paths)
+    named = [part for part in Path(path).parts if _is_hidden(part)]
+    start = len(Path(path).parents[-1].parts) if Path(path).is_absolute() else len(folder.parts)
+    return [
+        file
+        for file in glob.glob(pattern, recursive=True)  # noqa: PTH207
+        if Path(file).is_file()
+        and all(
+            any(fnmatchcase(part, name) for name in named)
+            for part in Path(file).parts[start:-1]
+            if _is_hidden(part)
+        )
+    ]
+
+
+def _is_hidden(folder: str) -> bool:
+    """Whether engines hide a folder; `_day=2026-09-14` is a partition."""
+    return folder.startswith(".") or (folder.startswith("_") and "=" not in folder)
+
+
+def _kind_of(log: str, files: Sequence[str], format: str) -> str:
     """`parquet`, `csv` or `json`: the format, or if that is `auto`, by the names of the files."""
     if format != "auto":
         return format
-    kinds = {_kind(Path(file)) for file in files}
-    if len(kinds) != 1 or None in kinds:
-        suffixes = sorted({Path(f).suffix or f for f in files})
+    by_kind: dict[str | None, str] = {}
+    for file in files:
+        by_kind.setdefault(_kind(file), file)
+    if len(by_kind) != 1 or None in by_kind:
+        examples = ", ".join(Path(file).name for file in by_kind.values())
         raise LogError(
-            f"{log} are files of unknown or mixed formats: {', '.join(suffixes)}",
+            f"{log} are files of unknown or mixed formats, such as {examples}",
             f"set logs.{log}.format to parquet, csv or json, or narrow the path",
         )
-    return str(kinds.pop())
+    return str(by_kind.popitem()[0])
 
 
-def _kind(file: Path) -> str | None:
-    return _KINDS.get("".join(file.suffixes[-2:]), _KINDS.get(file.suffix))
+def _kind(file: str) -> str | None:
+    suffixes = [suffix.lower() for suffix in Path(file).suffixes]
+    is_compressed = suffixes[-1:] and suffixes[-1] in _COMPRESSED
+    kind = _KINDS.get((["", *suffixes[:-1]] if is_compressed else ["", *suffixes])[-1])
+    return None if is_compressed and kind == "parquet" else kind
+
+
+def exact(file: str) -> str:
+    """The name of a file for readers that take names for globs, where it has such characters.
+
+    Raises:
+        LogError: It also has a backslash, which no glob of DuckDB can name.
+
+    Example:
+        >>> exact("part[1].parquet"), exact("logs/a.parquet")
+        ('part[[]1].parquet', 'logs/a.parquet')
+    """
+    if "://" in file or not glob.has_magic(file):
+        return file
+    if "\\" in Path(file).as_posix():
+        raise LogError(f"{file} has a backslash and one of *, ? and [ in its name", "rename it")
+    return glob.escape(Path(file).as_posix())
+
+
+def partitions(files: Sequence[str]) -> set[str]:
+    """The columns that names of folders hold, such as `day` of `day=2026-09-14`."""
+    folders = {part for file in files for part in Path(file).parts[:-1] if "=" in part}
+    return {folder.partition("=")[0] for folder in folders}
 
 
 def has_partitions(files: Sequence[str]) -> bool:
-    """Whether there are folders such as `day=2026-09-14`, whose names hold a column."""
-    return any("=" in part for file in files for part in Path(file).parts[:-1])
+    """Whether there are folders whose names hold a column."""
+    return bool(partitions(files))
 
 
 def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:

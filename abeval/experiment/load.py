@@ -41,13 +41,13 @@ _TOML_HINT = "put text in quotes, begin a table with [name], and use each key on
 
 def _text(file: Path) -> str:
     """A file's text, without the byte order mark that some editors write."""
-    if file.is_dir():
-        raise ExperimentError(f"{file} is a folder", "name the TOML file in it")
     try:
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         hint = "give the path of a TOML file, or make an example with: abeval simulate DIR"
         raise ExperimentError(f"no experiment file at {file}", hint) from error
+    except IsADirectoryError as error:
+        raise ExperimentError(f"{file} is a folder", "name the TOML file in it") from error
     except UnicodeDecodeError as error:
         what = f"{file} is not UTF-8 text: byte {error.start + 1} is wrong"
         raise ExperimentError(what, "save it as UTF-8") from error

@@ -116,6 +116,7 @@ def _own(choice: MetricChoice) -> Metric:
         c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))
     }
     needs = frozenset(_NEEDED_BY[column] for column in read if column in _NEEDED_BY)
+    no_numbers = tuple(_not_numbers(text) for text in dict.fromkeys((value, per)) if text)
     return Metric(
         choice.name,
         kind,
@@ -126,12 +127,13 @@ def _own(choice: MetricChoice) -> Metric:
         per=under,
         level=choice.quantile,
         needs=needs,
-        left_out=tuple(_not_numbers(text) for text in dict.fromkeys((value, per)) if text),
+        left_out=no_numbers if kind == "quantile" else (),
+        zeros=() if kind == "quantile" else no_numbers,
     )
 
 
 def _not_numbers(text: str) -> tuple[str, Term]:
-    """Counts impressions that add nothing, because their value is not a number."""
+    """Counts impressions whose value is not a number: a sum has 0 for them, a quantile nothing."""
     missing = f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
     return f"impressions whose {text} is null, NaN or infinite", RowTerm(missing)
 

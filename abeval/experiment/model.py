@@ -24,6 +24,18 @@ from abeval.assignment.draws import Rule
 from abeval.assignment.plan import Holdout, Layer, Plan
 from abeval.assignment.platforms import AnyScheme
 from abeval.assignment.split import Assignment
+from abeval.bounds import (
+    MAX_ATTRIBUTION_HOURS,
+    MAX_GAP_MINUTES,
+    MAX_LONG_SECONDS,
+    MAX_REPLAYS,
+    MAX_SIZE,
+    MAX_THREADS,
+    MAX_VALUE,
+    MAX_WEIGHT,
+    MIN_ALPHA,
+    MIN_RESOLUTION,
+)
 from abeval.metrics.definition import Role
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -102,7 +114,7 @@ class Event(Period):
 class Variant(Section):
     """One arm: its share of units, and the model that ranks for it."""
 
-    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    weight: Annotated[float, Field(ge=0, le=MAX_WEIGHT)] = 1.0
     model: str | None = None
 
 
@@ -172,6 +184,8 @@ class LogSource(Section):
     format: Literal["auto", "parquet", "csv", "json"] = "auto"
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
+    ts_format: Name | None = None
+    ts_zone: Name | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -179,6 +193,12 @@ class LogSource(Section):
         if self.path is None:
             return []
         return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def with_unit(self, unit: str) -> Self:
+        """The same log, whose column of the unit is this one unless the file maps another."""
+        if unit == ROW_UNIT:
+            return self
+        return self.model_copy(update={"columns": {"unit_id": unit, **self.columns}})
 
 
 class ImpressionLog(LogSource):
@@ -200,7 +220,7 @@ class ClickLog(LogSource):
         ]
         | None
     ) = None
-    attribution_hours: Annotated[float, Field(gt=0)] = 24.0
+    attribution_hours: Annotated[float, Field(gt=0, le=MAX_ATTRIBUTION_HOURS)] = 24.0
 
 
 class ItemLog(LogSource):
@@ -241,25 +261,25 @@ class Cleaning(Section):
 class Sessions(Section):
     """A session ends after this time without an impression."""
 
-    gap_minutes: Annotated[float, Field(gt=0)] = 30.0
+    gap_minutes: Annotated[float, Field(gt=0, le=MAX_GAP_MINUTES)] = 30.0
 
 
 class Clicks(Section):
     """From which dwell on a click is a long one."""
 
-    long_seconds: Annotated[float, Field(gt=0)] = 30.0
+    long_seconds: Annotated[float, Field(gt=0, le=MAX_LONG_SECONDS)] = 30.0
 
 
 class Toward(Section):
     """The better variant is the one closer to this value."""
 
-    toward: Annotated[float, Field(allow_inf_nan=False)]
+    toward: Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 
 
 class AbsoluteMargin(Section):
     """A margin in the metric's own unit."""
 
-    absolute: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    absolute: Annotated[float, Field(gt=0, le=MAX_VALUE)]
 
 
 class MetricChoice(Section):
@@ -275,10 +295,10 @@ class MetricChoice(Section):
     function: str | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
-    resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
+    resolution: Annotated[float, Field(ge=MIN_RESOLUTION, le=1)] = 1e-6
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: Annotated[list[Word], Field(min_length=1)] | None = None
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -290,8 +310,8 @@ class MetricChoice(Section):
 class Prior(Section):
     """A normal prior for every lift: 0.05 is 5 %."""
 
-    mean: Annotated[float, Field(allow_inf_nan=False)] = 0.0
-    sd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    mean: Annotated[float, Field(ge=-MAX_SIZE, le=MAX_SIZE)] = 0.0
+    sd: Annotated[float, Field(ge=1 / MAX_SIZE, le=MAX_SIZE)]
 
 
 Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
@@ -310,7 +330,7 @@ class Inference(Section):
     adjust: Adjust = "none"
     stratify_by: str | None = None
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
-    planned_units: Annotated[int, Field(gt=0)] | None = None
+    planned_units: Annotated[int, Field(gt=0, le=int(MAX_VALUE))] | None = None
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     prior: Prior | None = None
@@ -321,7 +341,8 @@ class Inference(Section):
 class TrustOptions(Section):
     """Options of the trust checks."""
 
-    aa_runs: Annotated[int, Field(ge=0, le=1_000_000)] = 2_000
+    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
+    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class EngineOptions(Section):
@@ -330,7 +351,7 @@ class EngineOptions(Section):
     name: Literal["duckdb", "spark"] = "duckdb"
     address: Name | None = None
     memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
-    threads: Annotated[int, Field(ge=1)] | None = None
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     temp_directory: Name | None = None
 
 
@@ -341,7 +362,7 @@ class Experiment(Section):
     unit: Name
     control: Name
     timezone: Name = "UTC"
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    alpha: Annotated[float, Field(ge=MIN_ALPHA, lt=1)] = 0.05
     period: Period | None = None
     pre_period: Period | None = None
     variants: Mapping[Name, Variant]
@@ -382,3 +403,14 @@ class Experiment(Section):
             return own.scheme.rule(weights)
         split = Assignment(self.salt, weights)
         return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()
+
+    @property
+    def hashes_ties(self) -> bool:
+        """Whether the hash places units whose first variant the log does not tell.
+
+        It does if it assigns variants, or if two variants have different weights: to exclude such
+        units would change an uneven split. A unit of three variants may not have been in the one
+        that owns its slot.
+        """
+        weights = [variant.weight for variant in self.variants.values()]
+        return self.assignment is not None or (len(weights) == 2 and weights[0] != weights[1])

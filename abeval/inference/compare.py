@@ -95,7 +95,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     empty = _empty_log(metric, aggregates)
     if empty is not None:
         return refused(*units, empty)
-    rule = rule_of(analysis, sum(units))
+    rule = rule_of(analysis, units)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
         return compare_catalogue([metric], (control, treatment), rule.alpha)[metric.name]
@@ -125,8 +125,8 @@ def _by_cell(
     return {cell: moments[variant] for cell, moments in cells.items() if variant in moments}
 
 
-def rule_of(analysis: Analysis, units: int) -> Rule:
-    """The rule for a comparison of so many units."""
+def rule_of(analysis: Analysis, units: tuple[int, int]) -> Rule:
+    """The rule for a comparison of so many units of control and of a variant."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
     looks = looks_of(experiment, units, analysis.aggregates.days)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)

@@ -26,6 +26,7 @@ Reason = Literal[
     "tied_quantile",
     "control_near_zero",
     "lift_unbounded",
+    "before_first_look",
     "not_finite",
     "failed_trust_check",
     "failed_aa",
@@ -41,6 +42,7 @@ _FROM_STATS: dict[str, Reason] = {
     "tied_quantile": "tied_quantile",
     "zero_denominator": "empty_denominator",
     "control_near_zero": "control_near_zero",
+    "before_first_look": "before_first_look",
 }
 
 
@@ -91,6 +93,21 @@ class Numbers(NamedTuple):
     p_value: float | None
 
 
+class Spread(NamedTuple):
+    """How uncertain the two values of a comparison are.
+
+    Attributes:
+        control: Sampling variance of control's value.
+        treatment: Of the variant's value.
+        covariance: Of the difference and control's value; for independent variants, less the
+            variance of control's.
+    """
+
+    control: float
+    treatment: float
+    covariance: float
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A metric in one variant against control.
@@ -105,7 +122,7 @@ class Comparison:
         reason: Why something is missing or limited.
         adjusted: The effect with and without its covariates or strata, where there are any.
         boundary: The stopping boundary of this look, where looks are not fixed.
-        control_variance: Sampling variance of control's value, where the variants are independent.
+        spread: How uncertain the two values are, where the test knows it.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         sides: The effects that give the lower and the higher end, where their errors differ.
     """
@@ -119,7 +136,7 @@ class Comparison:
     reason: Reason | None = None
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
-    control_variance: float | None = None
+    spread: Spread | None = None
     rare: proportions.Rare | None = None
     sides: tuple[Effect, Effect] | None = None
 
@@ -184,17 +201,12 @@ def with_difference(
     Raises:
         Refusal: `zero_variance`, `not_finite`.
     """
-    effect, level, boundary = at_look(
-        effects.compare(control, treatment, rule.alpha, method), rule.looks, rule.alpha
-    )
+    plain = effects.compare(control, treatment, rule.alpha, method)
+    spread = Spread(control.variance, treatment.variance, -control.variance)
+    effect, level, boundary = at_look(plain, rule.looks, rule.alpha, spread[:2])
     lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
     return replace(
-        bare,
-        effect=effect,
-        lift=lift,
-        reason=limit(lift),
-        boundary=boundary,
-        control_variance=control.variance,
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
     )
 
 
@@ -217,17 +229,20 @@ def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Compariso
         lift=lift,
         reason=limit(lift),
         boundary=facing.boundary,
-        control_variance=facing.control_variance,
+        spread=facing.spread,
         sides=(low.effect, high.effect),
     )
 
 
 def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     """The comparison with an effect that is correlated with the control's value."""
-    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha)
+    spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
+    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha, spread[:2])
     interval = _RELATIVE_ADJUSTED[rule.relative]
     lift = _or_none(lambda: interval(adjusted, level))
-    return replace(bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary)
+    return replace(
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
 
 
 def limit(lift: Lift | None) -> Reason | None:

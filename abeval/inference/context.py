@@ -12,7 +12,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import LEFT_OUT, Aggregates
 from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.inference.looks import Planned, looks_of
+from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.metrics.definition import Metric
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, VariantInfo
@@ -62,9 +62,9 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """What the definitions of metrics leave out, counted per variant."""
+    """What the definitions of metrics leave out, or count as 0, counted per variant."""
     return tuple(
-        LeftOut(metric.name, variant, what, count)
+        LeftOut(metric.name, variant, what, count, what in dict(metric.zeros))
         for metric in metrics
         for what, variant, count in aggregates.sums(metric.name, LEFT_OUT)
     )
@@ -103,11 +103,24 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     return tuple(accounts)
 
 
-_LOOKS = {
-    "fixed": "Intervals and p-values are valid for one look, at the planned end.",
-    "always_valid": "Intervals and p-values are valid at every look, however often you look.",
-    "group_sequential": "Intervals and p-values are valid over all planned looks together.",
-}
+def _look_words(experiment: Experiment) -> str:
+    match experiment.inference.looks:
+        case "fixed":
+            return "Intervals and p-values are valid for one look, at the planned end."
+        case "group_sequential":
+            return "Intervals and p-values are valid over all planned looks together."
+        case "always_valid":
+            every = "Intervals and p-values are valid at every look, however often you look"
+    planned = experiment.inference.planned_units
+    plan = (
+        "with planned_units they would be tighter"
+        if planned is None
+        else f"they are tightest at the planned {planned:,} units"
+    )
+    return (
+        f"{every}, from {START_UNITS} units in each variant on, once a metric's standard error is "
+        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
+    )
 
 
 def _family_words(family: str) -> str:
@@ -124,7 +137,7 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
         f"Metrics per unit divide by {units}.",
         "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
         f"p-value {_family_words(experiment.inference.family)}.",
-        _LOOKS[experiment.inference.looks],
+        _look_words(experiment),
     ]
     if experiment.unit == ROW_UNIT:
         sentences.append(
@@ -141,14 +154,33 @@ def notes(experiment: Experiment, aggregates: Aggregates) -> tuple[str, ...]:
             f"{int(before):,} of the used impressions are from before the period; they only "
             "serve to compare the groups before it."
         )
-    sentences += [*_look(experiment, aggregates), *_small_arms(experiment, aggregates)]
+    sentences += [
+        *_without_time(experiment, aggregates),
+        *_look(experiment, aggregates),
+        *_small_arms(experiment, aggregates),
+    ]
     return (*sentences, *aggregates.notes)
+
+
+def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Impressions that count although their time is unknown: only without a period."""
+    if experiment.period is not None or not len(aggregates.days):
+        return
+    accounts = aggregates.accounts
+    own = accounts[(accounts["log"] == "impressions") & (accounts["reason"] == USED)]
+    missing = int(own["rows"].sum()) - int(aggregates.days["impressions"].sum())
+    if missing > 0:
+        yield (
+            f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
+            "on no day."
+        )
 
 
 def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Which of the planned looks this is."""
-    units = int(aggregates.units["units"].sum())
-    looks = looks_of(experiment, units, aggregates.days)
+    control = aggregates.units_of(experiment.control)
+    others = sum(aggregates.units_of(name) for name in experiment.treatments)
+    looks = looks_of(experiment, (control, others), aggregates.days)
     if not isinstance(looks, Planned):
         return
     fractions = [fmt.percent(fraction) for fraction in looks.fractions]

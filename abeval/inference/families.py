@@ -68,11 +68,11 @@ def _loadings(keys: Sequence[Key], comparisons: Comparisons) -> list[float]:
     """Correlation of each difference with control's value, which all of them share."""
     loadings = []
     for comparison in (comparisons[key] for key in keys):
-        effect, variance = comparison.effect, comparison.control_variance
-        if variance is None or effect is None:
+        effect, spread = comparison.effect, comparison.spread
+        if effect is None or spread is None or spread.covariance != -spread.control:
             share = comparison.units / (comparison.units + comparison.units_control)
         else:
-            share = variance / effect.se**2
+            share = spread.control / effect.se**2
         loadings.append(math.sqrt(share))
     return loadings
 

@@ -4,6 +4,7 @@ It gets the experiment, its days and its units from `compare.py`, whose rule car
 every comparison; `power.py` and `time/peeking.py` read the plan.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from scipy import special
 from abeval.experiment.model import Experiment, Period, moment
 from abeval.stats import effects, group_sequential, sequential
 from abeval.stats.distributions import tail
-from abeval.stats.records import Effect
+from abeval.stats.records import Effect, Refusal
 
 _NEAR = 0.01
 """A look this much later than planned, as a share of the information, still counts as planned."""
@@ -23,10 +24,30 @@ _WIDEST = 37.0
 """Beyond this z, tail probabilities are 0 in double precision."""
 
 
-class AlwaysValid(NamedTuple):
-    """Any number of looks; `information` is the share of the planned units seen so far."""
+START_UNITS = 100
+"""Always-valid looks begin once each variant has this many units: they are for large samples."""
 
-    information: float
+START_PRECISION = 0.15
+"""Always-valid looks begin once the standard error is this share of the metric's value.
+
+As with 90 conversions a variant at an even split. From there on effects are close enough to normal
+at each look, also those of skewed metrics at uneven splits (docs/calibration.md). Without a plan,
+information is counted in multiples of what there is then.
+"""
+
+
+class AlwaysValid(NamedTuple):
+    """Any number of looks.
+
+    Attributes:
+        units_control: Units of control so far.
+        units: Units of the variant so far.
+        planned_units: Units of both planned for the end; None without a plan.
+    """
+
+    units_control: int
+    units: int
+    planned_units: int | None = None
 
 
 class Planned(NamedTuple):
@@ -52,7 +73,8 @@ class LookBoundary(NamedTuple):
     """The stopping boundary of this look, and whether the effect has crossed it.
 
     Attributes:
-        information: Share of the planned information seen so far.
+        information: Share of the plan so far; without a plan, the information as a multiple of
+            that at which looks may begin.
         z: The effect over its standard error.
         boundary: Critical value for the size of z.
         crossed: Whether z reaches it.
@@ -78,20 +100,20 @@ class EffectAtLook(NamedTuple):
     boundary: LookBoundary | None
 
 
-def looks_of(experiment: Experiment, units: int, days: pd.DataFrame) -> Looks | None:
+def looks_of(experiment: Experiment, units: tuple[int, int], days: pd.DataFrame) -> Looks | None:
     """How often the experiment may be looked at, None for one look at the end.
 
     Args:
         experiment: The plan.
-        units: Units of the two variants that are compared.
+        units: Units of control and of the variant that is compared.
         days: The days with an impression, as `Aggregates.days`.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
         return None
-    share = units / inference.planned_units if inference.planned_units else None
     if inference.looks == "always_valid":
-        return AlwaysValid(1.0 if share is None else share)
+        return AlwaysValid(*units, inference.planned_units)
+    share = sum(units) / inference.planned_units if inference.planned_units else None
     now = min(1.0, elapsed(experiment.period, days) if share is None else share)
     planned = planned_fractions(experiment)
     before = [fraction for fraction in planned if fraction < now - _NEAR]
@@ -121,19 +143,61 @@ def elapsed(period: Period | None, days: pd.DataFrame) -> float:
     return min(1.0, _share(period, last))
 
 
-def at_look(effect: Effect, looks: Looks | None, alpha: float) -> EffectAtLook:
-    """An effect with an interval and a p-value that hold at this look."""
+def at_look(
+    effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
+) -> EffectAtLook:
+    """An effect with an interval and a p-value that hold at this look.
+
+    Args:
+        effect: At a fixed horizon.
+        looks: How often one may look.
+        alpha: Two-sided level.
+        variances: Sampling variance of control's value and of the variant's.
+
+    Raises:
+        Refusal: `before_first_look` where always-valid looks may not begin yet.
+    """
     match looks:
         case None:
             return EffectAtLook(effect, alpha, None)
-        case AlwaysValid(information=information):
-            return _always_valid(effect, information, alpha)
+        case AlwaysValid():
+            return _always_valid(effect, looks, alpha, variances)
         case Planned():
             return _planned(effect, looks, alpha)
 
 
-def _always_valid(effect: Effect, information: float, alpha: float) -> EffectAtLook:
-    look = sequential.confidence_sequence(effect.difference, effect.se, information, alpha)
+def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
+    """The standard error of an effect as a share of the metric's value in both variants.
+
+    No smaller than if both varied as the larger variant does: a small one in which rare events
+    happen to be few has a small value and, by that, a small variance.
+
+    Args:
+        effect: At a fixed horizon.
+        variances: Sampling variance of control's value and of the variant's.
+        units: Units of control and of the variant.
+    """
+    larger = 0 if units[0] >= units[1] else 1
+    alike = variances[larger] * units[larger] * (1 / units[0] + 1 / units[1])
+    value = abs(units[0] * effect.control + units[1] * effect.treatment) / sum(units)
+    return math.inf if value == 0 else math.sqrt(max(effect.se**2, alike)) / value
+
+
+def _always_valid(
+    effect: Effect, looks: AlwaysValid, alpha: float, variances: tuple[float, float]
+) -> EffectAtLook:
+    units, planned = (looks.units_control, looks.units), looks.planned_units
+    if min(units) < START_UNITS:
+        raise Refusal("before_first_look", f"a variant has fewer than {START_UNITS} units")
+    error = relative_error(effect, variances, units)
+    if error > START_PRECISION:
+        raise Refusal("before_first_look", f"the standard error is {error:.0%} of the value")
+    if planned is None:
+        information = (START_PRECISION / error) ** 2
+        look = sequential.from_start(effect.difference, effect.se, information, alpha)
+    else:
+        information = sum(units) / planned
+        look = sequential.confidence_sequence(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
     level, _ = tail(half, effect.df, "two-sided")
     valid = effect._replace(

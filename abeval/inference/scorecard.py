@@ -110,7 +110,7 @@ def _adjustment(
 ) -> Adjustment:
     """The row as it would be without capping, covariates and strata."""
     moments = analysis.moments(metric)
-    rule = rule_of(analysis, comparison.units_control + comparison.units)
+    rule = rule_of(analysis, (comparison.units_control, comparison.units))
     control = moments.get(analysis.experiment.control)
     plain = compare_moments(metric, control, moments.get(variant), replace(rule, adjust="none"))
     caps, adjusted = analysis.aggregates.caps.get(metric.name), comparison.adjusted

@@ -63,11 +63,35 @@ def status_of(
 
 
 def _guardrail(metric: Metric, comparison: Comparison, proven: bool, gain: float) -> Status:
-    """A guardrail holds only if the harmful end of its interval lies inside the margin."""
+    """A guardrail holds only if the harmful end of its interval lies inside the margin.
+
+    A proven gain is inside any margin.
+    """
+    if proven and gain != 0 and (gain > 0 or not _holds(metric, comparison)):
+        return "better" if gain > 0 else "worse"
+    return "non_inferior" if _holds(metric, comparison) else "unclear"
+
+
+def _holds(metric: Metric, comparison: Comparison) -> bool:
+    if metric.margin is None:
+        return False
     interval = _gain_interval(metric, comparison)
-    if metric.margin and interval is not None and decisions.not_worse(interval, metric.margin.size):
-        return "better" if proven and gain > 0 else "non_inferior"
-    return "worse" if proven and gain < 0 else "unclear"
+    if interval is not None:
+        return decisions.not_worse(interval, metric.margin.size)
+    return _holds_without_lift(metric, metric.margin, comparison)
+
+
+def _holds_without_lift(metric: Metric, margin: Margin, comparison: Comparison) -> bool:
+    """A share of control as margin, where control is so near zero that the lift has no interval."""
+    effect, spread = comparison.effect, comparison.spread
+    if effect is None or spread is None or metric.direction.toward is not None:
+        return False
+    if not margin.relative or effect.control == 0:
+        return False
+    direction: decisions.Direction = "increase" if metric.direction.sign > 0 else "decrease"
+    return decisions.not_worse_relative(
+        effect, spread.control, spread.covariance, margin.size, direction
+    )
 
 
 def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | None:

@@ -4,7 +4,9 @@
 `verdict.py` decides by them; `time/analysis.py` uses `balance`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import Aggregates
@@ -17,7 +19,8 @@ from abeval.inference.segments import segment_srm
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
-from abeval.stats import srm
+from abeval.stats import ratios, srm
+from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -26,6 +29,8 @@ CROSSOVER_WARN, CROSSOVER_FAIL = 0.01, 0.10
 ROWS_WARN, ROWS_FAIL = 0.02, 0.20
 REASSIGNED_WARN, REASSIGNED_FAIL = 0.001, 0.01
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
+DAYS_FAIL = 0.5
+LACKING_WARN, LACKING_FAIL = 0.01, 0.001
 AA_WARN, AA_FAIL = 0.01, 0.001
 
 
@@ -38,10 +43,13 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         _crossover(experiment, aggregates),
         _assignment(experiment, aggregates),
         *_balance_checks(analysis),
-        _aa(aa),
+        _aa(analysis, aa),
         _missing_days(experiment, aggregates),
-        _share(aggregates, "impressions", "duplicate", "duplicate impressions"),
+        *_lacking(experiment, aggregates),
+        _duplicates(experiment, aggregates),
         _share(aggregates, "impressions", "null_unit", "impressions without a unit"),
+        _share(aggregates, "impressions", "null_time", "impressions without a time"),
+        _outside(experiment, aggregates),
         _share(aggregates, "impressions", "null_variant", "impressions without a variant"),
         _share(aggregates, "impressions", "unknown_variant", "impressions of unknown variants"),
         _share(aggregates, "clicks", "no_impression", "clicks without their impression"),
@@ -107,8 +115,10 @@ def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
         "as_assigned": "they are analysed as assigned",
     }[experiment.cleaning.crossover]
     message = f"{crossovers:,} of {units:,} units were seen in more than one variant; {policy}"
+    message += _ties(experiment, aggregates)
     weights = {variant.weight for variant in experiment.variants.values()}
-    if crossovers and experiment.cleaning.crossover == "exclude" and len(weights) > 1:
+    excluded = experiment.cleaning.crossover == "exclude" or aggregates.facts["tied_out"]
+    if crossovers and excluded and len(weights) > 1:
         message += "; excluding them biases an uneven split"
     status = _graded(share, CROSSOVER_WARN, CROSSOVER_FAIL)
     return Check("crossover", status, share, CROSSOVER_FAIL, message)
@@ -131,6 +141,15 @@ def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     if status != "pass":
         message += f" ({share:.2%}): `abeval audit` says which and since when"
     return Check(name, status, share, REASSIGNED_FAIL, message)
+
+
+def _ties(experiment: Experiment, aggregates: Aggregates) -> str:
+    """What was done with units whose first variant the log does not tell."""
+    tied, out = aggregates.facts["tied"], aggregates.facts["tied_out"]
+    if not tied or experiment.cleaning.crossover == "exclude":
+        return ""
+    done = {0: "placed by hash", tied: "excluded"}.get(out, f"placed by hash, {out:,} excluded")
+    return f", but {tied:,} have no first one (its time is equal or missing) and are {done}"
 
 
 def _graded(value: float, warn: float, fail: float) -> CheckStatus:
@@ -210,17 +229,14 @@ def _balance_check(row: Balance) -> Check:
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
 
 
-def _aa(aa: AAResult | None) -> Check:
+def _aa(analysis: Analysis, aa: AAResult | None) -> Check:
     """Whether each metric's test keeps its level on these logs.
 
     It never fails as a whole, because one metric's test says nothing about the others; the rows of
     a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
-        message = (
-            f"no A/A replays: not requested, fewer than {AA_UNITS} units in a variant, or only "
-            "metrics with exact tests"
-        )
+        message = f"no A/A replays: {_no_replays(analysis, aa)}"
         return Check("aa", "skipped", None, AA_FAIL, message)
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     smallest = min(doubts.values())
@@ -235,6 +251,21 @@ def _aa(aa: AAResult | None) -> Check:
         "few units with most of the value (cap it), or a unit other than the randomised one"
     )
     return Check("aa", "warn", smallest, AA_FAIL, message)
+
+
+def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
+    """Why no metric was replayed."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    if aa is not None:
+        return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
+    if not experiment.trust.aa_runs:
+        return "[trust] aa_runs is 0"
+    units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
+    if units < AA_UNITS:
+        return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
+    if aggregates.buckets:
+        return "they are of `abeval analyze`, and of metrics without an exact test"
+    return "no metric is a sum over units"
 
 
 def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
@@ -253,7 +284,79 @@ def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
         return Check("missing_days", "pass", 0.0, 0.0, message)
     listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     message = f"no impression on {len(missing)} of {len(expected)} days: {listed}"
+    # Days after the last one with an impression may be yet to come.
+    so_far = [day for day in missing if day < days[-1]]
+    if len(so_far) > DAYS_FAIL * sum(day <= days[-1] for day in expected):
+        message += "; are the times of the log read as they are meant?"
+        return Check("missing_days", "fail", float(len(missing)), 0.0, message)
     return Check("missing_days", "warn", float(len(missing)), 0.0, message)
+
+
+def _duplicates(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """The share of impressions that repeat another, where they were looked for."""
+    if "duplicates" in aggregates.facts:
+        return _share(aggregates, "impressions", "duplicate", "duplicate impressions")
+    why = "rows have no id, so equal rows may be different people"
+    if experiment.cleaning.duplicates == "unchecked":
+        why = 'cleaning.duplicates is "unchecked"'
+    message = f"duplicates were not looked for: {why}"
+    return Check("impressions_duplicate", "skipped", None, ROWS_FAIL, message)
+
+
+def _outside(experiment: Experiment, aggregates: Aggregates) -> Check:
+    """The share of the impressions in neither period: most of them, if times are misread."""
+    limit = experiment.trust.outside_period
+    check = _share(aggregates, "impressions", "outside_period", "impressions outside the period")
+    if experiment.period is None:
+        message = "no [period], so every day counts"
+        return replace(check, status="skipped", value=None, threshold=limit, message=message)
+    share = check.value or 0.0
+    if limit == 1 or share <= limit:
+        return replace(check, status="pass", threshold=limit)
+    message = (
+        f"{check.message}: are the times read as they are meant, and [period] right? If the log is "
+        "that much longer, set [trust] outside_period = 1"
+    )
+    return replace(check, status="fail", threshold=limit, message=message)
+
+
+def _lacking(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
+    """Do files that lack a column have another share of the impressions in some variant?"""
+    checks = []
+    for column, moments in aggregates.lacking().items():
+        by_variant = {name: moments.get(name) for name in experiment.variants}
+        control = by_variant[experiment.control]
+        p_values = [_same_share(control, by_variant[variant]) for variant in experiment.treatments]
+        p_value = min(1.0, len(p_values) * min(p_values))
+        shares = ", ".join(f"{name} {_shown_share(m)}" for name, m in by_variant.items())
+        differ = "differs between variants" if p_value < LACKING_WARN else "is alike in all"
+        message = (
+            f"some files lack the column {column!r}; their share of the impressions {differ}: "
+            f"{shares} (p = {p_value:.2g}); the notes name the files"
+        )
+        status: CheckStatus = "fail" if p_value < LACKING_FAIL else "warn"
+        checks.append(Check(f"lacking_column:{column}", status, p_value, LACKING_FAIL, message))
+    return checks
+
+
+def _shown_share(moments: Moments | None) -> str:
+    if moments is None or not moments.mean[1]:
+        return "no impressions"
+    return f"{moments.mean[0] / moments.mean[1]:.1%}"
+
+
+def _same_share(control: Moments | None, treatment: Moments | None) -> float:
+    """Two-sided p-value of equal shares, clustered by unit; 0 for shares that differ for sure."""
+    if control is None or treatment is None:
+        return 1.0
+    try:
+        first, second = ratios.estimate(control), ratios.estimate(treatment)
+    except Refusal:
+        return 1.0
+    difference, variance = second.value - first.value, first.variance + second.variance
+    if variance == 0:
+        return 1.0 if difference == 0 else 0.0
+    return tail(difference / math.sqrt(variance)).p_value
 
 
 def _share(aggregates: Aggregates, log: str, reason: str, what: str) -> Check:

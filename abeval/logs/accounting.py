@@ -83,18 +83,21 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 
 
 def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
-    """Counts for the trust checks."""
-    ((units, crossovers),) = engine.rows(query("units/crossovers"))
+    """Counts for the trust checks; `duplicates` only where they were looked for."""
+    ((units, crossovers, tied, tied_out),) = engine.rows(query("units/crossovers"))
     shape = prepared.shape
     assigned, reassigned = _assigned(prepared, engine)
+    counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
     return {
         "clicks": _sum(engine, [shape.clicks_component]),
         "scored": _sum(engine, shape.scored_components),
         "units": int(units or 0),
         "crossovers": int(crossovers or 0),
-        "duplicates": prepared.duplicates,
         "assigned": assigned,
         "reassigned": reassigned,
+        "tied": int(tied or 0),
+        "tied_out": int(tied_out or 0),
+        **counted,
     }
 
 

@@ -16,6 +16,15 @@ CLICK_KEYS = ("key_1", "key_2", "key_3")
 _INTEGERS = ("INTEGER", "BIGINT")
 """Types that need no cast to double; narrower ones cannot hold the bounds of the values."""
 
+_SECONDS = (-62_104_060_800, 253_370_764_799)
+"""The years 2 to 9998; a time outside them is no time, for not every day there is a date."""
+
+_KNOWN = {
+    "s": _SECONDS,
+    "ms": tuple(bound * 1_000 for bound in _SECONDS),
+    "us": tuple(bound * 1_000_000 for bound in _SECONDS),
+    "ns": (-9_200_000_000_000_000_000, 9_200_000_000_000_000_000),
+}
 _TO_MILLISECONDS = {"s": "* 1000", "ms": "* 1", "us": "// 1000", "ns": "// 1000000"}
 
 
@@ -37,21 +46,36 @@ def unit(experiment: Experiment, log: LogColumns) -> str:
     return column(log, "impression_id") if "impression_id" in log else "row_number() over ()"
 
 
-def time_ms(log: LogColumns, source: LogSource, engine: Engine) -> str:
-    """The time in milliseconds since 1970, null where it is unknown."""
+def time_ms(log: LogColumns, source: LogSource, engine: Engine, time: str | None = None) -> str:
+    """The time in milliseconds since 1970 (of another SQL than the column, if given)."""
     if "ts" not in log:
         return "cast(null as bigint)"
-    value = quoted(log.mapped["ts"])
+    value = time or quoted(log.mapped["ts"])
     if source.time_unit is None:
         if log.type_of("ts") == "TIMESTAMPTZ_NS":
             # DuckDB has no cast from this type to a timestamp without a zone.
             value = f"cast({value} as timestamp with time zone)"
         return engine.epoch_ms(f"cast({value} as timestamp)")
-    whole = f"cast({value} as bigint)"
-    if source.time_unit in ("s", "ms"):
-        # A number too large to be a time becomes null, so that it does not stop the run.
-        whole = f"case when {value} between -9e15 and 9e15 then {whole} end"
+    # A number too large to be a time becomes null, so that it does not stop the run.
+    first, last = _KNOWN[source.time_unit]
+    whole = f"case when {value} between {first} and {last} then cast({value} as bigint) end"
     return f"{whole} {_TO_MILLISECONDS[source.time_unit]}"
+
+
+def time_of_impression(experiment: Experiment, log: LogColumns) -> str:
+    """The time as the log has it, null outside the years 2 to 9998.
+
+    With a [period] such times lie outside of it, and need no look.
+    """
+    value = column(log, "ts")
+    kind = log.type_of("ts") if "ts" in log else ""
+    if experiment.period is not None or not kind.startswith(("TIMESTAMP", "DATE")):
+        return value
+    time = f"cast({value} as timestamp)"
+    return (
+        f"case when {time} >= timestamp '0002-01-01' and {time} < timestamp '9999-01-01' "
+        f"then {value} end"
+    )
 
 
 def local_time(

@@ -88,6 +88,32 @@ def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) 
         )
 
 
+def check_clicks(shape: LogShape, engine: Engine) -> None:
+    """Refuse a column of clicks that is neither 0 and 1 nor boolean, such as a count.
+
+    It reads `kept_impressions`, before they are summed.
+    """
+    log = shape.impressions
+    if "click" not in log or shape.clicks is not None or log.type_of("click") == "BOOLEAN":
+        return
+    column = log.mapped["click"]
+    value = f"cast({quoted(column)} as double)"
+    odd = f"abs({value}) < 1e300 and {value} not in (0, 1)"
+    ((rows, low, high),) = engine.rows(
+        f"select count(*), min({value}), max({value}) from kept_impressions where {odd}"
+    )
+    if not rows:
+        return
+    first = "rename it" if column.lower() == "click" else "remove it from `columns`"
+    count = "clicks" if column.lower() == "click" else column
+    raise LogError(
+        f"logs.impressions: a click is 0 or 1, but {rows:,} values of column {column!r} are "
+        f"neither (from {low:g} to {high:g})",
+        f"if it is a count, {first}, and give a metric with "
+        f'numerator = "{count}" and denominator = "the column of impressions"',
+    )
+
+
 def check_some_left(
     shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
 ) -> None:
@@ -122,6 +148,11 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             )
         case "crossover":
             return 'cleaning.crossover = "first" keeps units that were seen in two variants'
+        case "tied_crossover":
+            return (
+                "every unit is in several variants, and no time says which was first: map ts, or "
+                "set [assignment] salt, by which abeval computes the variant"
+            )
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
         return "check logs.impressions.path and the mapping of its columns"

@@ -16,16 +16,17 @@ _MOST_POSITIONS = 62
 """Positions that fit a set of bits in a signed 64-bit number."""
 
 
-def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int:
+def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int | None:
     """Create `kept_impressions`, and count the rows that repeat another.
 
     Rows that are equal in all columns are equal in any few of them: only rows that share a key
     with another are compared in full.
 
     Returns:
-        The rows beyond the first of each; 0 where the check is switched off.
+        The rows beyond the first of each; None where none were looked for, because the check is
+        switched off or the rows have no id: then equal rows may be different people.
     """
-    checked = cleaning.duplicates != "unchecked"
+    checked = cleaning.duplicates != "unchecked" and _identified(log, cleaning)
     repeats = _separate_repeats(engine, log, cleaning.duplicate_key) if checked else None
     drops = repeats is not None and cleaning.duplicates == "drop"
     keep_impressions(
@@ -35,9 +36,19 @@ def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int:
         if drops
         else "select * from raw_impressions",
     )
+    if not checked:
+        return None
     return (
         0 if repeats is None else _count(engine, "repeated_rows") - _count(engine, "restored_rows")
     )
+
+
+def _identified(log: LogColumns, cleaning: Cleaning) -> bool:
+    """Whether a row says of whom or of what it is."""
+    return cleaning.duplicate_key is not None or any(name in log for name in _IDS)
+
+
+_IDS = ("impression_id", "unit_id", "request_id")
 
 
 def keep_impressions(engine: Engine, sql: str) -> None:

@@ -103,7 +103,9 @@ def _files(log: str, source: LogSource, experiment: Experiment) -> list[str | Pa
     if source.database is not None:
         return [experiment.folder / source.database]
     with suppress(LogError, OSError, ValueError):
-        return [*sources.files_of(log, source.paths, experiment.folder)] if source.paths else []
+        if source.paths:
+            files = sources.files_of(log, source.paths, experiment.folder, source.format)
+            return [*files.read, *files.empty]
     return []
 
 

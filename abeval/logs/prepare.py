@@ -4,7 +4,7 @@
 `offline/replay.py` and `off_policy/log.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
@@ -17,9 +17,10 @@ from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates
 from abeval.logs.expected import write_expected_units
+from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.metrics.definition import Metric
 
@@ -30,17 +31,23 @@ class Prepared:
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Number of impression rows that repeat another.
+        duplicates: Number of impression rows that repeat another, None if they were not counted.
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         summed: How the sums per unit and day were computed.
+        files: What is to be known of the files of the impressions.
+        lacking: The columns of the impressions that are read, but that some files lack.
+        notes: What a reader of the result must know of the files.
         has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
     shape: LogShape
-    duplicates: int
+    duplicates: int | None
     dropped: int
     summed: Summed
     has_rule: bool
+    files: FileFacts
+    lacking: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
 
 def open_logs(run: Run) -> dict[str, LogColumns]:
@@ -53,9 +60,9 @@ def open_logs(run: Run) -> dict[str, LogColumns]:
         if source is None:
             continue
         if log in frames:
-            engine.add_frame(f"raw_{log}", frames[log])
+            engine.add_frame(f"raw_{log}", frames[log], source)
         else:
-            engine.add_log(f"raw_{log}", source)
+            engine.add_log(f"raw_{log}", source.with_unit(run.experiment.unit))
         unit = run.experiment.unit if log in ("impressions", "exposures") else ROW_UNIT
         types = engine.columns(f"raw_{log}")
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
@@ -86,8 +93,10 @@ def prepare(
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
     logs = open_logs(run)
+    files = {log: _facts(run, log) for log in logs}
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
+    lacking = lacking_columns(files["impressions"], columns_read(experiment, metrics, shape))
     step("duplicates")
     duplicates = find_duplicates(engine, logs["impressions"], experiment.cleaning)
     _write_views(run, shape)
@@ -102,10 +111,30 @@ def prepare(
     return Prepared(
         shape=shape,
         duplicates=duplicates,
-        dropped=duplicates if experiment.cleaning.duplicates == "drop" else 0,
+        dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
         summed=summed,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
+        files=files["impressions"],
+        lacking=lacking,
+        notes=tuple(_notes(files, logs, lacking)),
     )
+
+
+def _facts(run: Run, log: str) -> FileFacts:
+    source: LogSource | None = getattr(run.experiment.logs, log)
+    if source is None or log in run.frames:
+        return FileFacts()
+    return file_facts(log, source, run.experiment.folder)
+
+
+def _notes(
+    files: Mapping[str, FileFacts], logs: Mapping[str, LogColumns], lacking: Sequence[str]
+) -> Iterator[str]:
+    """Sentences on empty files, and on those that lack columns that are read."""
+    for log, facts in files.items():
+        others = lacking_columns(facts, list(logs[log].mapped.values()))
+        yield from empty_note(log, facts)
+        yield from lacking_note(log, facts, lacking if log == "impressions" else others)
 
 
 def place_units(run: Run, shape: LogShape, closed: str | None = None) -> None:
@@ -199,8 +228,7 @@ def _write_units(experiment: Experiment, shape: LogShape, engine: Engine) -> Non
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = Assignment(experiment.salt, weights).ranges
-    excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
-    engine.view("crossover_policy", f"select {excludes} as excludes")
+    engine.view("crossover_policy", views.crossover_policy_view(experiment))
     engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
     engine.view(
         "allocation",

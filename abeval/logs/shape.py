@@ -192,6 +192,18 @@ def shape_of(
     )
 
 
+def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogShape) -> list[str]:
+    """The log's own names of the columns of the impressions that this analysis reads."""
+    log, has = shape.impressions, shape.needs_met(experiment.unit)
+    needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
+    texts = experiment.segments.values()
+    named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
+    canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
+    scores = shape.scores if "score" in needs else ()
+    mapped = [column for name, column in log.mapped.items() if name in canonical]
+    return list(dict.fromkeys([*mapped, *scores, *shape.own_columns]))
+
+
 def _with_extra(
     own: tuple[str, ...], extra: Sequence[str], impressions: LogColumns
 ) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
+from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
@@ -42,5 +43,6 @@ def load_sums(engine: Engine, sql: str) -> None:
 
 def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     """Sum the whole log."""
+    check_clicks(shape, run.engine)
     load_sums(run.engine, query("units/logged_sums"))
     return Summed()

@@ -33,13 +33,20 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
+def crossover_policy_view(experiment: Experiment) -> str:
+    """One row: what becomes of units in several variants."""
+    excludes = experiment.cleaning.crossover == "exclude"
+    return f"select {excludes} as excludes, {experiment.hashes_ties} as hashes_ties".lower()
+
+
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
     log, source = shape.impressions, experiment.logs.impressions
+    time = canonical.time_of_impression(experiment, log)
     columns = [
         f"{canonical.unit(experiment, log)} as unit_id",
-        f"{canonical.time_ms(log, source, engine)} as time_ms",
-        f"{canonical.column(log, 'ts')} as own_ts",
+        f"{canonical.time_ms(log, source, engine, time)} as time_ms",
+        f"{time} as own_ts",
         f"{canonical.column(log, 'impression_id')} as impression_id",
         f"{canonical.column(log, 'request_id')} as request_id",
         f"{canonical.column(log, 'item_id')} as item_id",

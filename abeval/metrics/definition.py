@@ -103,6 +103,7 @@ class Metric:
         parts: The means and ratios that a function is of.
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
+        zeros: What it counts as 0, because it is no number, in the same form.
         covariates: Further sums of the pre-period for CUPED, beside the metric's own.
         margin: Of a guardrail, or of an equivalence.
         cap: The quantile of all units' values, over all variants, to which larger ones are cut.
@@ -122,6 +123,7 @@ class Metric:
     parts: "tuple[Metric, ...]" = ()
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
+    zeros: tuple[tuple[str, Term], ...] = ()
     covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
     cap: float | None = None
@@ -148,7 +150,7 @@ def rounding(metric: Metric) -> float:
 
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """The terms of a metric that are summed over impressions."""
-    counted = (term for _, term in metric.left_out)
+    counted = (term for _, term in (*metric.left_out, *metric.zeros))
     value = None if metric.kind == "quantile" else metric.value
     terms = (value, metric.per, *counted, *metric.covariates)
     own = tuple(term for term in terms if isinstance(term, RowTerm))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypedDict
 
+from abeval.bounds import MAX_VALUE, check_between
 from abeval.errors import ExperimentError
 from abeval.off_policy.log import PolicyLog
 from abeval.stats import off_policy as weighted
@@ -55,8 +56,8 @@ class OffPolicyOptions:
         """Refuse numbers out of range."""
         if not all(x > 0 for x in (*self.clip, *self.switch, *self.shrink)):
             raise ExperimentError("clip, switch and shrink must be positive")
-        if not (self.prior_rows >= 0 and self.min_ess >= 0):
-            raise ExperimentError("prior_rows and min_ess must not be negative")
+        for name in ("prior_rows", "min_ess"):
+            check_between(name, getattr(self, name), 0, MAX_VALUE)
 
 
 class Evaluation(NamedTuple):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.experiment.model import LogSource
 from abeval.offline.candidates.rows import INTEGER_TYPES, read_rows
 from abeval.offline.candidates.shown import (
     TIE,
@@ -21,6 +22,7 @@ from abeval.offline.candidates.shown import (
     finite_sql,
     name_rows,
     shown_candidates,
+    shown_points,
     write_rows,
 )
 from abeval.offline.candidates.traffic import Units, one_traffic, read_units, write_traffic
@@ -94,7 +96,7 @@ def evaluate_log(
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped = columns or JudgedColumns()
     with closing(DuckDBEngine()) as engine:
-        _open(engine, log)
+        _open(engine, log, mapped)
         _name(engine, mapped, list(named.values()), policy.ties)
         request = "unit_id" if mapped.request is None else "request_id"
         rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
@@ -102,14 +104,18 @@ def evaluate_log(
         queried = needs_queries(wanted, rows)
         accounts = _missing(engine, mapped)
         accounts += write_rows(engine, unique=rows is not None, queried=queried)
-        candidates = Candidates(shown_candidates(of_model, policy.ties), True, rows=rows)
+        sql, points = shown_candidates(of_model, policy.ties), shown_points(of_model)
+        candidates = Candidates(sql, True, rows=rows, points=points)
         sums = run_models(engine, candidates, units, scoring, silent)
     return evaluation_of(sums, scoring, list(named), accounts)
 
 
-def _open(engine: DuckDBEngine, log: object) -> None:
+def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
     if isinstance(log, str | os.PathLike):
-        engine.add_files("raw_log", [os.fspath(log)])
+        named = {"unit_id": columns.unit, "item_id": columns.item}
+        if columns.request is not None:
+            named["request_id"] = columns.request
+        engine.add_files("raw_log", LogSource(path=os.fspath(log), columns=named))
     else:
         engine.add_frame("raw_log", log)
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_CUTOFF, check_between
 from abeval.errors import ExperimentError
 from abeval.offline.candidates.vectors import SIMILARITY
 from abeval.offline.estimates.curves import curve_metrics
@@ -71,6 +72,7 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     Raises:
         ExperimentError: An unknown metric or preset, or a number out of range.
     """
+    _check_split(options.split)
     _check_numbers(options)
     metrics, policy = metrics_and_policy(
         options.compat, options.k, options.metrics, options.ties, options.no_relevant
@@ -82,6 +84,19 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     return Scoring(metrics, policy, alpha, options.threshold, options.bins)
 
 
+def _check_split(split: object) -> None:
+    """Refuse a split that is neither a column nor periods by name."""
+    if split is None or isinstance(split, str):
+        return
+    hint = 'such as split="fold", or split={"train": ("2026-09-01", "2026-09-07"), "test": …}'
+    if not isinstance(split, Mapping):
+        what = f"split is {type(split).__name__}; it is a column, or name → first and last day"
+        raise ExperimentError(what, hint)
+    for name, days in split.items():
+        if isinstance(days, str) or not isinstance(days, Sequence) or len(days) != 2:
+            raise ExperimentError(f"split {name!r}: {days!r} is not a first and a last day", hint)
+
+
 def _check_numbers(options: ReplayOptions) -> None:
     if options.kept_negatives is not None and not 0 < options.kept_negatives <= 1:
         what = f"kept_negatives {options.kept_negatives} is not a share between 0 and 1"
@@ -90,8 +105,11 @@ def _check_numbers(options: ReplayOptions) -> None:
         raise ExperimentError(
             f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
         )
-    if options.bins < 1:
-        raise ExperimentError(f"{options.bins} bins", "use at least 1; 10 is usual")
+    check_between("bins", options.bins, 1, MAX_BINS)
+    for k in [] if options.k_by is None else options.k_by[1].values():
+        check_between("k_by", k, 1, MAX_CUTOFF)
+    if options.curve is not None:
+        check_between("curve", options.curve, 1, MAX_CURVE)
     if options.curve is not None and not curve_metrics(options.metrics, options.curve):
         what = "no metric has a cut-off k, so there is no curve"
         raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")

@@ -22,7 +22,7 @@ from abeval.offline.candidates.models import (
 from abeval.offline.candidates.relevance import Relevance
 from abeval.offline.candidates.rows import Rows, read_rows
 from abeval.offline.candidates.score_log import judge_scores
-from abeval.offline.candidates.shown import TIE, shown_candidates, write_rows
+from abeval.offline.candidates.shown import TIE, shown_candidates, shown_points, write_rows
 from abeval.offline.candidates.traffic import Units, read_units
 from abeval.offline.candidates.truth_log import longest_shown, truth_accounts
 from abeval.offline.candidates.vectors import needs_vectors, rows_without_vector
@@ -85,7 +85,9 @@ class ReplayRun:
         own = shown_candidates(scores, ties)
         log = judge_scores(engine, self.score_log, ties, own, placed)
         sql = own | log.sql
-        candidates = experiment_candidates(experiment, shape, sql, not log.sql, rows)
+        # Models of a scores log have one score for an item of a request; so have all, beside them.
+        points = {} if log.sql else shown_points(scores)
+        candidates = experiment_candidates(experiment, shape, sql, points, rows)
         sums = run_models(engine, candidates, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.

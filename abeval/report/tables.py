@@ -102,7 +102,7 @@ def _boundaries(result: Result) -> TextTable:
             (
                 look.metric,
                 look.variant,
-                fmt.percent(look.information),
+                _information(look.information),
                 f"{look.z:+.2f}",
                 f"{look.boundary:.2f}",
                 "yes" if look.crossed else "no",
@@ -110,6 +110,10 @@ def _boundaries(result: Result) -> TextTable:
             for look in result.boundaries
         ),
     )
+
+
+def _information(share: float) -> str:
+    return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
 
 
 def _beliefs(result: Result) -> TextTable:

@@ -197,11 +197,12 @@ def _text_table(source: TextTable) -> Iterator[Text | Padding]:
 
 
 def _left_out(result: Result) -> Iterator[Text]:
-    """Footnotes: what each metric's definition leaves out, by variant."""
+    """Footnotes: what each metric's definition leaves out or counts as 0, by variant."""
     for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
         if any(item.count for item in same):
-            yield Text(f"{_plain(metric)} leaves out {_plain(what)}: {_counts(same)}", "dim")
+            does = "has 0 for" if same[0].as_zero else "leaves out"
+            yield Text(f"{_plain(metric)} {does} {_plain(what)}: {_counts(same)}", "dim")
 
 
 def _counts(items: Sequence[LeftOut]) -> str:

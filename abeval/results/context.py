@@ -51,12 +51,21 @@ class MetricInfo:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Count of what a metric's definition leaves out in a variant."""
+    """Count of what a metric's definition leaves out in a variant, or counts as 0.
+
+    Attributes:
+        metric: The metric.
+        variant: The variant.
+        what: In words.
+        count: How many.
+        as_zero: Whether they count as 0; if so, a mean still divides by their units.
+    """
 
     metric: str
     variant: str
     what: str
     count: int
+    as_zero: bool = False
 
 
 @dataclass(frozen=True)

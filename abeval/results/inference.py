@@ -44,7 +44,8 @@ class Boundary:
     """The boundary of a row of the scorecard at this look, if there are several looks.
 
     Attributes:
-        information: Share of the planned information collected.
+        information: Share of the plan; without a plan, the information as a multiple of that at
+            the first look.
         z: The difference over its standard error.
         boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
         crossed: Whether abs(z) reaches it.

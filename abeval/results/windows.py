@@ -105,7 +105,8 @@ class Look:
         always_low: Lower end of the always-valid interval.
         always_high: Upper end.
         always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
-        information: Share of the planned information collected.
+        information: Share of the plan; without a plan, the information as a multiple of that at
+            the first look.
         bound: Critical z of a planned look, None on other days.
         fixed_declares: Conclusion of a reader who ignores the number of looks.
         always_declares: Conclusion of the always-valid test.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import ClassVar
 
+from abeval.bounds import MAX_IMPRESSIONS, check_seed
 from abeval.errors import ExperimentError
 
 DEFAULT_IMPRESSIONS = 200_000
@@ -74,8 +75,12 @@ class Plan:
                 f"{self.impressions:,} impressions are too few to simulate",
                 hint=f"use at least {LEAST_IMPRESSIONS:,}",
             )
-        if self.seed < 0:
-            raise ExperimentError(f"seed {self.seed} is negative", hint="use 0 or more")
+        if self.impressions > MAX_IMPRESSIONS:
+            raise ExperimentError(
+                f"{self.impressions:,} impressions are too many to simulate",
+                hint=f"use at most {MAX_IMPRESSIONS:,}",
+            )
+        check_seed(self.seed)
 
     @property
     def requests(self) -> int:

@@ -1,8 +1,9 @@
 """From an effect to a decision: superiority, non-inferiority, equivalence.
 
 Passing is proven, never presumed from a difference that is not significant. `conclusive`,
-`not_worse` and `equivalent` decide by an interval, whatever method it comes from: they decide the
-status of every row of a result. The other functions test two estimates and return p-values.
+`not_worse`, `not_worse_relative` and `equivalent` decide by an interval, whatever method it comes
+from: they decide the status of every row of a result. The other functions test two estimates and
+return p-values.
 
 `inference/status.py` is the caller in an analysis; the other functions are for your own numbers.
 """
@@ -13,7 +14,7 @@ from typing import Literal, NamedTuple
 from abeval.stats import effects
 from abeval.stats.distributions import Tail, check_alpha, quantile, upper_tail
 from abeval.stats.effects import satterthwaite, total_variance
-from abeval.stats.records import Estimate, Interval, Refusal
+from abeval.stats.records import Effect, Estimate, Interval, Refusal
 
 Direction = Literal["increase", "decrease"]
 
@@ -82,6 +83,44 @@ def not_worse(gain: Gain, margin: float) -> bool:
         (True, False)
     """
     return gain.low > -margin
+
+
+def not_worse_relative(
+    effect: Effect,
+    control_variance: float,
+    covariance: float,
+    margin: float,
+    direction: Direction = "increase",
+) -> bool:
+    """Non-inferiority by a share of control, also where control is not distinct from zero.
+
+    The contrast of `non_inferiority_relative`, at the level of the effect's own interval. It agrees
+    with `not_worse` on Fieller's interval of the lift where that has ends.
+
+    Args:
+        effect: With an interval at the level wanted, whatever its method.
+        control_variance: Sampling variance of control's value.
+        covariance: Of the difference and control's value; for independent variants, less
+            `control_variance`.
+        margin: Largest loss that is acceptable, as a fraction of control.
+        direction: Which way is good.
+
+    Raises:
+        Refusal: `control_near_zero` for a control of exactly zero, which has no sign.
+
+    Example:
+        >>> effect = effects.compare(Estimate(0.02, 4e-4, 100, 99), Estimate(1.0, 4e-4, 100, 99))
+        >>> not_worse_relative(effect, 4e-4, -4e-4, margin=0.01)
+        True
+    """
+    _check_margin(margin)
+    if effect.control == 0:
+        raise Refusal("control_near_zero", "a relative margin of a control of zero has no sign")
+    sign, side = _sign(direction), math.copysign(1.0, effect.control)
+    distance = sign * effect.difference + margin * abs(effect.control)
+    variance = effect.se**2 + margin**2 * control_variance + 2 * margin * sign * side * covariance
+    half = (effect.high - effect.difference) / effect.se
+    return distance > half * math.sqrt(max(variance, 0.0))
 
 
 def equivalent(gain: Gain, margin: float) -> bool:

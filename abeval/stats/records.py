@@ -15,6 +15,7 @@ RefusalReason = Literal[
     "zero_denominator",
     "inconsistent",
     "not_applicable",
+    "before_first_look",
     "invalid_propensity",
     "unsupported_by_logging",
     "weights_not_one",

@@ -93,8 +93,8 @@ def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Ad
 
     Same difference as `lin`. The standard error is that of the effect on all units like these: with
     slopes b and covariates' covariance S, it has (b_t − b_c)'S(b_t − b_c)/n more than the residuals
-    give, because the mean of the covariates is estimated (Negi and Wooldridge 2021). Leverages need rows, so it does without them; the degrees of freedom are Welch's, one
-    fewer per covariate.
+    give, because the mean of the covariates is estimated (Negi and Wooldridge 2021). Leverages need
+    rows, so it does without them; the degrees of freedom are Welch's, one fewer per covariate.
 
     Args:
         control: Moments of (y, covariate, …) of the control.

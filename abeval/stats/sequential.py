@@ -6,6 +6,10 @@ proportions), and the pooled mean so far for totals per unit, which grow while u
 that 1/se^2 by itself would run backwards. With it the z statistics of successive looks correlate
 as sqrt(I_j / I_k), which every method here relies on.
 
+With a plan, `confidence_sequence` is tightest at the planned information. Without one,
+`from_start` needs only where the looks began: its boundary rises with the logarithm of the
+information gathered since, and never ends.
+
 `inference/looks.py` hands over one look (the effect of an analysis), `time/peeking.py` all daily
 looks.
 """
@@ -15,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
@@ -146,6 +151,55 @@ def confidence_sequence(
     return _looks(np.array([difference]), np.array([se]), np.array([fraction]), alpha)[0]
 
 
+def from_start(difference: float, se: float, growth: float, alpha: float = 0.05) -> AlwaysValid:
+    """Confidence sequence and always-valid p-value at one look, without a plan.
+
+    |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
+    alpha quantile of chi-square with 3 degrees of freedom: 2.80 at the start, 3.52 at 100 times
+    its information, 4.13 at 10,000 times.
+
+    Args:
+        difference: Estimated effect.
+        se: Its standard error.
+        growth: Information now over information where the looks began, at least 1. Where they
+            began must not depend on the effect.
+        alpha: Two-sided level over all looks from the start on.
+
+    Returns:
+        The interval, in the unit of `difference`, and the p-value.
+
+    Raises:
+        Refusal: `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
+
+    Source:
+        Robbins (Annals of Mathematical Statistics 1970), section 3, as the delayed start of
+        Waudby-Smith et al. (arXiv:2103.06476) and Bibaut, Kallus & Lindon (arXiv:2212.14411).
+
+    Example:
+        >>> look = from_start(0.05, 0.009, growth=100.0)
+        >>> round(look.low, 6), round(look.high, 6), round(look.p_value, 6)
+        (0.018284, 0.081716, 2e-05)
+    """
+    if not all(map(math.isfinite, (difference, se, growth))):
+        raise Refusal("not_finite", "a look needs finite numbers")
+    if growth < 1:
+        raise Refusal("before_first_look", "there is less information than at the first look")
+    if se <= 0:
+        raise Refusal("zero_variance", "a look needs a positive standard error")
+    return _looks_from_start(np.array([difference]), np.array([se]), np.array([growth]), alpha)[0]
+
+
+def critical_from_start(growth: float, alpha: float = 0.05) -> float:
+    """Critical value of |z| of `from_start`.
+
+    Example:
+        >>> [round(critical_from_start(growth), 3) for growth in (1, 100, 10_000)]
+        [2.795, 3.524, 4.126]
+    """
+    check_alpha(alpha)
+    return math.sqrt(float(special.chdtri(3, alpha)) + math.log(growth))
+
+
 def always_valid(
     differences: ArrayLike,
     ses: ArrayLike,
@@ -190,7 +244,53 @@ def always_valid(
         raise Refusal("not_finite", "a look needs finite numbers")
     if not planned_information > 0:
         raise Refusal("too_few_units", "the planned information must be positive")
-    looks = _looks(effects, errors, clock, alpha)
+    return _path(_looks(effects, errors, clock, alpha))
+
+
+def always_valid_from_start(
+    differences: ArrayLike,
+    ses: ArrayLike,
+    starting_information: float,
+    alpha: float = 0.05,
+    scale: ArrayLike = 1.0,
+) -> AlwaysValidPath:
+    """Follow an effect over any number of looks at any times, without a plan.
+
+    Args:
+        differences: Effect at every look from the start on, shape (looks,).
+        ses: Standard errors, shape (looks,).
+        starting_information: Information at which the looks may begin, in the unit of
+            `information`; it must not depend on the effects.
+        alpha: Two-sided level, over all looks together.
+        scale: As in `information`.
+
+    Returns:
+        As `always_valid`.
+
+    Raises:
+        Refusal: As `always_valid`; `before_first_look` if the first look has less information.
+
+    Source:
+        As `from_start`.
+
+    Example:
+        >>> path = always_valid_from_start([0.05, 0.05], [0.02, 0.01], starting_information=2_500)
+        >>> [round(p, 6) for p in path.p_values]
+        [0.100061, 3e-05]
+    """
+    effects, errors = np.atleast_1d(np.asarray(differences, float)), np.asarray(ses, float)
+    errors = np.atleast_1d(errors)
+    if effects.shape != errors.shape or len(effects) == 0:
+        raise Refusal("not_applicable", "a path needs one standard error per look")
+    if not np.isfinite(effects).all():
+        raise Refusal("not_finite", "a look needs finite numbers")
+    growth = np.maximum.accumulate(information(errors, scale)) / starting_information
+    if growth[0] < 1:
+        raise Refusal("before_first_look", "there is less information than at the first look")
+    return _path(_looks_from_start(effects, errors, growth, alpha))
+
+
+def _path(looks: tuple[AlwaysValid, ...]) -> AlwaysValidPath:
     running = Interval(max(x.low for x in looks), min(x.high for x in looks))
     drifted = running.low > running.high
     if drifted:
@@ -209,5 +309,25 @@ def _looks(
     # Underflow to zero is the right limit; the logarithm keeps what is lost.
     with np.errstate(under="ignore"):
         p_values = np.exp(log_p)
+    return _rows(effects, width, p_values, log_p)
+
+
+def _looks_from_start(
+    effects: Floats, ses: Floats, growth: Floats, alpha: float
+) -> tuple[AlwaysValid, ...]:
+    check_alpha(alpha)
+    log_growth = np.log(growth)
+    width = ses * np.sqrt(special.chdtri(3, alpha) + log_growth)
+    a = np.sqrt(np.maximum((effects / ses) ** 2 - log_growth, 0.0))
+    # The upper tail of chi-square with 3 degrees, in logarithms: 2 (Φ(−a) + a φ(a)).
+    with np.errstate(divide="ignore", under="ignore"):
+        density = np.log(a) - a * a / 2 - 0.5 * math.log(2 * math.pi)
+        log_p = np.minimum(0.0, math.log(2) + np.logaddexp(special.log_ndtr(-a), density))
+        return _rows(effects, width, np.exp(log_p), log_p)
+
+
+def _rows(
+    effects: Floats, width: Floats, p_values: Floats, log_p: Floats
+) -> tuple[AlwaysValid, ...]:
     columns = (effects - width, effects + width, p_values, log_p / math.log(10))
     return tuple(AlwaysValid(*row) for row in zip(*(c.tolist() for c in columns), strict=True))

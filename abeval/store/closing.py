@@ -14,6 +14,7 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row
 from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
+from abeval.engines.sources import exact
 from abeval.engines.sql import literal
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -60,7 +61,7 @@ class Closing:
         selects += [parts.together(new)] if new else []
         nothing = parts.together(self.entries[:1], "false")
         load_sums(parts.engine, " union all ".join(selects or [nothing]))
-        cells = literal(str(parts.folder / state.file))
+        cells = literal(exact(str(parts.folder / state.file)))
         parts.engine.table(CLOSED_CELLS, f"select * from read_parquet({cells})")
         return CLOSED_CELLS
 

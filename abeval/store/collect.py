@@ -18,9 +18,10 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.accounting import check_some_left, check_total_left
+from abeval.logs.files import file_facts, lacking_columns
 from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogShape, columns_read
 from abeval.logs.sums import Summed
 from abeval.metrics.definition import Metric
 from abeval.store.change import with_change
@@ -139,7 +140,10 @@ def _load(
     parts = Parts(folder, wanted, shape, engine, analysis_digest(experiment, wanted))
     read_again = _read_again(experiment, metrics, shape, files)
     merges = not read_again and len(set(files)) == len(files)
-    may_total = merges and has_totals(experiment, metrics)
+    # Totals of changed units do not tell which files their rows were in before.
+    facts = file_facts("impressions", experiment.logs.impressions, experiment.folder)
+    whole = not lacking_columns(facts, columns_read(experiment, metrics, shape))
+    may_total = merges and whole and has_totals(experiment, metrics)
     totals = _previous_totals(parts, experiment, len(files)) if may_total else None
     closes = merges and shape.has_time and totals is None
     refreshed = refresh(parts, experiment, files, run.step, closes)
@@ -207,14 +211,13 @@ def _files(experiment: Experiment) -> list[str]:
         ExperimentError: They are not local Parquet files, whose changes are cheap to detect.
     """
     source = experiment.logs.impressions
-    files = sources.files_of("impressions", source.paths, experiment.folder)
-    kind = sources.kind_of("impressions", files, source.format)
-    if kind != "parquet" or any("://" in file for file in files):
+    files = sources.files_of("impressions", source.paths, experiment.folder, source.format)
+    if files.kind != "parquet" or not files.are_local:
         raise ExperimentError(
             "the store does not work here: the impressions are not local Parquet files",
             "write them as Parquet, such as one file a day",
         )
-    return files
+    return list(files.read)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
+from abeval.logs.checks import check_clicks
 from abeval.logs.duplicates import keep_impressions
 from abeval.logs.shape import LogShape, component_name
 from abeval.logs.views import BEFORE
@@ -61,6 +62,7 @@ class Parts:
         names = {component_name(i): _column(c) for i, c in enumerate(self.wanted.components)}
         renamed = ", ".join(f"{old} as {new}" for old, new in names.items())
         keep_impressions(self.engine, _one_file(file, self.shape, self.engine))
+        check_clicks(self.shape, self.engine)
         part, digest, rows = self.write(
             f"select * rename ({renamed}) from (\n{query('units/logged_sums')}\n)", PART
         )
@@ -69,7 +71,7 @@ class Parts:
             raise LogError(f"{file} changed while it was read", "run again when it is written")
         written = self.engine.rows(
             f"select distinct cast({_DAY} as varchar) "
-            f"from read_parquet({literal(str(self.folder / part))}) order by 1"
+            f"from read_parquet({_named(self.folder / part)}) order by 1"
         )
         days = tuple(str(day) for (day,) in written if day is not None)
         return Entry(
@@ -100,7 +102,7 @@ class Parts:
             entries: At least one part.
             where: Which rows.
         """
-        files = ", ".join(literal(str(self.folder / entry.file)) for entry in entries)
+        files = ", ".join(_named(self.folder / entry.file) for entry in entries)
         segments = [quoted(f"s_{name}") for name in self.shape.segments]
         sums = [
             f"{_column(c)} as {component_name(i)}" for i, c in enumerate(self.wanted.components)
@@ -119,7 +121,7 @@ _DAY = f"case when phase >= {BEFORE} then day end"
 def _one_file(file: str, shape: LogShape, engine: DuckDBEngine) -> str:
     """SQL: the rows of a file, with the columns and types of all files together."""
     hive = "true" if sources.has_partitions([file]) else "false"
-    read = f"read_parquet({literal(file)}, hive_partitioning = {hive}, hive_types_autocast = false)"
+    read = f"read_parquet({_named(file)}, hive_partitioning = {hive}, hive_types_autocast = false)"
     described = engine.rows(f"describe from {read}")
     own = {str(name).lower(): (quoted(str(name)), str(kind)) for name, kind, *_ in described}
     columns = []
@@ -128,6 +130,11 @@ def _one_file(file: str, shape: LogShape, engine: DuckDBEngine) -> str:
         value = column if type_ == kind else f"cast({column} as {kind})"
         columns.append(f"{value} as {quoted(name)}")
     return f"select {', '.join(columns)} from {read}"
+
+
+def _named(file: str | Path) -> str:
+    """SQL: the name of a file, for `read_parquet`."""
+    return literal(sources.exact(str(file)))
 
 
 def _column(component: str) -> str:

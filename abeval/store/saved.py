@@ -16,6 +16,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.aggregates.buckets import BucketSums
+from abeval.engines.sources import exact
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
@@ -208,7 +209,7 @@ def _read(
             raise ExperimentError(f"{file} is not the file that was written with {SAVED}", AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", AGAIN) from error
-    rows = f"from read_parquet({literal(str(file))})"
+    rows = f"from read_parquet({literal(exact(str(file)))})"
     if name == "reach":
         # Millions of rows: a name in each would take more time and memory than all the rest.
         names = f"select distinct variant {rows} where variant is not null order by variant"

@@ -216,14 +216,13 @@ def _with_looks(
     return looks, replace(verdict, window_days=needed, days_needed=more)
 
 
-def _planned_share(timeline: Timeline) -> float:
-    """Share of the period's days that the log has covered."""
+def _planned_share(timeline: Timeline) -> float | None:
+    """Share of the period's days that the log has covered, None without a period."""
     period = timeline.experiment.period
     if period is None:
-        return 1.0
+        return None
     start, end = period.bounds
-    planned = (end - start).total_seconds() / 86_400
-    return min(1.0, len(timeline.sums.days) / planned) if planned > 0 else 1.0
+    return min(1.0, len(timeline.sums.days) / ((end - start).total_seconds() / 86_400))
 
 
 def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:

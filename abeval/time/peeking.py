@@ -8,21 +8,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 import numpy as np
 
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Comparison
-from abeval.inference.looks import planned_fractions
+from abeval.inference.looks import (
+    START_PRECISION,
+    START_UNITS,
+    planned_fractions,
+    relative_error,
+)
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
 from abeval.stats import design, duration, group_sequential, sequential
 from abeval.stats.records import Effect, Refusal
 from abeval.time.axes import Course
-
-LOOK_UNITS = 100
-"""Looks begin once each variant has this many units: the methods are for large samples."""
 
 HELD = 3
 """Looks, the last included, at which a conclusion must have been the same."""
@@ -40,11 +42,13 @@ class Snapshot:
         day: Its place on the calendar, from 0.
         effect: At a fixed horizon.
         scale: What information is measured in: the pooled mean of a total per unit, else 1.
+        error: The standard error as a share of the metric's value (`looks.relative_error`).
     """
 
     day: int
     effect: Effect
     scale: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,8 @@ class Path:
     Attributes:
         snapshots: The data at each look.
         looks: The interval and p-value at each.
-        information: Share of the planned information at each.
+        information: Share of the planned information at each; without a plan, the information as a
+            multiple of that at which looks may begin.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -85,21 +90,22 @@ def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tu
         by_day: Day and the comparison of all data up to its end, in order.
     """
     return tuple(
-        Snapshot(day, one.effect, scale_of(metric, one.effect, one.units_control, one.units))
+        _snapshot(metric, day, one, one.effect)
         for day, one in by_day
-        if one.effect is not None and min(one.units_control, one.units) >= LOOK_UNITS
+        if one.effect is not None and min(one.units_control, one.units) >= START_UNITS
     )
 
 
-def scale_of(metric: Metric, effect: Effect, units_control: int, units: int) -> float:
-    """The scale of a look's information; a total per unit grows while its units return."""
-    if metric.kind != "mean":
-        return 1.0
-    total = units_control * effect.control + units * effect.treatment
-    return abs(total) / (units_control + units)
+def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snapshot:
+    """A total per unit grows while its units return, so its mean is the scale of information."""
+    units = one.units_control, one.units
+    variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
+    total = units[0] * effect.control + units[1] * effect.treatment
+    scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
+    return Snapshot(day, effect, scale, relative_error(effect, variances, units))
 
 
-def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float = 1.0) -> Path:
+def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float | None = None) -> Path:
     """Always-valid inference over looks.
 
     Args:
@@ -107,19 +113,32 @@ def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float = 1
         alpha: Level over all looks together.
         planned_share: Share of the planned days that the looks have covered. The interval is
             tightest at the information that the plan comes to at the last look's pace, which
-            depends on variances and traffic, not on the effect.
+            depends on variances and traffic, not on the effect. Without a plan, looks begin as
+            those of the scorecard do (`inference/looks.py`).
 
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
     """
-    if not snapshots:
-        raise Refusal("too_few_units", f"no day with {LOOK_UNITS} units in each variant")
-    differences = [look.effect.difference for look in snapshots]
-    ses, scales = [look.effect.se for look in snapshots], [look.scale for look in snapshots]
+    kept = snapshots if planned_share is not None else _from_start(snapshots)
+    if not kept:
+        raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
+    differences = [look.effect.difference for look in kept]
+    ses = [look.effect.se for look in kept]
+    if planned_share is None:
+        scales = [look.effect.se * START_PRECISION / look.error for look in kept]
+        information = np.maximum.accumulate(sequential.information(ses, scales))
+        path = sequential.always_valid_from_start(differences, ses, 1.0, alpha, scales)
+        return Path(tuple(kept), path.looks, tuple(information.tolist()))
+    scales = [look.scale for look in kept]
     information = np.maximum.accumulate(sequential.information(ses, scales))
     planned = float(information[-1]) / planned_share
     path = sequential.always_valid(differences, ses, planned, alpha, scales)
-    return Path(tuple(snapshots), path.looks, tuple((information / planned).tolist()))
+    return Path(tuple(kept), path.looks, tuple((information / planned).tolist()))
+
+
+def _from_start(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """The looks from the first with enough information on."""
+    return tuple(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
 
 
 def look_rows(course: Course, path: Path, plan: LookPlan) -> tuple[Look, ...]:

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from abeval.aggregates.aggregates import moments_by_variant
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import SliceTerms, Terms
+from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.errors import LogError
@@ -101,10 +102,26 @@ def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], froz
     first, last = (
         date.fromisoformat(day) for day in (min(with_units["day"]), max(with_units["day"]))
     )
+    _check_span(first, last)
     days = tuple(str(first + timedelta(days=i)) for i in range((last - first).days + 1))
     return days, frozenset(
         partial_days(experiment, with_units) | (set(days) - set(with_units["day"]))
     )
+
+
+def _check_span(first: date, last: date) -> None:
+    """Refuse a log of very many days, such as one with a row of 1970.
+
+    Raises:
+        LogError: With the first and the last day.
+    """
+    days = (last - first).days + 1
+    if days > MAX_WINDOW_DAYS:
+        raise LogError(
+            f"the analysed days run from {first} to {last}, {days:,} days: windows are computed "
+            f"over at most {MAX_WINDOW_DAYS}",
+            "set or shorten [period]; a row with a wrong time may be the cause",
+        )
 
 
 def _entry(experiment: Experiment, engine: Engine) -> str:

@@ -1,7 +1,7 @@
 -- grain: one row per unit and phase: all its days up to the last closed one
 -- reads: unit_day, unit_names, first_variant, units, nameless_units, closed_segments, closing (last_day)
--- variant and segments are those of the first impression in the period; placed is the variant that
--- the unit is analysed in, null if it is not analysed
+-- variant and segments are those of the first impression in the period (the variant is null where that
+-- is unknown); placed is the variant that the unit is analysed in, null if it is not analysed
 with closed as (
   select
     unit_id as closed_unit_id, in_period, min(first_ms) as first_ms, max(last_ms) as last_ms,
@@ -18,7 +18,10 @@ placed as (
 )
 select
   cast(null as date) as day, cast(null as varchar) as set_aside, n.logged_id as unit_id,
-  case when m.nameless_unit_id is null then coalesce(f.first_variant, c.variant_low) end as variant,
+  case
+    when m.nameless_unit_id is null
+      then coalesce(f.first_variant, case when c.variant_low = c.variant_high then c.variant_low end)
+  end as variant,
   columns('^(in_period|first_ms|last_ms|first_day|closed_days|variant_low|variant_high|placed|s_.*|c_[0-9]+)$')
 from closed c
 join unit_names n on c.closed_unit_id = n.unit_id

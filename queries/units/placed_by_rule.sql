@@ -2,6 +2,7 @@
 -- reads: hashed_units, expected_units (unit_id, expected)
 select
   u.unit_id, u.first_ms, u.sub_bucket, e.expected as variant,
-  coalesce(u.variant_low <> u.variant_high, false) as crossover
+  coalesce(u.variant_low <> u.variant_high, false) as crossover,
+  false as tied
 from hashed_units u
 join expected_units e on u.unit_id = e.unit_id

@@ -198,13 +198,16 @@ class Twin:
         self.units: dict[Any, str] = {}
         aside: dict[Any, str] = {}
         for unit, rows in seen.items():
+            named = {r["variant"] for r in rows if r["variant"] is not None}
             start = min((r["ms"] for r in rows if r["ms"] is not None), default=None)
-            firsts = [r["variant"] for r in rows if start is None or r["ms"] == start]
-            variant = min((v for v in firsts if v is not None), default=None)
-            if variant not in self.plan.variants:
-                aside[unit] = "no_variant"
-            elif len({r["variant"] for r in rows}) > 1 and self.plan.crossover == "exclude":
+            firsts = {r["variant"] for r in rows if r["ms"] in (None, start)}
+            variant = next(iter(firsts if len(named) > 1 and len(firsts) == 1 else named), None)
+            if len(named) > 1 and self.plan.crossover == "exclude":
                 aside[unit] = "crossover"
+            elif len(named) > 1 and len(firsts) > 1:
+                aside[unit] = "tied_crossover"
+            elif variant not in self.plan.variants:
+                aside[unit] = "no_variant"
             else:
                 self.units[unit] = variant
         for row in kept:
@@ -364,7 +367,7 @@ def _sided(values: Sequence[int], level: float, effect: float | None) -> SidedQu
     if value is None:
         value = min(values) if level < 0.5 else max(values)
     n = len(values)
-    if not effect or n * min(level, 1 - level) / max(effect, 1.0) < 8:
+    if not effect or n * min(level, 1 - level) / max(effect, 1.0) < 10:
         return SidedQuantile(value / 1000, None, None)
     half = 1.959963984540054 * math.sqrt(effect * level * (1 - level) / n)
     low, high = _at(values, level - half), _at(values, level + half)

@@ -154,7 +154,7 @@ def test_a_real_effect_is_declared_by_looks():
     axis = calendar(sums_of(made), "control", (tuple(range(DAYS)),), [""] * DAYS, frozenset())
     path = follow(daily_snapshots(Course(CTR, "treatment", axis), Rule()), 0.05)
     assert path.looks[-1].p_value < 0.01
-    assert path.information[-1] == 1.0
+    assert path.information[0] >= 1
     assert list(path.information) == sorted(path.information)
 
 

@@ -322,7 +322,7 @@ BROKEN = {
     "parquet_without_rows": Broken(("the impressions have no rows",), log=f"{LOG} where false"),
     "parquet_of_no_bytes": Broken(("log.parquet is empty",), files=put("log.parquet", "")),
     "folder_of_mixed_kinds": Broken(
-        ("unknown or mixed formats: .csv, .parquet", "logs.impressions.format"),
+        ("unknown or mixed formats, such as", "logs.impressions.format"),
         {"log.parquet": "logs"},
         files=mixed_folder,
     ),
@@ -335,7 +335,7 @@ BROKEN = {
         ("no file of impressions matches", "logs/*.parquet"), {"log.parquet": "logs/*.parquet"}
     ),
     "unknown_kind": Broken(
-        ("unknown or mixed formats: .xlsx",),
+        ("unknown or mixed formats, such as log.xlsx",),
         {"log.parquet": "log.xlsx"},
         files=put("log.xlsx", "x"),
     ),
@@ -375,9 +375,26 @@ BROKEN = {
         ("column 'ts' is BIGINT, so set its unit since 1970: time_unit",),
         log=replaced(ts=EPOCH),
     ),
-    "time_as_text": Broken(
-        ("column 'ts' is VARCHAR, but ts must be a timestamp",),
-        log=replaced(ts="cast(ts as varchar)"),
+    "time_as_text_of_no_format": Broken(
+        ("the times in 'ts' have no format that is known, such as '+0 s'", "ts_format"),
+        log=replaced(ts="'+' || impression_id || ' s'"),
+    ),
+    "time_with_days_that_may_be_months": Broken(
+        ("the times in 'ts' fit both orders", '"%d/%m/%Y %H:%M" or "%m/%d/%Y %H:%M"'),
+        log=replaced(ts="strftime(ts, '%-d/%-m/%Y %H:%M')"),
+    ),
+    "time_with_days_in_both_orders": Broken(
+        ("the times in 'ts' are in both orders",),
+        log=replaced(ts="case when impression_id % 2 = 0 then '13/1/2024' else '1/13/2024' end"),
+    ),
+    "format_that_reads_few_times": Broken(
+        ("ts_format '%Y%m%d' reads 0 of 2,400 times in 'ts'; it does not read '01.01.2024'",),
+        mapped('ts_format = "%Y%m%d"'),
+        log=replaced(ts="strftime(ts, '%d.%m.%Y')"),
+    ),
+    "format_of_a_timestamp": Broken(
+        ("column 'ts' is TIMESTAMP, so ts_format has no meaning", "remove it"),
+        mapped('ts_format = "%Y"'),
     ),
     "time_unit_too_small": Broken(
         ("(outside_period 2,400)", "run from 1970-01-20", "time_unit"),

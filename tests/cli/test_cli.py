@@ -277,7 +277,7 @@ def test_mistakes_of_assign(
         (["assign", "--explain", "1", "--salt", "a:b", "--variants", "a=1"], "salt 'a:b' cannot"),
         (["sql", "units/unit_days"], "no query is called 'units/unit_days'"),
         (["simulate", "x", "--impressions", "5"], "5 impressions are too few"),
-        (["simulate", "x", "--seed", "-1"], "seed -1 is negative"),
+        (["simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
         (["analyze"], "Missing argument"),
         (["analyse", "x"], "No such command 'analyse'"),
         (["analyze", "x", "--jsn", "y"], "No such option"),

@@ -151,6 +151,36 @@ def busy_experiment() -> LoadedExperiment:
     )
 
 
+def tied(rows: int = 90) -> dict[str, object]:
+    """Units in several variants, of which times do not always say which was first."""
+    index = np.arange(rows)
+    day = pd.Timestamp("2026-10-23")
+    log = pd.DataFrame(
+        {
+            "who": index % 30,
+            "variant": np.where(index % 4 == 1, "b", "a"),
+            "ts": day + pd.to_timedelta(index // 30 * (index % 3), unit="h"),
+            "click": index % 2,
+        }
+    )
+    log.loc[log.index % 13 == 0, "ts"] = pd.NaT
+    exposures = log[["who", "variant", "ts"]].iloc[:75]
+    return {"impressions": log, "exposures": exposures}
+
+
+def tied_experiment(**entries: Any) -> LoadedExperiment:
+    """Uneven weights, so that ties are broken by hash."""
+    base: dict[str, Any] = {
+        "name": "tied",
+        "unit": "who",
+        "control": "a",
+        "variants": {"a": {"weight": 2}, "b": {}},
+        "logs": {"impressions": {}, "exposures": {}},
+        "metrics": [{"name": "ctr"}],
+    }
+    return define(**{**base, **entries})
+
+
 OWN: list[dict[str, Any]] = [
     {"name": "revenue", "value": "price * click * 1.1 + tax"},
     {"name": "per_position", "value": "1 / (position - 1)"},

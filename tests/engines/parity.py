@@ -36,9 +36,9 @@ class Both(CallBuilders):
         self.spark.add_log(name, source)
         self._compare(name, f"select * from {name}")
 
-    def add_frame(self, name: str, frame: object) -> None:
-        self.duck.add_frame(name, frame)
-        self.spark.add_frame(name, frame)
+    def add_frame(self, name: str, frame: object, source: Any = None) -> None:
+        self.duck.add_frame(name, frame, source)
+        self.spark.add_frame(name, frame, source)
         self._compare(name, f"select * from {name}")
 
     def columns(self, relation: str) -> Mapping[str, str]:

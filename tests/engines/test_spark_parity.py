@@ -70,6 +70,13 @@ def _by_bucket(engine: Any) -> None:
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
+    "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
+    "ties excluded": lambda e: analyze_on(
+        Run(
+            nasty.tied_experiment(variants={"a": {}, "b": {}}, logs={"impressions": {}}).experiment,
+            *(e, {"impressions": nasty.tied()["impressions"]}),
+        )
+    ),
     "time of words": lambda e: windows(
         Run(WORDS, e, nasty.words()), metrics(WORDS, TIMED), (3,), ()
     ),

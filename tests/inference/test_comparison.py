@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -147,11 +148,27 @@ def test_impressions_whose_own_value_is_no_number_are_counted() -> None:
     metrics = [{"name": "m", "numerator": "price", "denominator": "cost"}]
     counts: dict[str, int] = {}
     for item in analyze(log, metrics=metrics).left_out:
+        assert item.as_zero
         counts[item.what] = counts.get(item.what, 0) + item.count
     assert counts == {
         "impressions whose price is null, NaN or infinite": 7,
         "impressions whose cost is null, NaN or infinite": 1,
     }
+
+
+def test_a_mean_has_0_for_no_number_and_a_quantile_leaves_it_out(tmp_path: Path) -> None:
+    log = small_log().assign(revenue=1.0)
+    log.loc[:9, "revenue"] = None
+    mean = {"name": "mean", "value": "revenue"}
+    found = analyze(log, metrics=[mean, {**mean, "name": "median", "quantile": 0.5}])
+    own = log[log.variant == "a"]
+    assert found["mean"].control == pytest.approx(own.revenue.sum() / own.user_id.nunique())
+    assert {(i.metric, i.as_zero) for i in found.left_out} == {("mean", True), ("median", False)}
+    text = str(found)
+    assert "mean has 0 for impressions whose revenue is null" in text
+    assert "median leaves out impressions whose revenue is null" in text
+    found.report(tmp_path / "report.html")
+    assert "counted as 0" in (tmp_path / "report.html").read_text()
 
 
 def test_sums_that_overflow_name_their_metric() -> None:

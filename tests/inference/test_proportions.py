@@ -66,8 +66,10 @@ def test_the_rule(control: tuple[int, int], treatment: tuple[int, int], few: boo
 
 
 def test_looks_that_repeat_keep_their_own_test() -> None:
-    arms = rare.moments(5, 1000), rare.moments(7, 1000)
-    effect = compare_moments(MEAN, *arms, Rule(looks=AlwaysValid(0.5))).effect
+    arms = rare.moments(995, 1000), rare.moments(993, 1000)
+    effect = compare_moments(
+        MEAN, *arms, Rule(looks=AlwaysValid(1000, 1000, planned_units=4000))
+    ).effect
     assert effect is not None
     assert effect.method == "always_valid_welch"
 

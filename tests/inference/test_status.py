@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+import pandas as pd
 import pytest
 
 from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.inference.status import goodness, goodness_p_value, status_of
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
-from abeval.stats import effects
-from abeval.stats.records import Lift
+from abeval.stats import decisions, effects, relative
+from abeval.stats.records import Estimate, Lift
 from tests.logs.small import analyze, small_log
 
 TO_ONE = Direction(toward=1.0)
@@ -185,3 +189,45 @@ def test_holm_runs_over_goals_and_variants() -> None:
         highest = max(highest, min(1.0, row.p_value * (4 - i)))
         assert row.p_adjusted == pytest.approx(highest, rel=1e-12)
     assert [row.p_adjusted for row in found.scorecard if row.role != "goal"] == [None, None]
+
+
+def of_profit(control: float, treatment: float, margin: float, seed: int = 3) -> str:
+    """Status of a guardrail on profit per user, 2,000 users, whose spread is 10."""
+    random = np.random.default_rng(seed)
+    user = np.arange(2_000)
+    variant = np.where(user % 2 == 0, "a", "b")
+    profit = random.normal(np.where(variant == "a", control, treatment), 10.0)
+    log = pd.DataFrame({"user_id": user, "variant": variant, "profit": profit})
+    guardrail = {"name": "profit", "value": "profit", "role": "guardrail", "margin": margin}
+    result = analyze(log, metrics=[{**guardrail, "direction": "increase"}], trust={"aa_runs": 0})
+    row = result["profit"]
+    assert row.reason == "lift_unbounded"
+    return row.status
+
+
+def test_a_guardrail_of_a_control_near_zero_is_better_where_it_is_better() -> None:
+    """It stayed unclear at any p-value: its lift has no interval, so nothing was compared."""
+    assert of_profit(0.0, 5.0, 0.01) == "better"
+    assert of_profit(0.0, 0.0, 0.01) == "unclear"
+    assert of_profit(0.0, -5.0, 0.01) == "worse"
+
+
+def test_a_share_of_a_control_near_zero_is_tested_without_dividing() -> None:
+    """A loss of less than 95 % is proven by the variant's own value."""
+    assert of_profit(0.5, 0.9, 0.95, seed=4) == "non_inferior"
+    assert of_profit(0.5, 0.9, 0.05, seed=4) == "unclear"
+
+
+@pytest.mark.parametrize("direction", ["increase", "decrease"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_contrast_agrees_with_the_lift_where_that_has_ends(direction: str, sign: float) -> None:
+    control = Estimate(sign * 10.0, 0.2, 500, math.inf)
+    for value in np.linspace(8.0, 12.0, 41):
+        treatment = Estimate(sign * float(value), 0.3, 500, math.inf)
+        effect = effects.compare(control, treatment)
+        lift = relative.fieller(control, treatment)
+        gain = decisions.gain((lift.low, lift.high), direction)
+        for margin in (0.02, 0.05, 0.2):
+            assert decisions.not_worse_relative(
+                effect, control.variance, -control.variance, margin, direction
+            ) == decisions.not_worse(gain, margin)

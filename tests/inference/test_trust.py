@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -249,3 +250,54 @@ def test_a_reason_of_its_own_outlives_a_failed_check() -> None:
         "ctr": ("untrusted", "no_clicks"),
         "impressions_per_user": ("untrusted", "failed_trust_check"),
     }
+
+
+@pytest.mark.parametrize(
+    ("column", "entries", "why"),
+    [
+        ("constant", {}, "m: a metric is the same for every unit"),
+        ("value", {"trust": {"aa_runs": 0}}, "aa_runs is 0"),
+        ("value", {"variants": {"a": {}, "b": {"weight": 0.05}}}, "b has 60 units, fewer than 200"),
+        ("rare", {}, "metrics without an exact test"),
+    ],
+)
+def test_why_there_are_no_replays_is_said(column: str, entries: dict[str, Any], why: str) -> None:
+    n = 1200 if "variants" in entries else 2498
+    log = pd.DataFrame({"user_id": range(n), "constant": 1.0, "value": np.arange(n) % 9})
+    every = 20 if "variants" in entries else 2
+    log["variant"] = np.where(log.user_id % every == 0, "b", "a")
+    log["rare"] = (log.user_id < 9).astype(int)
+    found = analyze(log, metrics=[{"name": "m", "value": column}], **entries)
+    check = next(c for c in found.trust if c.name == "aa")
+    assert (check.status, why in check.message) == ("skipped", True), check.message
+
+
+def test_most_days_missing_fails_but_days_to_come_do_not(honest: Aggregates) -> None:
+    days = honest.days["day"]
+    late = replace(honest, days=honest.days[days == "2024-03-03"])
+    found = check("missing_days", late, period={"start": "2024-02-26", "end": "2024-03-04"})
+    assert (found.status, found.value) == ("fail", 6)
+    early = replace(honest, days=honest.days[days == "2024-03-01"])
+    found = check("missing_days", early, period={"start": "2024-03-01", "end": "2024-03-29"})
+    assert (found.status, found.value) == ("warn", 27)
+
+
+def test_a_log_that_is_mostly_outside_the_period_is_not_trusted() -> None:
+    """Half a year of which days and months were exchanged, as 7/3/2020 to 7/10/2020 once were."""
+    log = small_log(rows=3000, units=200, seed=4)
+    log["ts"] += pd.to_timedelta(log["request_id"] % 7 * 31, unit="D")
+    named = {"period": PERIOD}
+    found = analyze(log, **named)
+    outside = next(c for c in found.trust if c.name == "impressions_outside_period")
+    assert outside.status == "fail"
+    assert outside.value is not None
+    assert outside.value > 0.8
+    assert found.verdicts[0].decision == "do_not_trust"
+    allowed = analyze(log, trust={"outside_period": 1}, **named)
+    assert next(c for c in allowed.trust if c.name == outside.name).status == "pass"
+
+
+def test_a_log_without_times_in_many_rows_is_not_trusted() -> None:
+    log = small_log(rows=3000, units=200, seed=4)
+    found = analyze(log.assign(ts=log["ts"].where(log.index % 4 > 0)), period=PERIOD)
+    assert next(c for c in found.trust if c.name == "impressions_null_time").status == "fail"

@@ -1,9 +1,11 @@
-"""Clicks of a table of their own: each finds its impression, or says why it does not count."""
+"""Clicks of a table of their own, each with its impression; and clicks as a column, 0 or 1."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -166,3 +168,55 @@ def test_a_frame_needs_its_log_in_the_experiment() -> None:
     )
     with pytest.raises(LogError, match=r"no \[logs\.clicks\]"):
         experiment.analyze(logs={"impressions": shown(), "clicks": as_frame([click(0)])})
+
+
+COUNTED = small_log().assign(views=9).rename(columns={"click": "clicks"})
+COUNTED["clicks"] = np.arange(len(COUNTED)) % 4
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64", "Int8", "uint16"])
+def test_a_count_is_no_click(kind: str) -> None:
+    log = COUNTED.astype({"clicks": kind})
+    mapped = {"impressions": {"columns": {"click": "clicks"}}}
+    with pytest.raises(LogError) as error:
+        analyze(log, logs=mapped)
+    assert "a click is 0 or 1, but 120 values of column 'clicks' are neither" in str(error.value)
+    assert "remove it from `columns`" in str(error.value)
+    ratio = {"name": "rate", "numerator": "clicks", "denominator": "views"}
+    found = analyze(log, metrics=[ratio])
+    own = log[log.variant == "a"]
+    assert values(found)["rate"][0] == pytest.approx(own.clicks.sum() / own.views.sum())
+
+
+@pytest.mark.parametrize("odd", [-1, 2, 0.5])
+def test_a_click_of_another_value_is_refused(odd: float) -> None:
+    log = small_log().astype({"click": float})
+    log.loc[7, "click"] = odd
+    with pytest.raises(LogError, match=r"1 values of column 'click' .*\n.*rename it"):
+        analyze(log)
+
+
+@pytest.mark.parametrize("kind", ["bool", "boolean", "int8", "float64", "Int64"])
+def test_a_click_of_any_type_is_0_or_1(kind: str) -> None:
+    log = small_log()
+    assert values(analyze(log.astype({"click": kind}))) == values(analyze(log))
+
+
+@pytest.mark.parametrize(
+    "words", [("true", "false"), ("True", "False"), ("1", "0"), ("1.0", "0.0")]
+)
+def test_a_click_of_a_csv_is_a_word_or_a_number(words: tuple[str, str], tmp_path: Path) -> None:
+    log = small_log()
+    written = log.assign(click=np.where(log.click == 1, *words))
+    written.to_csv(tmp_path / "log.csv", index=False)
+    found = analyze(None, folder=tmp_path, logs={"impressions": {"path": "log.csv"}})
+    assert values(found) == values(analyze(log))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, None])
+def test_no_number_is_no_click(odd: float | None) -> None:
+    log = small_log().astype({"click": float})
+    log.loc[7, "click"] = odd
+    assert values(analyze(log)) == values(
+        analyze(log.assign(click=log.click.where(log.index != 7, 0)))
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -105,3 +106,41 @@ def test_positions_up_to_62_fit_the_set_of_bits() -> None:
 def test_a_position_twice_in_a_request_is_no_duplicate_by_itself() -> None:
     log = small_log().assign(position=1)
     assert aside(analyze(repeated(log))) == {"used": 240, "duplicate": 30}
+
+
+def customers(rows: int = 64_000, seed: int = 4) -> pd.DataFrame:
+    """A mailing: one row a customer without an id, of which many are alike in every column."""
+    random = np.random.default_rng(seed)
+    group = random.choice(["a", "b"], rows)
+    visit = (random.random(rows) < np.where(group == "b", 0.13, 0.106)).astype(int)
+    least = random.random(rows) < 0.25
+    return pd.DataFrame(
+        {
+            "recency": random.integers(1, 13, rows),
+            "history": np.where(least, 29.99, random.gamma(1.0, 240.0, rows).round(2)),
+            "newbie": random.integers(0, 2, rows),
+            "variant": group,
+            "visit": visit,
+        }
+    )
+
+
+@pytest.mark.parametrize("columns", [["recency", "history", "newbie"], []])
+def test_rows_without_any_id_are_people_who_may_be_alike(columns: list[str]) -> None:
+    log = customers()[["variant", "visit", *columns]]
+    found = analyze(log, unit="row", metrics=[{"name": "visited", "value": "visit"}])
+    assert aside(found) == {"used": len(log)}
+    means = log.groupby("variant").visit.mean()
+    assert values(found)["visited"] == pytest.approx((means["a"], means["b"]), rel=1e-12)
+    check = next(check for check in found.trust if check.name == "impressions_duplicate")
+    assert (check.status, "no id" in check.message) == ("skipped", True)
+
+
+def test_rows_without_a_unit_are_duplicates_where_another_id_is_the_same() -> None:
+    log = small_log().drop(columns="user_id")
+    found = analyze(repeated(log), unit="row", metrics=["ctr"])
+    assert aside(found) == {"used": 240, "duplicate": 30}
+    key = {"duplicate_key": ["ts", "item_id"]}
+    named = repeated(log.drop(columns="request_id").drop_duplicates(["ts", "item_id"]))
+    found = analyze(named, unit="row", metrics=["ctr"], cleaning=key)
+    assert aside(found)["duplicate"] == 30

@@ -91,15 +91,19 @@ def crossed() -> pd.DataFrame:
     return pd.concat([log, extra.assign(request_id=900, position=[1, 2, 3, 4], item_id=1, click=1)])
 
 
-@pytest.mark.parametrize(("policy", "control"), [("first", 2), ("exclude", 0)])
-def test_crossover_policies(policy: str, control: int) -> None:
+@pytest.mark.parametrize(
+    ("policy", "control", "left_out"),
+    [("first", 1, {"tied_crossover": 2}), ("exclude", 0, {"crossover": 4})],
+)
+def test_crossover_policies(policy: str, control: int, left_out: dict[str, int]) -> None:
+    """Of two users in both variants, one has both at the same time."""
     log = crossed()
     found = analyze(log, cleaning={"crossover": policy})
     rest = log[~log.user_id.isin([0, 1])]
     units = rest.groupby("variant").user_id.nunique()
     assert found["ctr"].units_control == units["a"] + control
     assert found["ctr"].units == units["b"]
-    assert aside(found) == {"used": len(log)} if control else {"used": len(rest), "crossover": 4}
+    assert aside(found) == {"used": len(log) - sum(left_out.values()), **left_out}
     check = next(c for c in found.trust if c.name == "crossover")
     assert check.value == pytest.approx(2 / log.user_id.nunique())
 

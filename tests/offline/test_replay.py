@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 import abeval
@@ -157,10 +158,56 @@ def test_an_item_twice_in_a_request_is_once_and_counted():
     rows = random_rows()
     loaded, logs = small([*rows, *((*row[:4], 0, 0.0, 0.0) for row in rows[:7])])
     found = loaded.replay(metrics=["ndcg@3[exp]", "auc"], logs=logs)
+    every = logs["impressions"]
     loaded, logs = small(rows)
-    once = loaded.replay(metrics=["ndcg@3[exp]", "auc"], logs=logs)
-    assert [row.value for row in found.rows] == [row.value for row in once.rows]
+    once = loaded.replay(metrics=["ndcg@3[exp]"], logs=logs)
+    assert [r.value for r in found.rows if r.metric != "auc"] == [r.value for r in once.rows]
     assert dict(found.accounting)["items_repeated_in_a_request"] == 7
+    assert found.row("auc", "a", "pooled").value == pytest.approx(auc_of(every), abs=1e-9)
+
+
+def auc_of(frame, score="a"):
+    """The area by Mann and Whitney's U."""
+    clicked, others = (frame.loc[frame["click"] == c, score] for c in (1, 0))
+    return stats.mannwhitneyu(clicked, others).statistic / (len(clicked) * len(others))
+
+
+def test_without_requests_metrics_of_scores_use_every_row():
+    """A unit sees an item many times; only lists need each item once."""
+    rng = np.random.default_rng(3)
+    rows = 4000
+    frame = pd.DataFrame(
+        {"user_id": rng.integers(0, 90, rows), "item_id": rng.integers(0, 12, rows)}
+    )
+    frame["a"] = rng.random(rows)
+    frame["b"] = rng.random(rows).round(1)
+    frame["click"] = (rng.random(rows) < 0.1 + 0.3 * frame["a"]).astype(int)
+    frame["variant"] = np.where(frame["user_id"] % 2 == 0, "x", "y")
+    frame["ts"] = pd.Timestamp("2026-03-01") + pd.to_timedelta(np.arange(rows), unit="s")
+    frame["item_id"] = frame["item_id"].astype("Int64").mask(frame.index < 20)
+    loaded, _ = small(random_rows(users=2), unit="user_id")
+    names = ["auc", "log_loss", "gauc[impressions]", "ece[width]", "brier", "mrr@5"]
+    found = loaded.replay(metrics=names, logs={"impressions": frame})
+    for model in "ab":
+        area = found.row("auc", model, "pooled").value
+        assert area == pytest.approx(auc_of(frame, model), abs=1e-9)
+        p = frame[model].clip(2.220446049250313e-16, 1 - 2.220446049250313e-16)
+        loss = -np.log(np.where(frame["click"] == 1, p, 1 - p)).mean()
+        assert found.row("log_loss", model, "pooled").value == pytest.approx(loss, rel=1e-8)
+    brier = ((frame["a"] - frame["click"]) ** 2).mean()
+    assert found.row("brier", "a", "pooled").value == pytest.approx(brier, rel=1e-8)
+    logs = {"impressions": frame}
+    served = loaded.replace(metrics=[{"name": "auc"}, {"name": "gauc"}]).analyze(logs=logs)
+    for metric, offline in (("auc", "auc"), ("gauc", "gauc[impressions]")):
+        online = served[metric].control
+        assert found.row(offline, "a", "x").value == pytest.approx(online, rel=1e-12)
+    areas = abeval.evaluate_log(
+        frame.assign(grade=frame.click, unit_id=frame.user_id),
+        ["a"],
+        metrics=["auc"],
+        columns=abeval.JudgedColumns(request=None),
+    )
+    assert areas.values()["auc"] == pytest.approx(auc_of(frame), abs=1e-9)
 
 
 def test_request_ids_that_start_anew_for_each_unit_are_told_apart():
@@ -417,6 +464,10 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
         ({"threshold": float("nan")}, "not a finite number"),
         ({"bins": 0}, "0 bins"),
         ({"curve": 5, "metrics": ["auc"]}, "no curve"),
+        ({"split": ["train", "test"]}, "split is list"),
+        ({"split": {"train": "2026-09-01"}}, "not a first and a last day"),
+        ({"split": {"train": ["2026-09-01"]}}, "not a first and a last day"),
+        ({"split": {"train": (1, 2)}}, "not dates"),
     ],
 )
 def test_mistakes_are_said(options, error):
@@ -441,3 +492,20 @@ def test_relevance_beyond_what_a_gain_can_hold_is_refused():
     assert found.row("ndcg@3[lin]").value == pytest.approx(plain.row("ndcg@3[lin]").value)
     with pytest.raises(LogError, match="largest relevance"):
         loaded.replay(relevance="1e6 * click", logs=logs)
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3])
+@pytest.mark.parametrize("users", [1, 3])
+def test_a_few_requests_have_values_without_intervals(requests, users):
+    lists = [
+        {"request_id": i, "item_id": item, "score": 1 - item / 5}
+        for i in range(requests)
+        for item in range(3)
+    ]
+    truth = [{"request_id": i, "item_id": 1, "unit_id": i % users} for i in range(requests)]
+    found = abeval.evaluate(pd.DataFrame(lists), pd.DataFrame(truth))
+    values = found.values()
+    assert (values["mrr@5"], values["precision@1"]) == (0.5, 0.0)
+    assert {row.low for row in found.result.rows} == {None}
+    log = pd.DataFrame(lists).assign(unit_id=1, grade=[0, 1, 0] * requests)
+    assert abeval.evaluate_log(log, ["score"]).values()["mrr@5"] == 0.5

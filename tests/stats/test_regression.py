@@ -72,6 +72,9 @@ def test_lin_from_moments_has_the_same_difference() -> None:
         )
         fit = sm.OLS(small("dwell")[mine], design).fit()
         variances.append(fit.mse_resid / fit.nobs)
+    # Where slopes differ, the mean of the covariates of all units, at which both are read, varies.
+    gap, spread = np.array(rows.theta[2:]), np.cov(small("pre_dwell"), small("pre_clicks"))
+    variances.append(gap @ spread @ gap / small("dwell").size)
     assert moments.effect.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-9)
 
 

@@ -385,3 +385,12 @@ def test_the_command_says_what_it_read(
     assert "1 of 1 files" in capsys.readouterr().out
     call(monkeypatch, "analyze", file, "--store", tmp_path / "store")
     assert "0 of 1 files" in capsys.readouterr().out
+
+
+def test_a_count_in_a_new_file_is_no_click(tmp_path: Path) -> None:
+    write(tmp_path, "day-0", day_log(0))
+    write(tmp_path, "day-1", day_log(1))
+    same(tmp_path)
+    write(tmp_path, "day-2", day_log(2).assign(click=3))
+    with pytest.raises(AbevalError, match="a click is 0 or 1"):
+        experiment(tmp_path).analyze(store=tmp_path / "store")

@@ -159,7 +159,11 @@ def test_a_changed_digit_is_refused(tmp_path: Path) -> None:
     digits = [i for i, letter in enumerate(text) if letter.isdigit()]
     for place in digits[:: max(1, len(digits) // 60)]:
         changed = str((int(text[place]) + 1) % 10)
-        saved.write_text(text[:place] + changed + text[place + 1 :])
+        other = text[:place] + changed + text[place + 1 :]
+        if json.loads(other) == json.loads(text):
+            # The last of 16 digits of a double may be another, and the double the same.
+            continue
+        saved.write_text(other)
         with pytest.raises(ExperimentError):
             loaded.from_aggregates(kept)
 

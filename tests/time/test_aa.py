@@ -69,7 +69,7 @@ def test_command_line_writes_exactly_the_promised_rows(tmp_path):
 
 
 def test_no_replays_is_a_mistake():
-    with pytest.raises(ExperimentError, match="0 replays"):
+    with pytest.raises(ExperimentError, match="runs 0: use a number from 1"):
         abeval.load(FILE).aa(runs=0)
 
 

@@ -75,20 +75,24 @@ class SparkEngine(CallBuilders):
             self._add(name, self._table_of(log, source.table))
             return
         if source.table is None:
-            files = sources.files_of(log, source.paths, self._folder)
-            if sources.kind_of(log, files, source.format) == "parquet":
-                self._add_parquet(name, files, source)
+            files = sources.files_of(log, source.paths, self._folder, source.format)
+            # Spark takes names for globs, and has no list of names without them.
+            if files.kind == "parquet" and all(map(_is_plain, files.read)):
+                self._add_parquet(name, files.read, source)
                 return
         self._stage(name, source)
 
-    def add_frame(self, name: str, frame: object) -> None:
-        """Make a frame (Spark's own, pandas, Polars, Arrow) the relation `name`."""
+    def add_frame(self, name: str, frame: object, source: LogSource | None = None) -> None:
+        """Make a frame (Spark's own, pandas, Polars, Arrow) the relation `name`.
+
+        `source` is the log's entry in the experiment file, where the frame is a log.
+        """
         from pyspark.sql import DataFrame
 
         if isinstance(frame, DataFrame):
             self._add(name, frame)
         else:
-            self._stage(name, frame)
+            self._stage(name, source, frame)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order, by DuckDB's names."""
@@ -193,12 +197,12 @@ class SparkEngine(CallBuilders):
         else:
             self._stage(name, source)
 
-    def _stage(self, name: str, source: object) -> None:
+    def _stage(self, name: str, source: LogSource | None, frame: object | None = None) -> None:
         """Read a log with DuckDB, and pass it on as a file, or as Arrow if Spark is elsewhere."""
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
         file = self._scratch.path / f"{name}_{len(self._types)}.parquet"
-        types = staged(name, source, self._folder, file, self._options)
+        types = staged(name, source, frame, self._folder, file, self._options)
         with query_errors():
             if self._is_local:
                 frame = self._session.read.parquet(str(file))
@@ -246,6 +250,11 @@ def duckdb_type(kind: str) -> str:
     if kind.startswith(("char(", "varchar(")):
         return "VARCHAR"
     return _NAMES.get(kind, kind.upper())
+
+
+def _is_plain(file: str) -> bool:
+    """Whether a name has no character of Spark's globs; an address has those that are meant."""
+    return "://" in file or not set(file) & set("*?[]{}\\")
 
 
 def _numbers_rows(tree: exp.Query) -> bool:

@@ -26,9 +26,22 @@ _AS: Mapping[str, str] = {
 
 
 def staged(
-    name: str, source: object, folder: Path, file: Path, options: EngineOptions
+    name: str,
+    source: LogSource | None,
+    frame: object | None,
+    folder: Path,
+    file: Path,
+    options: EngineOptions,
 ) -> Mapping[str, str]:
-    """Write a log or a frame to a Parquet file.
+    """Write a log to a Parquet file.
+
+    Args:
+        name: The relation that holds it.
+        source: Its entry in the experiment file; None for a frame that is no log.
+        frame: Its rows, if they come from Python.
+        folder: Where relative paths start.
+        file: What is written.
+        options: Of the engine that reads.
 
     Returns:
         DuckDB's type of each column.
@@ -37,25 +50,22 @@ def staged(
         LogError: It cannot be read.
     """
     with closing(DuckDBEngine(options, folder)) as engine:
-        types = _types(engine, name, source)
+        if frame is not None:
+            engine.add_frame(name, frame, source)
+        elif source is not None:
+            engine.add_log(name, source)
+        types = engine.columns(name)
         columns = ", ".join(_column(column, kind) for column, kind in types.items())
         copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
         engine.rows(f"{copied} (format parquet)")
     return types
 
 
-def types_of(name: str, source: object, folder: Path) -> Mapping[str, str]:
+def types_of(name: str, source: LogSource, folder: Path) -> Mapping[str, str]:
     """DuckDB's type of each column of a log."""
     with closing(DuckDBEngine(None, folder)) as engine:
-        return _types(engine, name, source)
-
-
-def _types(engine: DuckDBEngine, name: str, source: object) -> Mapping[str, str]:
-    if isinstance(source, LogSource):
         engine.add_log(name, source)
-    else:
-        engine.add_frame(name, source)
-    return engine.columns(name)
+        return engine.columns(name)
 
 
 def _column(column: str, kind: str) -> str:

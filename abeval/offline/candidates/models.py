@@ -22,10 +22,12 @@ def experiment_candidates(
     experiment: Experiment,
     shape: LogShape,
     sql: Mapping[str, str],
-    same_lists: bool,
+    points: Mapping[str, str],
     rows: Rows | None,
 ) -> Candidates:
     """The candidates of an experiment's models; clicks of the pre-period are the history.
+
+    All models order the same lists if they have `points`: all are scored in the impressions.
 
     Raises:
         LogError: There is no model.
@@ -40,7 +42,7 @@ def experiment_candidates(
         clicked = "not in_period and click = 1 and item_id is not null"
         history = f"select unit_id, item_id from impressions where {clicked}"
     catalogue = None if shape.items is None else "select item_id from items"
-    return Candidates(sql, same_lists, history, catalogue, rows)
+    return Candidates(sql, bool(points), history, catalogue, rows, points)
 
 
 def score_columns(experiment: Experiment) -> list[str]:

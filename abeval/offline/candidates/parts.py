@@ -89,7 +89,7 @@ def parts_of_periods(periods: Periods) -> list[Part]:
     parts = []
     for name, (first, last) in periods.items():
         try:
-            days = date.fromisoformat(first), date.fromisoformat(last)
+            days = _day(first), _day(last)
         except ValueError:
             what = f"split {name!r}: {first} to {last} are not dates"
             raise ExperimentError(what, "write them like 2026-09-01") from None
@@ -97,6 +97,11 @@ def parts_of_periods(periods: Periods) -> list[Part]:
             raise ExperimentError(f"split {name!r} ends before it begins")
         parts.append(Part(name, f"day between date '{days[0]}' and date '{days[1]}'"))
     return parts
+
+
+def _day(value: object) -> date:
+    """A day written as 2026-09-01; Python has dates and times as well."""
+    return date.fromisoformat(value if isinstance(value, str) else str(value)[:10])
 
 
 def _check_days(engine: Engine, parts: Sequence[Part], has_time: bool) -> None:

@@ -5,7 +5,7 @@ proves that no item repeats), then call `write_rows`; `offline/sums/run.py` rank
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.offline.candidates.rows import Rows
@@ -30,6 +30,8 @@ class Candidates:
             None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
         rows: The same candidates as arrays, for kernels; None where they cannot be used.
+        points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
+            impression, which metrics of the scores themselves read; empty where they read `sql`.
     """
 
     sql: Mapping[str, str]
@@ -37,6 +39,7 @@ class Candidates:
     history: str | None = None
     catalogue: str | None = None
     rows: Rows | None = None
+    points: Mapping[str, str] = field(default_factory=dict)
 
 
 def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
@@ -49,7 +52,7 @@ def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
 
 
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
-    """Make `replay_rows` of `analysed_rows`, with each item once per request.
+    """Make `every_row` of `analysed_rows`, and `replay_rows`, with each item once per request.
 
     Args:
         engine: Where the rows are.
@@ -65,8 +68,9 @@ def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str
         rows = "select * from kept_rows"
     if not unique:
         accounts = _accounts(engine)
-        rows = _usable(engine, accounts)
-    engine.view("replay_rows", rows)
+        rows = _with_requests(engine, accounts)
+    engine.view("every_row", rows)
+    engine.view("replay_rows", "select * from every_row" if unique else _once(engine, accounts))
     return list(accounts.items())
 
 
@@ -95,19 +99,26 @@ def _accounts(engine: Engine) -> dict[str, int]:
     return dict(zip(_ACCOUNTS, (unkeyed, shared, repeated), strict=True))
 
 
-def _usable(engine: Engine, accounts: Mapping[str, int]) -> str:
-    """SQL of the rows of `kept_rows` that are used, corrected only as far as the log needs it."""
+def _with_requests(engine: Engine, accounts: Mapping[str, int]) -> str:
+    """SQL of the rows of `kept_rows` with a request, each request of one unit."""
     rows = "select * from kept_rows"
-    scores = [name for name in engine.columns("kept_rows") if name.startswith("m_")]
     if accounts["rows_without_request_or_item"]:
-        rows += " where request_id is not null and item_id is not null"
-    if accounts["requests_shared_by_units"]:
-        key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar)"
-        columns = [f"{key} as request_id", "unit_id", "item_id", "position", "category", "grade"]
-        rows = f"select {', '.join([*columns, *scores])} from ({rows}) as r"
+        rows += " where request_id is not null"
+    if not accounts["requests_shared_by_units"]:
+        return rows
+    key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar)"
+    columns = [f"{key} as request_id", "unit_id", "item_id", "position", "category", "grade"]
+    return f"select {', '.join([*columns, *_scores(engine)])} from ({rows}) as r"
+
+
+def _once(engine: Engine, accounts: Mapping[str, int]) -> str:
+    """SQL of the rows of `every_row` with an item, each item once per request."""
+    rows = "select * from every_row"
+    if accounts["rows_without_request_or_item"]:
+        rows += " where item_id is not null"
     if not accounts["items_repeated_in_a_request"]:
         return rows
-    best = [f"max({name}) as {name}" for name in scores]
+    best = [f"max({name}) as {name}" for name in _scores(engine)]
     kept = ["min(position) as position", "min(category) as category", "max(grade) as grade", *best]
     engine.table(
         "replay_once",
@@ -117,11 +128,23 @@ def _usable(engine: Engine, accounts: Mapping[str, int]) -> str:
     return "select * from replay_once"
 
 
+def _scores(engine: Engine) -> list[str]:
+    return [name for name in engine.columns("kept_rows") if name.startswith("m_")]
+
+
 def shown_candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
     """Model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, {TIE[ties]} as tie, grade, "
         "category from replay_rows"
+        for name, score in scores.items()
+    }
+
+
+def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
+    """Model → SQL of every row that it scores or not, from the SQL of its score."""
+    return {
+        name: f"select unit_id, request_id, item_id, {score} as score, grade from every_row"
         for name, score in scores.items()
     }
 

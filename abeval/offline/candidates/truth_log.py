@@ -36,7 +36,7 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
     if "truth" in frames:
         engine.add_frame("raw_truth", frames["truth"])
     else:
-        engine.add_log("raw_truth", source)
+        engine.add_log("raw_truth", source.with_unit(experiment.unit))
     types = engine.columns("raw_truth")
     by_name = experiment.unit != ROW_UNIT and experiment.unit in types
     unit = experiment.unit if by_name and "unit_id" not in source.columns else None

@@ -42,7 +42,9 @@ class GroupValues(NamedTuple):
 
     def estimate(self, units: int, alpha: float) -> Value:
         """The value with its interval, unless too much of it is noise."""
-        if self.bias > _LARGEST_BIAS * jackknife.standard_error(self.without):
+        # One group has no spread, and so few units have no interval anyway.
+        several = self.without.size > 1
+        if several and self.bias > _LARGEST_BIAS * jackknife.standard_error(self.without):
             return Value(self.value, reason="biased_by_noise")
         return jackknife.estimate(self.value, self.without, units, alpha)
 

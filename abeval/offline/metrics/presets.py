@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.ids import default_metrics, metrics_of
@@ -160,8 +161,9 @@ def metrics_and_policy(
         >>> [m.id for m in metrics], policy.no_relevant
         (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
     """
-    if not ks or any(k < 1 for k in ks):
-        raise ExperimentError("k must be one or more whole numbers from 1", "such as 1, 5, 10")
+    if not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
+        what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
+        raise ExperimentError(what, "such as 1, 5, 10")
     cuts = list(dict.fromkeys(ks))
     if compat is None:
         metrics, policy = default_metrics(cuts), Policy()

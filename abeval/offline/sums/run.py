@@ -153,10 +153,12 @@ class _Summation:
         number = list(sql).index(model)
         known = self._compared(f"select * from requests_{number}")
         engine.view("requests", known if self.rows is None else query("offline/requests"))
+        points = self.candidates.points.get(model)
+        source = "model_items" if points is None else f"({self._compared(points)}) as p"
         engine.view(
             "scored_rows",
             "select unit_id, request_id, item_id, score, grade, "
-            "case when grade > 0 then 1 else 0 end as click from model_items "
+            f"case when grade > 0 then 1 else 0 end as click from {source} "
             "where score is not null",
         )
         engine.view(

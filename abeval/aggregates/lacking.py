@@ -1,0 +1,73 @@
+"""Impressions of files that lack a column which others have, by variant: exact sums over units.
+
+`collect.py` keeps them with the sums of the metrics; `inference/trust.py` compares the shares.
+"""
+
+from pathlib import Path
+
+from abeval.aggregates.aggregates import LACKING
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.terms import Row, SliceTerms, Terms
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import literal, quoted
+from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.logs.prepare import Prepared
+from abeval.metrics.definition import Metric
+
+
+def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQueries) -> list[Row]:
+    """Rows of `aggregates.MOMENT_COLUMNS` for each column that is read and that some files lack."""
+    facts = prepared.files
+    by_files: dict[tuple[str, ...], list[str]] = {}
+    for column in prepared.lacking:
+        by_files.setdefault(tuple(facts.lacking[column.lower()]), []).append(column)
+    rows: list[Row] = []
+    for lacking, columns in by_files.items():
+        rest = [file for file in facts.files if file not in lacking]
+        if _show_units(experiment, queries.engine, list(lacking), rest):
+            metrics = [Metric(column, "ratio", "rows of files without it") for column in columns]
+            slices = [SliceTerms(m, LACKING, "''", Terms("y", "x")) for m in metrics]
+            rows += queries.sums(slices, "lacking_units")
+    return rows
+
+
+def _show_units(
+    experiment: Experiment, engine: Engine, lacking: list[str], rest: list[str]
+) -> bool:
+    """Make `lacking_units`; false if the files do not say whose rows they have."""
+    source = experiment.logs.impressions
+    is_row = experiment.unit == ROW_UNIT
+    name = "variant" if is_row else "unit_id"
+    column = source.columns.get(name, "variant" if is_row else experiment.unit)
+    selects = []
+    for lacks, files in ((1, lacking), (0, rest)):
+        relation = f"raw_files_{lacks}"
+        paths = [str(Path(file).absolute()) for file in files]
+        some = source.model_copy(update={"path": paths}).with_unit(experiment.unit)
+        engine.add_log(relation, some)
+        own = [c for c in engine.columns(relation) if c.lower() == column.lower()]
+        if not own:
+            return False
+        whose = f"cast({quoted(own[0])} as varchar)"
+        selects.append(f"select {whose} as logged_id, {lacks} as lacks from {relation}")
+    engine.view("file_rows", " union all ".join(selects))
+    known = ", ".join(literal(variant) for variant in experiment.variants)
+    of_rows = (
+        "select logged_id as variant, 1 as x, lacks as y from file_rows "
+        f"where logged_id in ({known})"
+    )
+    engine.view("lacking_units", of_rows if is_row else _OF_UNITS)
+    return True
+
+
+_OF_UNITS = """
+with counted as (
+  select logged_id, cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y
+  from file_rows
+  group by logged_id
+)
+select u.variant, c.x, c.y
+from units u
+join unit_names n on u.unit_id = n.unit_id
+join counted c on cast(n.logged_id as varchar) = c.logged_id
+"""

@@ -1,0 +1,64 @@
+"""The largest and smallest numbers that a user may set; beyond them nothing can be computed.
+
+The experiment file (`experiment/model.py`), the options of `cli/` and the checks of `api.py` use
+the same ones.
+"""
+
+from abeval.errors import ExperimentError
+
+MAX_WEIGHT = 1e12
+"""Of a variant: the sum of all weights must stay a number."""
+
+MIN_ALPHA = 1e-12
+
+MAX_VALUE = 1e15
+"""Of a target, a margin or a number of units."""
+
+MIN_RESOLUTION = 1e-12
+
+MAX_SIZE = 1e9
+"""Of a prior's mean and standard deviation; a standard deviation is at least 1 / MAX_SIZE."""
+
+MAX_GAP_MINUTES = 1e7
+MAX_LONG_SECONDS = 1e9
+MAX_ATTRIBUTION_HOURS = 1e6
+MAX_THREADS = 1024
+
+MIN_EFFECT, MAX_EFFECT = 1e-6, 1e3
+"""Relative effects to plan for: 0.0001 % to 100,000 %."""
+
+MIN_DAYS, MAX_DAYS = 0.01, 36_500.0
+MAX_REPLAYS = 1_000_000
+MAX_CUTOFF = 999_999_999
+MAX_BINS = 10_000
+MAX_CURVE = 1_000
+MAX_IMPRESSIONS = 1_000_000_000
+
+MAX_WINDOW_DAYS = 400
+"""Windows keep sums by day of entry and pair of days: memory grows with the third power."""
+
+
+def check_between(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number outside its bounds; NaN is outside of all.
+
+    Raises:
+        ExperimentError: With the bounds.
+
+    Example:
+        >>> check_between("days", float("nan"), 1, 9)
+        Traceback (most recent call last):
+        abeval.errors.ExperimentError: days nan: use a number from 1 to 9
+    """
+    if not low <= value <= high:
+        what = f"{name} {value}: use a number from {low:,.12g} to {high:,.12g}"
+        raise ExperimentError(what)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a negative seed.
+
+    Raises:
+        ExperimentError: It is negative.
+    """
+    if seed < 0:
+        raise ExperimentError(f"seed {seed} is negative", "use 0 or more")

@@ -1,0 +1,78 @@
+"""What the files of a log are: which are empty, and which lack a column that others have.
+
+`prepare.py` asks it of each log that is read from files. The notes go to the result;
+`aggregates/collect.py` counts the rows of the files that lack a column.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from abeval.engines import sources
+from abeval.engines.file_columns import columns_of_files
+from abeval.experiment.model import LogSource
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What is to be known of the files of a log.
+
+    Attributes:
+        files: All that are read; empty if the log is no files of this machine.
+        empty: Those without a byte, which hold no row.
+        lacking: Column in lower case → the files that lack it, if others have it.
+    """
+
+    files: Sequence[str] = ()
+    empty: Sequence[str] = ()
+    lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
+    """Look at the files of a log, but not at their rows.
+
+    Raises:
+        LogError: A file cannot be read.
+    """
+    if source.table is not None:
+        return FileFacts()
+    files = sources.files_of(log, source.paths, folder, source.format)
+    if not files.are_local:
+        return FileFacts(empty=files.empty)
+    several = len(set(files.read)) > 1
+    columns = columns_of_files(log, files) if several else {}
+    every = frozenset().union(*columns.values())
+    lacking = {
+        name: [file for file in files.read if name not in columns[file]] for name in sorted(every)
+    }
+    return FileFacts(files.read, files.empty, {name: f for name, f in lacking.items() if f})
+
+
+def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
+    """The columns that are read, but that some files lack."""
+    return [column for column in read if column.lower() in facts.lacking]
+
+
+def empty_note(log: str, facts: FileFacts) -> list[str]:
+    """A sentence on the files without a byte, if there are any."""
+    if not facts.empty:
+        return []
+    count = "1 file" if len(facts.empty) == 1 else f"{len(facts.empty):,} files"
+    return [f"The {log} have {count} without a byte: {_names(facts.empty)}."]
+
+
+def lacking_note(log: str, facts: FileFacts, columns: Sequence[str]) -> list[str]:
+    """A sentence on each column that is read, but that some files lack."""
+    return [
+        f"{len(lack):,} of {len(facts.files):,} files of the {log} lack the column {column!r}, "
+        f"which is null in their rows: {_names(lack)}."
+        for column in columns
+        if (lack := facts.lacking.get(column.lower()))
+    ]
+
+
+def _names(files: Sequence[str]) -> str:
+    shown = ", ".join(Path(file).name for file in files[:_SHOWN])
+    return shown if len(files) <= _SHOWN else f"{shown} and {len(files) - _SHOWN} more"

@@ -1,0 +1,265 @@
+"""Do the tests notice a change that changes an answer? Draws changes, and runs the tests of each.
+
+    python -m benchmarks.mutants [--count 40] [--seed 1]
+
+A change is one operator, number, bound or aggregate of `abeval/stats/`, `abeval/logs/`,
+`abeval/store/`, `abeval/assignment.py`, the status, the verdict, or of a query. It is made in a
+copy of the tree, and judged by the tests of its room alone: those named after its module first.
+A change that no test notices survives; look at it, and write the test, or see that it changes
+nothing.
+"""
+
+import argparse
+import ast
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("abeval", "queries", "tests", "benchmarks", "sample_logs", "docs")
+AREAS = (
+    ("abeval/stats/*.py",),
+    ("abeval/logs/*.py",),
+    ("queries/*/*.sql",),
+    ("abeval/assignment.py",),
+    ("abeval/inference/status.py", "abeval/inference/verdict.py"),
+    ("abeval/store/*.py",),
+)
+"""Each gives as many changes as the others."""
+
+TESTS = {
+    "abeval/stats/": ("tests/stats", "tests/inference"),
+    "abeval/logs/": ("tests/logs", "tests/aggregates/test_twin.py", "tests/cli", "tests/inference"),
+    "abeval/store/": ("tests/store",),
+    "abeval/assignment.py": ("tests/test_assignment.py",),
+    "abeval/inference/": ("tests/inference",),
+    "queries/store/": ("tests/store",),
+    "queries/time/": ("tests/time",),
+    "queries/offline/": ("tests/offline",),
+    "queries/offline_policy/": ("tests/off_policy",),
+    "queries/": ("tests/aggregates/test_twin.py", "tests/logs", "tests/inference", "tests/time"),
+}
+"""Tests by the beginning of a path: the first that fits."""
+
+LIMIT = 900
+"""Seconds after which a change counts as noticed: the tests do not end."""
+
+
+class Mutant(NamedTuple):
+    """One change.
+
+    Attributes:
+        file: Path from the root.
+        line: Where.
+        what: The change in words.
+        text: The whole file after it.
+    """
+
+    file: str
+    line: int
+    what: str
+    text: str
+
+
+COMPARED = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+NAMED = {"min": "max", "max": "min", "left": "right", "right": "left", "any": "all", "all": "any"}
+
+
+def changed(node: ast.AST) -> Iterator[ast.AST]:
+    """Every change of one node."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in COMPARED:
+            yield ast.Compare(node.left, [COMPARED[type(op)]()], node.comparators)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in COMPUTED:
+            if not any(isinstance(side, ast.JoinedStr) for side in (left, right)):
+                yield ast.BinOp(left, COMPUTED[type(op)](), right)
+        case ast.BoolOp(op=op, values=values):
+            yield ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+        case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
+            yield operand
+        case ast.Constant(value=bool()):
+            yield ast.Constant(not node.value)
+        case ast.Constant(value=int()):
+            yield ast.Constant(node.value + 1)
+        case ast.Constant(value=float()):
+            yield ast.Constant(node.value * 10)
+        case ast.Constant(value=str(name)) if name in NAMED:
+            yield ast.Constant(NAMED[name])
+        case ast.Call(func=ast.Name(id=name)) if name in NAMED:
+            yield ast.Call(ast.Name(NAMED[name]), node.args, node.keywords)
+
+
+def places(tree: ast.AST, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The ways from the root to every node that computes something: no types, texts, errors."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "decorator_list", "exc"):
+            continue
+        for i, child in enumerate(value) if isinstance(value, list) else ((None, value),):
+            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr | ast.Assert):
+                here = (*path, name) if i is None else (*path, name, i)
+                yield here
+                yield from places(child, here)
+
+
+def follow(tree: object, path: Sequence[str | int]) -> object:
+    """What is at the end of a way of `places`."""
+    for step in path:
+        tree = tree[step] if isinstance(step, int) else getattr(tree, step)  # type: ignore[index]
+    return tree
+
+
+def of_python(file: str) -> Iterator[Mutant]:
+    """Every change of one node of a module."""
+    tree = ast.parse((ROOT / file).read_text())
+    for path in places(tree):
+        node = follow(tree, path)
+        for new in changed(node) if isinstance(node, ast.AST) else ():
+            whole = deepcopy(tree)
+            holder, last = follow(whole, path[:-1]), path[-1]
+            if isinstance(last, int):
+                holder[last] = new  # type: ignore[index]
+            else:
+                setattr(holder, last, new)
+            what = f"{ast.unparse(node)}  ->  {ast.unparse(new)}"
+            text = ast.unparse(ast.fix_missing_locations(whole))
+            yield Mutant(file, getattr(node, "lineno", 0), what, text)
+
+
+WORDS = (
+    (r" < ", " <= "),
+    (r" <= ", " < "),
+    (r" > ", " >= "),
+    (r" >= ", " > "),
+    (r" <> ", " = "),
+    (r" = ", " <> "),
+    (r"\bmin\(", "max("),
+    (r"\bmax\(", "min("),
+    (r"\bsum\(", "max("),
+    (r"\bcount\(distinct ", "count("),
+    (r" and ", " or "),
+    (r" \+ ", " - "),
+    (r" - ", " + "),
+    (r"\bleft join\b", "join"),
+    (r"\bis not null\b", "is null"),
+    (r"\bis null\b", "is not null"),
+    (r"\bdesc\b", "asc"),
+    (r"(?<![\w.'])0(?![\w.')])", "1"),
+    (r"(?<![\w.'])1(?![\w.')])", "2"),
+)
+
+
+def of_sql(file: str) -> Iterator[Mutant]:
+    """Every change of one word of a query."""
+    lines = (ROOT / file).read_text().splitlines()
+    for i, line in enumerate(lines):
+        if line.lstrip().startswith("--"):
+            continue
+        for old, new in WORDS:
+            for match in re.finditer(old, line):
+                other = line[: match.start()] + new + line[match.end() :]
+                text = "\n".join([*lines[:i], other, *lines[i + 1 :]]) + "\n"
+                yield Mutant(file, i + 1, f"{line.strip()}  ->  {other.strip()}", text)
+
+
+def every_mutant(globs: Sequence[str]) -> list[Mutant]:
+    """Every change of some files."""
+    files = [str(path.relative_to(ROOT)) for name in globs for path in sorted(ROOT.glob(name))]
+    return [m for file in files for m in (of_sql if file.endswith(".sql") else of_python)(file)]
+
+
+def draw(count: int, seed: int, areas: Sequence[Sequence[str]]) -> list[Mutant]:
+    """Changes drawn at random, from one area after the other."""
+    rng = random.Random(seed)  # noqa: S311 (no secret)
+    known = [every_mutant(area) for area in areas]
+    shares = [count // len(known) + (i < count % len(known)) for i in range(len(known))]
+    return [
+        mutant
+        for mutants, share in zip(known, shares, strict=True)
+        for mutant in sorted(rng.sample(mutants, min(share, len(mutants))))
+    ]
+
+
+def tests_of(file: str) -> list[str]:
+    """The tests of a file: those named after it, its examples, then the rest of its room."""
+    rooms = next(tests for start, tests in TESTS.items() if file.startswith(start))
+    own = Path(rooms[0]) / f"test_{Path(file).stem}.py"
+    first = [str(own)] if (ROOT / own).exists() else []
+    return [*first, *([file] if file.endswith(".py") else []), *rooms]
+
+
+def is_noticed(tree: Path, mutant: Mutant) -> bool:
+    """Whether a test fails, or does not end."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider"]
+    before = (tree / mutant.file).read_text()
+    (tree / mutant.file).write_text(mutant.text)
+    try:
+        for tests in tests_of(mutant.file):
+            try:
+                done = subprocess.run(  # noqa: S603 (our own command)
+                    [*command, tests],
+                    cwd=tree,
+                    env=environment,
+                    capture_output=True,
+                    timeout=LIMIT,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return True
+            # 5: the file has no example to run.
+            if done.returncode not in (0, 5):
+                return True
+    finally:
+        (tree / mutant.file).write_text(before)
+    return False
+
+
+def main() -> None:
+    """Draw, test, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=40, help="changes to draw")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--files", action="append", help="a glob of files, instead of all areas")
+    options = parser.parse_args()
+    areas = [options.files] if options.files else AREAS
+    drawn = draw(options.count, options.seed, areas)
+    print(f"{len(drawn)} changes, seed {options.seed}", flush=True)
+    survived = 0
+    with TemporaryDirectory(prefix="mutants-") as folder:
+        tree = Path(folder)
+        for part in PARTS:
+            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for file in ROOT.glob("*.*"):
+            if file.is_file():
+                shutil.copy(file, tree / file.name)
+        for mutant in drawn:
+            start = time.perf_counter()
+            noticed = is_noticed(tree, mutant)
+            survived += not noticed
+            word = "noticed " if noticed else "SURVIVED"
+            seconds = time.perf_counter() - start
+            print(
+                f"{word} {seconds:4.0f} s  {mutant.file}:{mutant.line}  {mutant.what}", flush=True
+            )
+    print(f"{len(drawn) - survived} of {len(drawn)} noticed, {survived} survived")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Numbers, times and names that are out of all bounds: one message and exit code 2, at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import abeval
+from abeval.cli import guard
+from abeval.cli.main import main
+from abeval.errors import ExperimentError
+from abeval.simulate import simulate
+from tests.cli.test_broken_inputs import FILE, LOG, replaced, write
+
+Capture = pytest.CaptureFixture[str]
+
+MODELS = "[models.m]\nscore = 'score'\n[models.n]\nscore = 'price'\n"
+ARMS = "[variants.a]\nmodel = 'm'\n[variants.b]\nmodel = 'n'\n"
+PERIOD = "[period]\nstart = 2024-01-01\nend = 2024-01-04\n"
+WITH_MODELS = FILE.replace("[variants.a]\n[variants.b]\n", MODELS + ARMS)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["abeval", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+ENTRIES = {
+    "session gap": ("sessions.gap_minutes", "[sessions]\ngap_minutes = inf\n"),
+    "long click": ("clicks.long_seconds", "[clicks]\nlong_seconds = inf\n"),
+    "attribution": (
+        "logs.clicks.attribution_hours",
+        '[logs.clicks]\npath = "c.parquet"\nattribution_hours = inf\n',
+    ),
+    "narrow prior": ("inference.prior.sd", "[inference]\nprior = { sd = 1e-300 }\n"),
+    "far prior": ("inference.prior.mean", "[inference]\nprior = { mean = 1e300, sd = 1 }\n"),
+    "threads": ("engine.threads", "[engine]\nthreads = 1000000000\n"),
+    "weight of a metric": (
+        "metrics[0].weight",
+        "weight = 1e308\n[inference]\nfamily = 'weighted'\n",
+    ),
+    "target": ("metrics[0].direction", "direction = { toward = 1e308 }\n"),
+    "margin": ("metrics[0].margin", "role = 'guardrail'\nmargin = { absolute = 1e308 }\n"),
+    "planned units": (
+        "inference.planned_units",
+        f"[inference]\nlooks = 'always_valid'\nplanned_units = 1{'0' * 400}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_out_of_bounds_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    path, added = ENTRIES[name]
+    (tmp_path / "e.toml").write_text(FILE + added)
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml") == 2
+    assert f"{path}: should be " in capsys.readouterr().err
+
+
+def test_weights_and_alpha_are_numbers_that_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    text = FILE.replace("[variants.a]\n[variants.b]", "[variants]\na.weight=1e308\nb.weight=1e308")
+    (tmp_path / "e.toml").write_text(text.replace('"user_id"', '"user_id"\nalpha = 1e-310'))
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml") == 2
+    said = capsys.readouterr().err
+    for path in ("alpha", "variants.a.weight", "variants.b.weight"):
+        assert f"  {path}: should be " in said
+
+
+OPTIONS = {
+    "k of 2^63": ("replay", "--k", 2**63),
+    "no cut-off": ("replay", "--k-by", "position:1=0"),
+    "cut-off below zero": ("replay", "--k-by", "position:1=-3"),
+    "huge cut-off": ("replay", "--k-by", f"position:1={10**30}"),
+    "bins": ("replay", "--bins", 1_000_000_000),
+    "curve": ("replay", "--curve", 100_000_000),
+    "runs": ("aa", "--runs", 2_000_000_000),
+    "no run": ("aa", "--runs", 0),
+    "seed": ("aa", "--seed", -1),
+    **{f"mde {x}": ("power", "--mde", x) for x in ("nan", "inf", "1e300", "1e-300", "0", "-1")},
+    **{f"days {x}": ("power", "--days", x) for x in ("nan", "inf", "1e300", "1e-300", "0")},
+    "power": ("power", "--power", "nan"),
+    "ess": ("off-policy", "--from", "a", "--to", "b", "--min-ess", "nan"),
+    "threads": ("analyze", "--threads", 1_000_000_000),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_out_of_bounds_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    write(tmp_path, LOG)
+    (tmp_path / "e.toml").write_text(WITH_MODELS)
+    command, *options = OPTIONS[name]
+    assert call(monkeypatch, command, tmp_path / "e.toml", *options) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert options[-2].strip("-").replace("-", "_") in err.replace("-", "_")
+
+
+@pytest.mark.parametrize(
+    ("impressions", "seed"), [(10**18, 1), (10_000, -1)], ids=["too many", "negative seed"]
+)
+def test_a_simulation_out_of_bounds_is_refused(impressions: int, seed: int, tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError):
+        simulate(tmp_path / "logs", impressions, seed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_api_has_the_same_bounds(tmp_path: Path) -> None:
+    write(tmp_path, LOG)
+    (tmp_path / "e.toml").write_text(WITH_MODELS)
+    loaded = abeval.load(tmp_path / "e.toml")
+    for work in (
+        lambda: loaded.aa(runs=2_000_000_000),
+        lambda: loaded.aa(seed=-1),
+        lambda: loaded.power(days=float("nan")),
+        lambda: loaded.power(mde=float("inf")),
+        lambda: loaded.replay(bins=10**9),
+        lambda: loaded.replay(curve=10**8),
+        lambda: loaded.replay(k=[2**63]),
+        lambda: loaded.replay(k_by=("position", {"1": 0})),
+    ):
+        with pytest.raises(ExperimentError, match=r"number|negative"):
+            work()
+
+
+TIMES = {
+    "infinity": "timestamp 'infinity'",
+    "year 200000": "timestamp '200000-01-01'",
+    "before Christ": "timestamp '0044-03-15 (BC)'",
+    "year 1": "timestamp '0001-01-01'",
+}
+
+
+@pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Auckland"])
+def test_one_time_that_is_none_is_told_and_does_not_stop_the_others(
+    time: str, zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    write(tmp_path, replaced(ts=f"case when impression_id = 7 then {time} else ts end"))
+    text = FILE.replace(PERIOD, "").replace('"user_id"', f'"user_id"\ntimezone = "{zone}"')
+    (tmp_path / "e.toml").write_text(text)
+    out = tmp_path / "o.json"
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml", "--json", out) == 0
+    result = json.loads(out.read_text())
+    assert result["accounting"][0]["used"] == 2_400
+    (note,) = [note for note in result["notes"] if "without a usable time" in note]
+    assert "time: 1. They count in the totals" in note
+    assert call(monkeypatch, "windows", tmp_path / "e.toml", "--json", out) == 0
+    rows = json.loads(out.read_text())["windows"]
+    assert {row["start"][:4] for row in rows if row["axis"] == "calendar"} == {"2024"}
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_a_number_that_is_no_time_does_not_stop_the_others(
+    unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    scale = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit]
+    whole = f"(1704067200 + impression_id * 100) * {scale}"
+    write(tmp_path, replaced(ts=f"case when impression_id = 7 then {10**18} else {whole} end"))
+    text = FILE.replace(PERIOD, "").replace('parquet"\n', f'parquet"\ntime_unit = "{unit}"\n')
+    (tmp_path / "e.toml").write_text(text)
+    assert call(monkeypatch, "windows", tmp_path / "e.toml") == 0
+    capsys.readouterr()
+
+
+def test_windows_over_thousands_of_days_are_refused_with_the_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    time = "case when impression_id = 7 then timestamp '1970-01-01' else ts end"
+    write(tmp_path, replaced(ts=time))
+    (tmp_path / "e.toml").write_text(FILE.replace(PERIOD, ""))
+    assert call(monkeypatch, "windows", tmp_path / "e.toml") == 2
+    said = capsys.readouterr().err
+    assert "run from 1970-01-01 to 2024-01-03, 19,726 days" in said
+    assert "[period]" in said
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("analyze", f"{{0}}/{LONG}.toml"), "cannot be read: File name too long"),
+        (("analyze", "{0}/e.toml", "--json", f"{{0}}/{LONG}"), "File name too long"),
+        (("analyze", "{0}/e.toml", "--report", f"{{0}}/{LONG}/x"), "cannot write"),
+        (("analyze", "{0}/e.toml", "--csv", "{0}/loop"), "symbolic links"),
+        (("analyze", "{0}/loop"), "symbolic links"),
+        (("assign", "{0}/loop", "--salt", "s", "--variants", "a=1,b=1"), "symbolic links"),
+        (("assign", "{0}/e.toml", "--salt", "s", "--variants", "a=1e308,b=1e308"), "to 1e+12"),
+    ],
+)
+def test_names_that_no_file_can_have_are_refused_before_the_work(
+    arguments: tuple[str, ...],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    (tmp_path / "e.toml").write_text(FILE)
+    (tmp_path / "loop").symlink_to(tmp_path / "pool")
+    (tmp_path / "pool").symlink_to(tmp_path / "loop")
+    assert call(monkeypatch, *(text.format(tmp_path) for text in arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+    assert "impressions" not in err
+
+
+def fail(error: BaseException) -> None:
+    raise error
+
+
+def test_what_escapes_is_one_line_to_report_and_a_traceback_only_with_debug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(Path, "read_bytes", lambda path: fail(ZeroDivisionError("by\nzero")))
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml") == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: abeval failed, which it should not: ZeroDivisionError: by zero")
+    assert "(experiment/load.py, line " in err
+    assert "please report this line" in err
+    assert "Traceback" not in err
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml", "--debug") == 1
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "error: abeval failed" in err
+
+
+def test_memory_that_runs_out_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(sys, "argv", ["abeval"])
+    with pytest.raises(SystemExit) as stop:
+        guard.guarded(lambda: fail(MemoryError("unable to allocate 2.8 EiB")))
+    assert stop.value.code == 1
+    assert capsys.readouterr().err.startswith("error: memory ran out: unable to allocate 2.8 EiB")
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 (our own command)
+        ["/bin/sh", "-c", command.replace("abeval", f"{sys.executable} -m abeval", 1)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{Path(abeval.__file__).parents[1]}"},
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_stdout_is_said(tmp_path: Path) -> None:
+    done = shell("abeval metrics > /dev/full", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the system refused: No space left on device")
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
+    done = shell("abeval sql | head -n 1", tmp_path)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_json_may_go_to_stdout_and_to_a_file_behind_it(tmp_path: Path) -> None:
+    assign = "abeval assign --salt s --variants a=1,b=1 --explain 7 --json /dev/stdout"
+    piped, kept = shell(assign, tmp_path), shell(f"{assign} > kept", tmp_path)
+    assert (piped.returncode, kept.returncode, kept.stdout) == (0, 0, "")
+    assert (tmp_path / "kept").read_text() == piped.stdout
+    text, _, data = piped.stdout.partition("{")
+    assert text.startswith("unit        7\n")
+    assert json.loads(f"{{{data}")["unit"] == "7"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_the_version_is_printed_by_the_command_and_the_module(tmp_path: Path) -> None:
+    done = shell("abeval --version", tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"abeval {abeval.__version__}\n")
