@@ -54,7 +54,9 @@ def test_the_system_drops_the_lock_of_a_killed_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"pid": 1, "host": "elsewhere"}', f'{{"pid": {os.getpid()}, "host": "x"}}']
+    "text",
+    ["", "[]", '{"pid": 1, "host": "elsewhere"}', f'{{"pid": {os.getpid()}, "host": "x"}}'],
+    ids=["empty", "list", "elsewhere", "this process"],
 )
 def test_what_a_file_says_does_not_refuse(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_text(text)
