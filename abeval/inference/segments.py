@@ -3,7 +3,8 @@
 `judge.py` hands it the analysis and puts its rows into the result.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,9 +15,11 @@ from abeval.inference.means_and_ratios import estimate
 from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
-from abeval.stats import heterogeneity, multiplicity, simpson
+from abeval.stats import heterogeneity, multiplicity, relative, simpson
+from abeval.stats.effects import compare as compare_estimates
+from abeval.stats.effects import from_difference
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from abeval.stats.records import Effect, Refusal
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,11 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     alpha = analysis.experiment.alpha
     tests = [test for cells in _shared_cells(analysis) if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
-    return tuple(replace(t, p_adjusted=float(p)) for t, p in zip(tests, adjusted, strict=True))
+    reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")
+    return tuple(
+        replace(test, p_adjusted=float(p), reversed=bool(reversal <= alpha))
+        for test, p, reversal in zip(tests, adjusted, reversals, strict=True)
+    )
 
 
 def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
@@ -71,26 +78,63 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
     known = {cell: c.effect for cell, c in comparisons.items() if c.effect is not None}
     if len(known) < 2:
         return None
-    differences, ses = zip(*((e.difference, e.se) for e in known.values()), strict=True)
     try:
-        same = heterogeneity.cochran(differences, ses)
+        same = heterogeneity.cochran(
+            [e.difference for e in known.values()], [e.se for e in known.values()]
+        )
+        same_lift = _same_lift(cells, list(known))
         mix = _mix(cells, {cell: comparisons[cell] for cell in known})
     except Refusal:
         return None
+    test = same_lift or same
     return SegmentTest(
         metric=cells.metric.name,
         variant=cells.arms.treatment,
         segment=cells.segment,
         cells=len(known),
-        q=same.q,
-        p_value=same.p_value,
-        p_adjusted=same.p_value,
-        i_squared=same.i_squared,
+        scale="difference" if same_lift is None else "lift",
+        q=test.q,
+        p_value=test.p_value,
+        p_adjusted=test.p_value,
+        i_squared=test.i_squared,
+        p_value_difference=same.p_value,
         within=mix.within,
         mix=mix.mix,
         mix_p_value=mix.mix_p_value,
-        reversed=mix.reversed,
+        reversal_p_value=_reversal(cells, known, mix),
+        reversed=False,
     )
+
+
+def _same_lift(cells: SharedCells, names: Sequence[str]) -> heterogeneity.LiftHeterogeneity | None:
+    """Whether the lift is one; None where lifts of some cell, or of all together, say nothing."""
+    try:
+        pairs = [_arms(cells.cells[cell], cells.arms) for cell in names]
+        all_units = _arms(together([cells.cells[cell] for cell in names]), cells.arms)
+    except Refusal:
+        return None
+    control = [estimate(cells.metric, one) for one, _ in pairs]
+    treatment = [estimate(cells.metric, one) for _, one in pairs]
+    if min(one.value for one in (*control, *treatment)) < 0:
+        return None
+    whole = [estimate(cells.metric, one) for one in all_units]
+    try:
+        bounded = relative.fieller(whole[0], whole[1]).bounded
+        return heterogeneity.lifts(control, treatment) if bounded else None
+    except Refusal:
+        return None
+
+
+def _reversal(cells: SharedCells, effects: Mapping[str, Effect], mix: simpson.MixShift) -> float:
+    """P-value of a difference within cells and one of all units that point opposite ways."""
+    ses = [share * effect.se for share, effect in zip(mix.shares, effects.values(), strict=True)]
+    try:
+        whole = _arms(together([cells.cells[cell] for cell in effects]), cells.arms)
+        control, treatment = (estimate(cells.metric, one) for one in whole)
+        within = from_difference(0.0, mix.within, mix.within, math.hypot(*ses))
+        return simpson.reversal(within, compare_estimates(control, treatment))
+    except Refusal:
+        return 1.0
 
 
 def _mix(cells: SharedCells, comparisons: Mapping[str, Comparison]) -> simpson.MixShift:
@@ -115,33 +159,38 @@ def segment_contrasts(analysis: Analysis) -> tuple[SegmentContrast, ...]:
 
 def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
     moments = list(cells.cells.values())
+    value = partial(estimate, cells.metric)
     try:
         inside = [_arms(one, cells.arms) for one in moments]
         outside = [
             _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
             for i in range(len(moments) if len(moments) > 1 else 0)
         ]
-        contrasts = heterogeneity.segments_against_rest(
-            [control for control, _ in inside],
-            [treatment for _, treatment in inside],
-            partial(estimate, cells.metric),
-            alpha,
-            outside,
-        )
+        control, treatment = [c for c, _ in inside], [t for _, t in inside]
+        differences = heterogeneity.segments_against_rest(control, treatment, value, alpha, outside)
+        lifts = heterogeneity.lifts_against_rest(control, treatment, value, alpha, outside)
     except Refusal:
         return
-    p_adjusted = multiplicity.adjust([effect.p_value for effect in contrasts], "holm")
-    for cell, effect, p in zip(cells.cells, contrasts, p_adjusted, strict=True):
+    p_values = [
+        difference.p_value if lift is None else lift.p_value
+        for difference, lift in zip(differences, lifts, strict=True)
+    ]
+    p_adjusted = multiplicity.adjust(p_values, "holm")
+    for i, (cell, difference, lift) in enumerate(zip(cells.cells, differences, lifts, strict=True)):
         yield SegmentContrast(
             metric=cells.metric.name,
             variant=cells.arms.treatment,
             segment=cells.segment,
             cell=cell,
-            difference=effect.difference,
-            difference_low=effect.low,
-            difference_high=effect.high,
-            p_value=effect.p_value,
-            p_adjusted=float(p),
+            scale="difference" if lift is None else "lift",
+            difference=difference.difference,
+            difference_low=difference.low,
+            difference_high=difference.high,
+            lift=None if lift is None else math.expm1(lift.difference),
+            lift_low=None if lift is None else math.expm1(lift.low),
+            lift_high=None if lift is None else math.expm1(lift.high),
+            p_value=p_values[i],
+            p_adjusted=float(p_adjusted[i]),
         )
 
 

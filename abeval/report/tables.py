@@ -164,15 +164,16 @@ def _family_intervals(result: Result) -> TextTable:
 def _segment_tests(result: Result) -> TextTable:
     return TextTable(
         "Segments",
-        "one effect in all of them? Cochran's Q, Holm over this table; I2: share of the "
-        "variation that is not noise.",
-        ("segment", "metric", "variant", "cells", "Q", "p", "I2", "mix of cells"),
+        "one effect in all of them? Cochran's Q on lifts, or on differences where control is near "
+        "zero or negative; Holm over this table; I2: share of the variation that is not noise.",
+        ("segment", "metric", "variant", "cells", "scale", "Q", "p", "I2", "mix of cells"),
         tuple(
             (
                 test.segment,
                 test.metric,
                 test.variant,
                 str(test.cells),
+                test.scale,
                 f"{test.q:.2f}",
                 fmt.p_value(test.p_adjusted),
                 fmt.percent(test.i_squared),
@@ -185,10 +186,14 @@ def _segment_tests(result: Result) -> TextTable:
 
 def _mix(test: SegmentTest) -> str:
     if test.reversed:
-        return (
-            f"REVERSES the difference (Simpson); p of equal mixes {fmt.p_value(test.mix_p_value)}"
-        )
+        return f"REVERSES the difference (Simpson), p {fmt.p_value(test.reversal_p_value)}"
     return f"p {fmt.p_value(test.mix_p_value)}"
+
+
+def _contrast(one: SegmentContrast, unit: str) -> str:
+    """How much larger the lift is than that of the others, or the difference of differences."""
+    lift = fmt.lift(one.lift, one.lift_low, one.lift_high)
+    return _difference(one, unit) if lift is None else lift.text
 
 
 def _contrasts(result: Result) -> TextTable:
@@ -196,15 +201,16 @@ def _contrasts(result: Result) -> TextTable:
     clear = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
     return TextTable(
         "Segments that differ from the rest",
-        "effect in the segment minus the effect in all others, where p after Holm is below alpha.",
-        ("segment", "cell", "metric", "variant", "difference of effects", "p"),
+        "lift in the segment against the lift in all others (differences where there is no lift), "
+        "where p after Holm is below alpha.",
+        ("segment", "cell", "metric", "variant", "against the others", "p"),
         tuple(
             (
                 one.segment,
                 one.cell,
                 one.metric,
                 one.variant,
-                _difference(one, units.get(one.metric, "")),
+                _contrast(one, units.get(one.metric, "")),
                 fmt.p_value(one.p_adjusted),
             )
             for one in clear

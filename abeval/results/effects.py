@@ -108,28 +108,35 @@ class SegmentTest:
     Attributes:
         segment: Name of the segment.
         cells: Number of cells with an effect.
+        scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
+            `difference` (one difference) where values of control are near zero or negative.
         q: Cochran's Q.
         p_value: Of one effect in all cells.
         p_adjusted: Holm over all metrics, variants and segments.
         i_squared: Share of the variation between cells that is not noise.
+        p_value_difference: Of one difference in all cells, in the metric's unit.
         within: Part of the overall difference due to differences within cells.
         mix: Part due to the variants' different mixes of cells.
         mix_p_value: Of the same mix in both variants.
-        reversed: Whether `within` has the opposite sign of the overall difference (Simpson's
-            paradox).
+        reversal_p_value: That `within` and the overall difference differ from zero with opposite
+            signs (Simpson's paradox); 1 where their signs agree.
+        reversed: Whether they do, after Holm over all metrics, variants and segments.
     """
 
     metric: str
     variant: str
     segment: str
     cells: int
+    scale: Literal["lift", "difference"]
     q: float
     p_value: float
     p_adjusted: float
     i_squared: float
+    p_value_difference: float
     within: float
     mix: float
     mix_p_value: float
+    reversal_p_value: float
     reversed: bool
 
 
@@ -140,7 +147,9 @@ class SegmentContrast:
     Attributes:
         segment: Name of the segment.
         cell: The segment's value.
+        scale: Of the p-values: `lift`, or `difference` where a value is not positive.
         difference: The cell's difference minus that of the rest, in the metric's unit.
+        lift: (1 + the cell's lift) / (1 + that of the rest) − 1; None without a lift.
         p_value: Two-sided, of the same effect in the cell and the rest.
         p_adjusted: Holm over the cells of the segment.
     """
@@ -149,8 +158,12 @@ class SegmentContrast:
     variant: str
     segment: str
     cell: str
+    scale: Literal["lift", "difference"]
     difference: float
     difference_low: float
     difference_high: float
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
     p_value: float
     p_adjusted: float

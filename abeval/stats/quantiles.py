@@ -22,7 +22,7 @@ from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Interval, Refusal
 
-MIN_TAIL = 8
+MIN_TAIL = 10
 """Independent values that have to be expected beyond a quantile, on its shorter side.
 
 With fewer, its interval would end among the last values (docs/calibration.md)."""

@@ -14,7 +14,7 @@ from abeval.stats import effects, means, ratios
 from abeval.stats.arrays import Bools, Floats, finite
 from abeval.stats.cuped import variance_removed
 from abeval.stats.moments import Moments
-from abeval.stats.records import Adjusted, Estimate, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
 
 Robust = Literal["HC2", "HC3"]
 
@@ -69,7 +69,9 @@ def lin(
 ) -> Adjusted:
     """Coefficient of the treatment in y ~ treated × (covariates − their means) (Lin 2013).
 
-    Never less efficient than the difference in means in large samples, whatever the split.
+    Never less efficient than the difference in means in large samples, whatever the split. The
+    standard error is for the mean of the covariates of these units, as in other packages;
+    `lin_moments`, which an analysis uses, adds what its estimation costs.
     `theta` holds the slopes of the control, then the treatment's slopes minus the control's.
 
     Arguments and refusals as in `ancova`.
@@ -89,8 +91,10 @@ def lin(
 def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
     """Lin's estimator from moments, with each variant's residual variance over its units.
 
-    Same difference as `lin`. Leverages need rows, so the standard error does without them; the
-    degrees of freedom are Welch's, one fewer per covariate.
+    Same difference as `lin`. The standard error is that of the effect on all units like these: with
+    slopes b and covariates' covariance S, it has (b_t − b_c)'S(b_t − b_c)/n more than the residuals
+    give, because the mean of the covariates is estimated (Negi and Wooldridge 2021). Leverages need
+    rows, so it does without them; the degrees of freedom are Welch's, one fewer per covariate.
 
     Args:
         control: Moments of (y, covariate, …) of the control.
@@ -106,18 +110,40 @@ def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Ad
         >>> round(lin_moments(control, treatment).effect.difference, 4)
         1.0206
     """
-    centre = (control + treatment).mean[1:]
+    together = control + treatment
     slopes = [_slopes(arm) for arm in (control, treatment)]
     fitted = [
-        _fitted(arm, slope, centre) for arm, slope in zip((control, treatment), slopes, strict=True)
+        _fitted(arm, slope, together.mean[1:])
+        for arm, slope in zip((control, treatment), slopes, strict=True)
     ]
-    effect = effects.compare(fitted[0], fitted[1], alpha, "lin_t")
+    # The centre is the mean of a sample: where slopes differ, the effect moves with it.
+    spread = together.covariance[1:, 1:] / together.n
+    gap = slopes[1] - slopes[0]
+    effect = _with_centre(fitted[0], fitted[1], float(gap @ spread @ gap), together.n, alpha)
     unadjusted = means.welch(control, treatment, alpha)
     removed = variance_removed(effect, unadjusted)
     raw = means.estimate(control), means.estimate(treatment)
-    theta = (*slopes[0].tolist(), *(slopes[1] - slopes[0]).tolist())
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
-    return Adjusted(effect, unadjusted, theta, removed, *raw, -fitted[0].variance)
+    covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
+    return Adjusted(
+        effect, unadjusted, (*slopes[0].tolist(), *gap.tolist()), removed, *raw, covariance
+    )
+
+
+def _with_centre(
+    control: Estimate, treatment: Estimate, centre: float, units: int, alpha: float
+) -> Effect:
+    """The difference of two fitted values, with the variance that their centre adds."""
+    variances = control.variance, treatment.variance, centre
+    return effects.from_difference(
+        control.value,
+        treatment.value,
+        treatment.value - control.value,
+        math.sqrt(sum(variances)),
+        effects.satterthwaite(variances, (control.df, treatment.df, units - 1.0)),
+        alpha,
+        "lin_t",
+    )
 
 
 def lin_ratio_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Effect, Refusal
 
 
 class MantelHaenszel(NamedTuple):
@@ -45,14 +45,14 @@ class MixShift(NamedTuple):
         within: Part due to the segments' own differences, at the average mix.
         mix: Part due to the different mixes of the variants.
         mix_p_value: Test that the mix of segments is the same in both variants.
-        reversed: Whether within and the overall difference point opposite ways.
+        shares: Average share of each segment, which weighs its difference in `within`.
     """
 
     difference: float
     within: float
     mix: float
     mix_p_value: float
-    reversed: bool
+    shares: tuple[float, ...]
 
 
 def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
@@ -158,10 +158,35 @@ def mix_shift(
     if np.any(weights.sum(axis=1) == 0):
         raise Refusal("too_few_units", "a variant has no weight")
     share = weights / weights.sum(axis=1, keepdims=True)
-    within = float(share.mean(axis=0) @ (values[1] - values[0]))
+    average = share.mean(axis=0)
+    within = float(average @ (values[1] - values[0]))
     mix = float((share[1] - share[0]) @ values.mean(axis=0))
     difference = float(share[1] @ values[1] - share[0] @ values[0])
-    return MixShift(difference, within, mix, same_shares(units), within * difference < 0)
+    return MixShift(difference, within, mix, same_shares(units), tuple(average.tolist()))
+
+
+def reversal(within: Effect, overall: Effect) -> float:
+    """P-value that the effect within segments and the overall effect point opposite ways.
+
+    Both have to differ from zero, with opposite signs (an intersection-union test, Berger 1982):
+    without an effect, two estimates have opposite signs by chance.
+
+    Args:
+        within: Effect within segments, such as `MixShift.within` with its standard error.
+        overall: Effect of all units together.
+
+    Returns:
+        The larger of the two p-values; 1 where the signs agree.
+
+    Example:
+        >>> from abeval.stats.effects import from_difference
+        >>> within, overall = from_difference(0, 1, 1, 0.4), from_difference(0, -1, -1, 0.3)
+        >>> round(reversal(within, overall), 4), reversal(within, within)
+        (0.0124, 1.0)
+    """
+    if within.difference * overall.difference >= 0:
+        return 1.0
+    return max(within.p_value, overall.p_value)
 
 
 def _breslow_day(table: Floats, odds_ratio: float) -> float:

@@ -15,29 +15,41 @@ from abeval.stats import (
     srm,
     srm_segments,
 )
+from abeval.stats.records import Estimate
 from benchmarks.calibration.logs import STRATA, Split, arms, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes, rate
 
 
 def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Segments without an effect, and two experiments without an interaction."""
+    """Segments with one effect or one lift, and two experiments without an interaction."""
     users = pool(1)
     rng = np.random.default_rng([seed, 16])
-    rejected = np.zeros((3, runs), dtype=bool)
+    rejected = np.zeros((5, runs), dtype=bool)
     drawn = [arms(rng, users, n, runs) for n in (*split, *split)]
     for run, (control, treatment, other_c, other_t) in enumerate(zip(*drawn, strict=True)):
         c, t = ([m.pick(0) for m in arm.strata] for arm in (control, treatment))
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
         q = heterogeneity.cochran([e.difference for e in effects], [e.se for e in effects])
         rest = heterogeneity.segments_against_rest(c, t, means.estimate)[2]
+        lifted = [_lifted(means.estimate(one), 1.1) for one in t]
+        lifts = heterogeneity.lifts([means.estimate(one) for one in c], lifted)
+        lift_rest = heterogeneity.lifts_against_rest(c, t, means.estimate)[2]
         tt, tc, ct, cc = (
             means.estimate(arm.whole) for arm in (treatment, other_t, control, other_c)
         )
         both = heterogeneity.interaction(tt, tc, ct, cc)
-        rejected[:, run] = np.array([q.p_value, rest.p_value, both.effect.p_value]) <= ALPHA
-    names = ("cochran", "segments_against_rest", "interaction")
+        p_lift = 1.0 if lift_rest is None else lift_rest.p_value
+        p_values = (q.p_value, rest.p_value, lifts.p_value, p_lift, both.effect.p_value)
+        rejected[:, run] = np.array(p_values) <= ALPHA
+    lifted_too = "lifts, all segments +10 %"
+    names = ("cochran", "segments_against_rest", lifted_too, "lifts_against_rest", "interaction")
     tests = nominal(*(f"heterogeneity.{name}" for name in names))
     return outcomes(tests, f"{split}, 3 activity strata", rejected)
+
+
+def _lifted(estimate: Estimate, ratio: float) -> Estimate:
+    value, variance = ratio * estimate.value, ratio**2 * estimate.variance
+    return estimate._replace(value=value, variance=variance)
 
 
 def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:

@@ -367,7 +367,7 @@ def _sided(values: Sequence[int], level: float, effect: float | None) -> SidedQu
     if value is None:
         value = min(values) if level < 0.5 else max(values)
     n = len(values)
-    if not effect or n * min(level, 1 - level) / max(effect, 1.0) < 8:
+    if not effect or n * min(level, 1 - level) / max(effect, 1.0) < 10:
         return SidedQuantile(value / 1000, None, None)
     half = 1.959963984540054 * math.sqrt(effect * level * (1 - level) / n)
     low, high = _at(values, level - half), _at(values, level + half)

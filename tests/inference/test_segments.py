@@ -26,7 +26,7 @@ def frame_of(cells):
     return pd.concat(parts, ignore_index=True)
 
 
-def analysed(cells, metrics=("ctr",)):
+def analysed(log, metrics=("ctr",)):
     loaded = abeval.define(
         name="segments",
         unit="user_id",
@@ -37,7 +37,9 @@ def analysed(cells, metrics=("ctr",)):
         logs={"impressions": {}},
         metrics=[{"name": m} if isinstance(m, str) else m for m in metrics],
     )
-    return loaded.analyze(logs={"impressions": frame_of(cells)})
+    if isinstance(log, list):
+        log = frame_of(log)
+    return loaded.analyze(logs={"impressions": log})
 
 
 def test_the_same_effect_everywhere_is_one_effect():
@@ -51,7 +53,9 @@ def test_the_same_effect_everywhere_is_one_effect():
     )
     (test,) = result.segment_tests
     assert (test.metric, test.variant, test.segment, test.cells) == ("ctr", "b", "device", 2)
-    assert test.p_value > 0.05
+    # One difference, so two lifts: 30 % where one clicks little, 15 % where one clicks much.
+    assert test.scale == "lift"
+    assert test.p_value < 0.05 < test.p_value_difference
     assert not test.reversed
     assert test.within + test.mix == pytest.approx(result["ctr"].difference, rel=1e-9)
 
@@ -85,7 +89,66 @@ def test_simpsons_paradox_is_said():
     (test,) = result.segment_tests
     assert result["ctr"].difference < 0 < test.within
     assert test.reversed
+    assert test.reversal_p_value < 0.001
     assert test.mix_p_value < 1e-9
+
+
+def devices(seed, lift=0.0, users=(1500, 1000, 500), rates=(0.05, 0.15, 0.4)):
+    """Users of three devices with unlike click rates, split at random; the same lift for all."""
+    random, parts = np.random.default_rng(seed), []
+    for device, (n, rate) in enumerate(zip(users, rates, strict=True)):
+        treated = random.integers(0, 2, n)
+        own = np.clip(random.beta(4 * rate, 4 - 4 * rate, n) * (1 + lift * treated), 0, 1)
+        user = np.repeat(np.arange(n), 6)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "user_id": 10_000 * device + user,
+                    "variant": np.where(treated == 1, "b", "a")[user],
+                    "device": f"d{device}",
+                    "click": random.binomial(1, own[user]),
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_no_paradox_is_said_where_nothing_differs():
+    """Fifteen A/A tests; of such, one in six said REVERSES when signs alone were compared."""
+    tests = [analysed(devices(seed)).segment_tests[0] for seed in range(15)]
+    opposite = [test for test in tests if test.within * (test.within + test.mix) < 0]
+    assert opposite
+    assert not any(test.reversed for test in tests)
+
+
+def test_one_lift_over_unlike_baselines_is_one_effect():
+    result = analysed(devices(3, lift=0.3, users=(6000, 4000, 2000)))
+    (test,) = result.segment_tests
+    assert test.scale == "lift"
+    assert test.p_value_difference < 1e-6
+    assert test.p_value > 0.05
+    assert all(one.scale == "lift" for one in result.segment_contrasts)
+    assert min(one.p_adjusted for one in result.segment_contrasts) > 0.05
+    assert all(one.lift_low < 0 < one.lift_high for one in result.segment_contrasts)
+
+
+def test_values_that_can_be_negative_are_compared_by_differences():
+    log = devices(4).assign(profit=lambda x: x.click - 0.2)
+    loaded = abeval.define(
+        name="segments",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        cleaning={"duplicates": "unchecked"},
+        segments={"device": "device"},
+        logs={"impressions": {}},
+        metrics=[{"name": "profit", "value": "profit"}],
+    )
+    result = loaded.analyze(logs={"impressions": log})
+    (test,) = result.segment_tests
+    assert test.scale == "difference"
+    assert test.p_value == test.p_value_difference
+    assert {one.scale for one in result.segment_contrasts} == {"difference"}
 
 
 def test_a_mismatch_is_traced_to_its_segment():

@@ -27,8 +27,9 @@ ROW = ("ctr", "treatment")
 @pytest.fixture
 def result() -> Result:
     cuts = ("cap+cuped", 0.0071, 0.003, 0.0112, 0.0004, (0.61, -0.002), 0.237, 20.0, 200.0)
-    tested = ("device", 3, 9.1, 0.01, 0.03, 0.78, -0.01, 0.02, 0.2, True)
-    contrast = SegmentContrast(*ROW, "device", "phone", 0.012, 0.004, 0.02, 0.003, 0.009)
+    tested = ("device", 3, "lift", 9.1, 0.01, 0.03, 0.78, 0.02, -0.01, 0.02, 0.2, 0.004, True)
+    effects = (0.012, 0.004, 0.02, 0.083, 0.031, 0.138)
+    contrast = SegmentContrast(*ROW, "device", "phone", "lift", *effects, 0.003, 0.009)
     return replace(
         builders.result(),
         adjustments=(Adjustment(*ROW, *cuts),),
@@ -49,7 +50,7 @@ WORDS = (
     "97.5%",
     "+0.61 pp [+0.28, +0.94]",
     "REVERSES the difference (Simpson)",
-    "+1.20 pp [+0.40, +2.00]",
+    "+8.3% [+3.1%, +13.8%]",
 )
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference_vectors import quick, small, vector
+from scipy.stats import chi2
 from statsmodels.stats.meta_analysis import combine_effects
 
 from abeval.stats import effects, heterogeneity, means
@@ -93,9 +94,82 @@ def test_segment_against_rest_is_symmetric_and_merges_the_rest() -> None:
     assert found[2].p_value < 1e-5
 
 
+def test_of_two_segments_the_lifts_are_fiellers() -> None:
+    """With two segments, Q is the square of what is left of t₁c₂ − t₂c₁ at the common ratio."""
+    control = [Estimate(2.0, 0.01, 900, 899.0), Estimate(5.0, 0.04, 900, 899.0)]
+    treatment = [Estimate(2.4, 0.012, 900, 899.0), Estimate(5.2, 0.05, 900, 899.0)]
+    found = heterogeneity.lifts(control, treatment)
+    assert found.df == 1
+    grid = np.linspace(1.0, 1.3, 300_001)
+    q = sum(
+        (t.value - grid * c.value) ** 2 / (t.variance + grid**2 * c.variance)
+        for c, t in zip(control, treatment, strict=True)
+    )
+    assert found.q == pytest.approx(q.min(), rel=1e-9)
+    assert found.lift == pytest.approx(grid[q.argmin()] - 1, abs=1e-6)
+    assert found.p_value == pytest.approx(chi2.sf(q.min(), 1), rel=1e-9)
+    # The ratio is the same whichever variant is called control.
+    mirrored = heterogeneity.lifts(treatment, control)
+    assert mirrored.q == pytest.approx(found.q, rel=1e-6)
+    assert (1 + mirrored.lift) * (1 + found.lift) == pytest.approx(1, rel=1e-6)
+
+
+def test_one_lift_over_unlike_baselines_holds_its_level() -> None:
+    rng, runs = np.random.default_rng(3), 2000
+    base, ses = np.array([0.02, 0.3, 1.0, 4.0]), np.array([0.004, 0.01, 0.05, 0.1])
+    p_values = []
+    for _ in range(runs):
+        control, treatment = (
+            [
+                Estimate(float(one), float(se) ** 2, 900, 899.0)
+                for one, se in zip(rng.normal(values, ses), ses, strict=True)
+            ]
+            for values in (base, 1.4 * base)
+        )
+        p_values.append(heterogeneity.lifts(control, treatment).p_value)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.015)
+
+
+def test_a_segments_lift_is_compared_with_that_of_the_others() -> None:
+    rng = np.random.default_rng(6)
+    control = [Moments.of(rng.gamma(2, size, 4000)) for size in (1.0, 10.0, 10.0)]
+    treatment = [
+        Moments.of(rng.gamma(2, size, 4000) * lift)
+        for size, lift in ((1.0, 1.5), (10.0, 1.1), (10.0, 1.1))
+    ]
+    first, second, _ = heterogeneity.lifts_against_rest(control, treatment, means.estimate)
+    assert first is not None
+    assert second is not None
+    assert first.difference == pytest.approx(math.log(1.5 / 1.1), abs=4 * first.se)
+    assert first.p_value < 1e-9
+    # Of the whole, the first segment is a twentieth.
+    assert second.difference == pytest.approx(math.log(1.1 / 1.14), abs=4 * second.se)
+    none = [Moments.of([0.0] * 9), *control[1:]]
+    assert heterogeneity.lifts_against_rest(none, treatment, means.estimate)[0] is None
+
+
+ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
+
+
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
+        (lambda: heterogeneity.lifts(ZERO[:1], ZERO[:1]), "too_few_units"),
+        (lambda: heterogeneity.lifts(ZERO, ZERO), "not_applicable"),
+        (
+            lambda: heterogeneity.lifts(ZERO, [Estimate(1.0, 0.0, 9, 8.0)] * 2),
+            "zero_variance",
+        ),
+        (
+            lambda: heterogeneity.lifts(ZERO, [Estimate(math.nan, 1.0, 9, 8.0)] * 2),
+            "not_finite",
+        ),
+        (
+            lambda: heterogeneity.lifts_against_rest(
+                [segment(0, "A")], [segment(1, "A")], means.estimate
+            ),
+            "too_few_units",
+        ),
         (lambda: heterogeneity.cochran([0.1], [0.1]), "too_few_units"),
         (lambda: heterogeneity.cochran([0.1, 0.2], [0.1, 0.0]), "zero_variance"),
         (lambda: heterogeneity.cochran([0.1, math.inf], [0.1, 0.1]), "not_finite"),

@@ -160,7 +160,7 @@ def test_degenerate_values_are_refused() -> None:
         ([1.0], "too_few_units"),
         ([1.0, 2.0, 3.0], "too_few_units"),
         ([0.0] * 100, "tied_quantile"),
-        ([0.0] * 60 + [1.0] * 40, "tied_quantile"),
+        ([0.0] * 600 + [1.0] * 400, "tied_quantile"),
         ([math.nan, *range(100)], "not_finite"),
         ([math.inf, *range(100)], "not_finite"),
     ]

@@ -7,6 +7,7 @@ from reference_vectors import small, vector
 from test_means import arms
 
 from abeval.stats import regression, relative
+from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
 
@@ -71,7 +72,29 @@ def test_lin_from_moments_has_the_same_difference() -> None:
         )
         fit = sm.OLS(small("dwell")[mine], design).fit()
         variances.append(fit.mse_resid / fit.nobs)
+    # Where slopes differ, the mean of the covariates of all units, at which both are read, varies.
+    gap, spread = np.array(rows.theta[2:]), np.cov(small("pre_dwell"), small("pre_clicks"))
+    variances.append(gap @ spread @ gap / small("dwell").size)
     assert moments.effect.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("control", "treatment"), [(300, 300), (450, 150)])
+def test_slopes_that_differ_cost_what_the_mean_of_the_covariates_costs(
+    control: int, treatment: int
+) -> None:
+    """Coverage of effect and lift for all such units; 88 to 93 % without the term."""
+    rng, runs = np.random.default_rng(5), 1500
+    covered = np.zeros((2, runs), dtype=bool)
+    for run in range(runs):
+        x = rng.gamma(2, 1, control) - 2, rng.gamma(2, 1, treatment) - 2
+        y = 5 + 0.5 * x[0] + rng.normal(size=control), 6 + 1.5 * x[1] + rng.normal(size=treatment)
+        adjusted = regression.lin_moments(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
+        lift = relative.fieller_adjusted(adjusted)
+        covered[:, run] = (
+            adjusted.effect.low <= 1 <= adjusted.effect.high,
+            lift.low <= 0.2 <= lift.high,
+        )
+    assert covered.mean(axis=1) == pytest.approx(0.95, abs=3 * math.sqrt(0.05 * 0.95 / runs))
 
 
 def test_without_covariates_hc2_is_welch() -> None:

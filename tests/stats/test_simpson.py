@@ -10,7 +10,8 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import StratifiedTable
 
 from abeval.stats import simpson
-from abeval.stats.records import Refusal
+from abeval.stats.effects import from_difference
+from abeval.stats.records import Effect, Refusal
 
 cells = st.integers(1, 200)
 strata = st.lists(st.tuples(cells, cells, cells, cells), min_size=2, max_size=6)
@@ -81,12 +82,23 @@ def test_a_paradox_is_flagged_and_the_mix_is_tested() -> None:
     units_c, units_t = [900, 100], [400, 600]
     found = simpson.mix_shift([0.10, 0.30], [0.09, 0.28], units_c, units_t, units_c, units_t)
     assert found.difference > 0 > found.within
-    assert found.reversed
+    assert found.shares == pytest.approx((0.65, 0.35))
     theirs = stats.chi2_contingency([units_c, units_t], correction=False)
     assert found.mix_p_value == pytest.approx(theirs.pvalue, rel=1e-9)
     same = simpson.mix_shift([0.10, 0.30], [0.09, 0.28], units_c, units_c, units_c, units_c)
     assert same.mix == pytest.approx(0, abs=1e-15)
-    assert (same.mix_p_value, same.reversed) == (1.0, False)
+    assert same.mix_p_value == 1.0
+
+
+def test_a_reversal_needs_both_effects() -> None:
+    def effect(difference: float, se: float) -> Effect:
+        return from_difference(0.0, difference, difference, se)
+
+    up, down, unclear = effect(2.0, 0.5), effect(-3.0, 0.5), effect(-0.1, 0.5)
+    assert simpson.reversal(up, down) == max(up.p_value, down.p_value) < 0.001
+    assert simpson.reversal(up, unclear) == unclear.p_value > 0.8
+    assert simpson.reversal(unclear, up) == unclear.p_value
+    assert simpson.reversal(up, up) == simpson.reversal(up, effect(0.0, 1.0)) == 1.0
 
 
 def test_one_segment_has_no_mix() -> None:
