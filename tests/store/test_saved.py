@@ -151,6 +151,14 @@ def test_another_value_in_any_field_is_refused(tmp_path: Path, signed: bool) -> 
             loaded.from_aggregates(kept)
 
 
+def same(text: str, other: str) -> bool:
+    """Whether two texts are the same JSON; a number that begins with 0 is none."""
+    try:
+        return bool(json.loads(text) == json.loads(other))
+    except ValueError:
+        return False
+
+
 def test_a_changed_digit_is_refused(tmp_path: Path) -> None:
     loaded, kept = experiment(tmp_path), tmp_path / "kept"
     loaded.analyze(save_aggregates=kept)
@@ -160,7 +168,7 @@ def test_a_changed_digit_is_refused(tmp_path: Path) -> None:
     for place in digits[:: max(1, len(digits) // 60)]:
         changed = str((int(text[place]) + 1) % 10)
         other = text[:place] + changed + text[place + 1 :]
-        if json.loads(other) == json.loads(text):
+        if same(other, text):
             # The last of 16 digits of a double may be another, and the double the same.
             continue
         saved.write_text(other)
