@@ -47,6 +47,6 @@ def _text(draft: "Draft", output: Path) -> str:
         "  ".join([*(text.ljust(n) for text, n in zip(row, widths, strict=False)), row[3]])
         for row in rows
     ]
-    asked = [f"NOT SURE  {question}" for question in draft.questions]
+    questions = [f"NOT SURE  {question}" for question in draft.questions]
     run = f"wrote {output}: read its comments, then run: abeval analyze {output}"
-    return "\n".join([*lines, "", *asked, *([""] if asked else []), run])
+    return "\n".join([*lines, "", *questions, *([""] if questions else []), run])

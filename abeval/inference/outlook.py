@@ -116,8 +116,8 @@ def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlo
     except Refusal as refusal:
         nothing = Horizon(units, 0.0, 0.0)
         return Outlook(metric, nothing, len(days), None, split, refusal.reason)
-    if len(days) and growth is None:
-        # Its days do not add up: the units grow, and its spread is taken to stay.
+    if len(days) and (growth is None or aggregates.stretches):
+        # Its days do not add up, or are of several splits: units grow, the spread is taken to stay.
         entered = [float(n) for n in np.cumsum(days["new_units"])]
         spread = (seen.sd / seen.value) ** 2
         growth = Growth(entered, [seen.value] * len(days), [spread] * len(days))

@@ -17,7 +17,7 @@ import pandas as pd
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
-from abeval.experiment.model import Experiment, moment
+from abeval.experiment.model import ROW_UNIT, Experiment, moment
 from abeval.stats import changed_split
 
 ENTERED = ("planned", "entry_day", "variant", "units")
@@ -95,12 +95,12 @@ def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
         experiment: Its variants and its schedule.
         counts: Rows of `ENTERED`.
     """
-    found = [
+    stretches = [
         stretch
         for number, plan in enumerate(planned_splits(experiment))
         for stretch in _of_plan(experiment, plan, counts[counts["planned"] == number])
     ]
-    return tuple(found) if len(found) > 1 else ()
+    return tuple(stretches) if len(stretches) > 1 else ()
 
 
 def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -> list[Stretch]:
@@ -115,7 +115,9 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     days = sorted(by_day)
     table = np.array([[by_day[day].get(v, 0) for v in experiment.variants] for day in days])
     stretches = []
-    for part in changed_split.stretches(table):
+    # Rows of one user come together: counts of rows vary more than the search allows for.
+    whole = [range(len(days))]
+    for part in whole if experiment.unit == ROW_UNIT else changed_split.stretches(table):
         first = part.start == 0
         start = days[part.start]
         if first and plan.start is not None and plan.start > datetime.fromisoformat(start):

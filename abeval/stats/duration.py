@@ -86,7 +86,7 @@ def value_at(values: Sequence[float], days: float) -> float:
         Refusal: `too_few_units` to go beyond a single day; `not_applicable` for a value of zero.
 
     Example:
-        >>> value_at([100.0, 200.0, 300.0], 2), value_at([100.0, 200.0, 300.0], 6)
+        >>> value_at([100.0, 200.0, 300.0], 2), round(value_at([100.0, 200.0, 300.0], 6), 6)
         (200.0, 600.0)
     """
     if days <= len(values):

@@ -178,7 +178,7 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
     Example:
         >>> look = from_start(0.05, 0.009, growth=100.0)
         >>> round(look.low, 6), round(look.high, 6), round(look.p_value, 6)
-        (0.018284, 0.081716, 2e-05)
+        (0.018282, 0.081718, 8e-06)
     """
     if not all(map(math.isfinite, (difference, se, growth))):
         raise Refusal("not_finite", "a look needs finite numbers")

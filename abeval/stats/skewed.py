@@ -191,8 +191,8 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     Example:
         >>> random = np.random.default_rng(1)
         >>> spent, more = random.lognormal(0, 1.5, 5_000), random.lognormal(0.3, 1.5, 100)
-        >>> found = effect(means(Moments.with_third(spent), Moments.with_third(more)))
-        >>> found.low < found.difference < found.high
+        >>> result = effect(means(Moments.with_third(spent), Moments.with_third(more)))
+        >>> result.low < found.difference < found.high
         True
     """
     at = _at(compared, 1.0 if compared.scaled else 0.0)

@@ -87,7 +87,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
-        0.0295
+        0.0301
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:

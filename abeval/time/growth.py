@@ -25,11 +25,11 @@ def growth_of(run: Run, metrics: Sequence[Metric]) -> dict[str, Growth]:
     # A last day that is not over would look like traffic that stops.
     ended = len(sums.days) - (len(sums.days) > 1 and sums.days[-1] in sums.partial)
     by_name = {metric.name: metric for metric in metrics}
-    found = {
+    growths = {
         name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, ended)
         for name, of_metric in sums.metrics.items()
     }
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: one for name, one in growths.items() if one is not None}
 
 
 def growth(

@@ -149,7 +149,7 @@ def test_there_must_be_something_to_audit_by() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ({}, "needs a `salt`, or the `scheme`"),
+        ({}, "needs a `salt`, the `scheme`"),
         ({"scheme": SETTINGS["eppo"], "traffic": 0.5}, "`traffic`, `layer` and `holdout` are for"),
         ({"salt": "a", "order": ["control"]}, "must name each variant once"),
         ({"salt": "a", "layer": {"salt": "a", "slots": [0, 10]}}, "share a salt"),

@@ -74,7 +74,7 @@ def test_every_command_takes_the_flags_of_the_engine(
     ("flags", "says"),
     [
         (["--memory-limit", "much"], 'should be a size such as "4GB"'),
-        (["--threads", "0"], "engine.threads"),
+        (["--threads", "0"], "--threads"),
         (["--engine", "oracle"], "engine.name"),
     ],
 )

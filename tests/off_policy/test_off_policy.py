@@ -325,7 +325,7 @@ def test_arguments_that_make_no_sense() -> None:
         ("a", {"to": "bb"}, "no variant is called 'bb'"),
         ("aa", {"to": "b"}, "no variant is called 'aa'"),
         ("a", {"to": "b", "clip": (0.0,)}, "must be positive"),
-        ("a", {"to": "b", "min_ess": -1.0}, "must not be negative"),
+        ("a", {"to": "b", "min_ess": -1.0}, "min_ess -1.0: use a number from 0"),
     ):
         with pytest.raises(ExperimentError, match=message):
             experiment().off_policy(source, logs=logs, **arguments)

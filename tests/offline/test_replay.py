@@ -462,7 +462,7 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
         ({"kept_negatives": 0}, "kept_negatives"),
         ({"blend": (2.0,)}, "between 0 and 1"),
         ({"threshold": float("nan")}, "not a finite number"),
-        ({"bins": 0}, "0 bins"),
+        ({"bins": 0}, "bins 0: use a number from 1"),
         ({"curve": 5, "metrics": ["auc"]}, "no curve"),
         ({"split": ["train", "test"]}, "split is list"),
         ({"split": {"train": "2026-09-01"}}, "not a first and a last day"),

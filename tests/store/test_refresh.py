@@ -275,6 +275,7 @@ def test_a_killed_run_is_not_believed(
             experiment(tmp_path).analyze(store=tmp_path / "store")
     # A run that is stopped removes its own draft; one that is killed leaves it to the next.
     assert not list((tmp_path / "store").glob("draft-*"))
+    (tmp_path / "store").mkdir(exist_ok=True)
     (tmp_path / "store" / "draft-0123456789abcdef").write_bytes(b"PAR1 half")
     assert counts(same(tmp_path)) == (3 - done, done)
     assert not list((tmp_path / "store").glob("draft-*"))
