@@ -4,7 +4,7 @@
 
 An input must end in a result, or in one message and exit code 2: never in a traceback, a fault of
 abeval, a run without end, a file that is half written, or replaced though nothing was computed, or
-left behind. `tests/cli/test_malformed.py` runs some of them.
+left behind.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m benchmarks.mutants [--count 40] [--seed 1]
 
 A change is one operator, number, bound or aggregate of `abeval/stats/`, `abeval/logs/`,
-`abeval/store/`, `abeval/assignment.py`, the status, the verdict, or of a query. It is made in a
+`abeval/store/`, `abeval/assignment/`, the status, the verdict, or of a query. It is made in a
 copy of the tree, and judged by the tests of its room alone: those named after its module first.
 A change that no test notices survives; look at it, and write the test, or see that it changes
 nothing.
@@ -30,7 +30,7 @@ AREAS = (
     ("abeval/stats/*.py",),
     ("abeval/logs/*.py",),
     ("queries/*/*.sql",),
-    ("abeval/assignment.py",),
+    ("abeval/assignment/*.py",),
     ("abeval/inference/status.py", "abeval/inference/verdict.py"),
     ("abeval/store/*.py",),
 )
@@ -40,7 +40,7 @@ TESTS = {
     "abeval/stats/": ("tests/stats", "tests/inference"),
     "abeval/logs/": ("tests/logs", "tests/aggregates/test_twin.py", "tests/cli", "tests/inference"),
     "abeval/store/": ("tests/store",),
-    "abeval/assignment.py": ("tests/test_assignment.py",),
+    "abeval/assignment/": ("tests/assignment",),
     "abeval/inference/": ("tests/inference",),
     "queries/store/": ("tests/store",),
     "queries/time/": ("tests/time",),

@@ -73,7 +73,7 @@ def every_type(folder: Path, copies: int) -> dict[str, dict[str, str]]:
         )
         # Parquet has no struct without fields.
         con.execute(
-            f"copy (select columns(c -> c <> 'empty_struct') from log) "
+            f"copy (select * exclude empty_struct from log) "
             f"to '{folder / f'types_{copies}.parquet'}' (format parquet)"
         )
     return {
