@@ -192,7 +192,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         >>> random = np.random.default_rng(1)
         >>> spent, more = random.lognormal(0, 1.5, 5_000), random.lognormal(0.3, 1.5, 100)
         >>> result = effect(means(Moments.with_third(spent), Moments.with_third(more)))
-        >>> result.low < found.difference < found.high
+        >>> result.low < result.difference < result.high
         True
     """
     at = _at(compared, 1.0 if compared.scaled else 0.0)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, PRODUCTS, VARIABLES, Aggregates
+from abeval.aggregates.aggregates import MOMENT_COLUMNS, PRODUCTS, THIRDS, VARIABLES, Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
@@ -272,7 +272,11 @@ def _rows(world: World, units: Units, stretch: Integers) -> Iterator[tuple[Any, 
                     sums = [str(int(own[name].sum())) for name in VARIABLES]
                     products = [str(int((own[a] * own[b]).sum())) for a, b in PRODUCTS]
                     labels = metric, "whole", "", variant, int(k), int(rows.sum())
-                    yield (*labels, *sums, *products)
+                    thirds = [
+                        str(int((own[a] * own[b] * own[c]).astype(object).sum()))
+                        for a, b, c in THIRDS
+                    ]
+                    yield (*labels, *sums, *products, *thirds)
 
 
 def result_of(world: World, units: Units, scheduled: bool, adjust: str = "none") -> Result:
