@@ -22,7 +22,7 @@ from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
 from abeval.engines.text_times import Time, time_column, time_of_text
-from abeval.errors import LogError
+from abeval.errors import LogError, QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,10 +63,11 @@ class DuckDBEngine:
         )
         self._tables = Tables(self._connection, connection, folder)
         try:
-            self._run("set timezone = 'UTC'")
-            for macro in builders.duckdb_macros():
-                self._run(macro)
-        except duckdb.Error:
+            with query_errors():
+                self._run("set timezone = 'UTC'")
+                for macro in builders.duckdb_macros():
+                    self._run(macro)
+        except QueryError:
             self.close()
             raise
 
@@ -82,8 +83,9 @@ class DuckDBEngine:
         """
         if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
             return
-        for statement in confinement(files, folders):
-            self._run(statement)
+        with query_errors():
+            for statement in confinement(files, folders):
+                self._run(statement)
 
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
