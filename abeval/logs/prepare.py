@@ -20,6 +20,7 @@ from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
+from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.run import Run
@@ -112,15 +113,15 @@ def prepare(
     step("duplicates")
     duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
     repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
-    _write_views(run, shape)
-    step("units and days")
-    checks.check_positions(metrics, shape, engine)
     try:
+        _write_views(run, shape)
+        step("units and days")
+        checks.check_positions(metrics, shape, engine)
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
     except QueryError as error:
-        raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
+        raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
         duplicates=duplicates,
