@@ -51,8 +51,8 @@ def load_csv(name: str, files: Files, source: LogSource, rows: Rows) -> None:
 
 def _load_csv(name: str, files: Files, source: LogSource, rows: Rows, sample: str) -> None:
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
-    whole = "union_by_name = true, header = true, skip = 0, comment = ''"
-    options = f"{whole}, dateformat = '%Y-%m-%d'{sample}"
+    every = "union_by_name = true, header = true, skip = 0, comment = ''"
+    options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
     read = f"read_csv({_listed(files)}, {options}"
     types = _types(rows, f"{read})")
     texts = [

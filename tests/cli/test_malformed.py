@@ -1,4 +1,4 @@
-"""Some of the corpus of `benchmarks/malformed`: each input ends in a result, or in one message."""
+"""Inputs of `benchmarks/malformed`, listed and random: each ends in a result, or in one message."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.malformed.corpus import some
+from benchmarks.malformed.fuzz import inputs
 from benchmarks.malformed.run import run
 from benchmarks.malformed.world import Case
 
@@ -33,6 +34,13 @@ def test_a_malformed_input_ends_in_a_result_or_one_message(tenth: int) -> None:
     assert len(cases) == 300
     ends = [(case, run(case)) for case in cases[tenth::TENTHS]]
     assert [f"{case.kind}, {case.name}: {end}" for case, end in ends if not end.is_fine] == []
+
+
+@pytest.mark.parametrize("first", range(0, 48, 12))
+def test_a_random_input_ends_in_a_result_or_one_message(first: int) -> None:
+    ends = [(number, run(case)) for number, case in inputs(1, first, count=12, minutes=9)]
+    assert len(ends) == 12
+    assert [f"{number}: {end}" for number, end in ends if not end.is_fine] == []
 
 
 def _stopped(code: int, said: str) -> Callable[[], None]:
