@@ -42,7 +42,7 @@ SECTIONS = (
 def of_file(rng: random.Random) -> Case:
     """A good experiment file with more sections, and some lines changed."""
     lines = (FILE + "\n".join(rng.sample(SECTIONS, rng.randrange(5)))).splitlines()
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(rng.choice((0, 1, 1, 2, 4))):
         at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
         match rng.randrange(7):
             case 0:
@@ -99,11 +99,31 @@ MORE = (
 )
 
 
+OF_NUMBERS = (
+    *("({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} // {})", "({} % {})", "-({} + {})"),
+    *("case when {} > {} then 1 end", "coalesce({}, {})", "least({}, {})", "nullif({}, {})"),
+    *("abs({}) + ln({})", "sqrt({}) + floor({})", "round({}, 2) - {}", "cast({} as int) + {}"),
+    *("pow({}, {})", "cast({} < {} as int)", "exp({}) * {}", "greatest({}, {}, 0.5)"),
+)
+NUMBER_LEAVES = ("price", "click", "position", "dwell", "score", "1", "0", "-1", "0.5", "1e300")
+
+
 def expression(rng: random.Random, depth: int = 3) -> str:
-    """A random expression, most of which DuckDB can parse and some of which it can compute."""
+    """A random expression; two thirds are of numbers, most of which DuckDB can compute."""
+    return _of_numbers(rng, depth) if rng.random() < 2 / 3 else _of_anything(rng, depth)
+
+
+def _of_numbers(rng: random.Random, depth: int) -> str:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice(NUMBER_LEAVES)
+    inner = [_of_numbers(rng, depth - 1) for _ in range(2)]
+    return rng.choice(OF_NUMBERS).format(*inner)
+
+
+def _of_anything(rng: random.Random, depth: int) -> str:
     if depth == 0 or rng.random() < 0.2:
         return rng.choice(LEAVES) if rng.random() < 0.97 else rng.choice(EXPRESSIONS)
-    inner = [expression(rng, depth - 1) for _ in range(2)]
+    inner = [_of_anything(rng, depth - 1) for _ in range(2)]
     match rng.randrange(3):
         case 0:
             form = rng.choice(UNARY)
@@ -118,7 +138,7 @@ PLACES = (
     *("[[metrics]]\nname = 'own'\nvalue = {}", "[segments]\nown = {}"),
     *(
         "[[metrics]]\nname = 'own'\nnumerator = {}\ndenominator = '1'",
-        "[segments]\na = {}\nb = 'device'",
+        "[segments]\na = {}\nb = 'variant'",
     ),
     *("[[metrics]]\nname = 'own'\nnumerator = 'click'\ndenominator = {}",),
     *("[[metrics]]\nname = 'own'\nquantile = 0.9\nvalue = {}", "[logs.impressions]\nwhere = {}"),
