@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, ReportFile, folder, output_file, writable, write_json
+from abeval.cli.options import (
+    JsonFile,
+    ReportFile,
+    console,
+    folder,
+    output_file,
+    writable,
+    write_json,
+)
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -68,10 +76,6 @@ def analyze(
 
 
 def _print(result: "Result") -> None:
-    from rich.console import Console
-
     from abeval.report.terminal import print_result
 
-    # A pipe has no width of its own; the table needs about this much.
-    console = Console()
-    print_result(result, console if console.is_terminal else Console(width=112))
+    print_result(result, console())

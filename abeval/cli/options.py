@@ -5,6 +5,7 @@ import the rest.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,10 +15,15 @@ import typer
 from abeval.bounds import MAX_THREADS
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from rich.console import Console
 
     from abeval.api import LoadedExperiment
+    from abeval.report.short import Brief
     from abeval.results.record import Record
+
+
+PIPE = 112
+"""Columns of a table that goes to a file or another program."""
 
 
 class Source(NamedTuple):
@@ -88,6 +94,9 @@ def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
 
 ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.", page)]
 JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.", writable)]
+Whole = Annotated[
+    bool, typer.Option("--all", help="Print every metric and column, not only the main ones.")
+]
 MetricNames = Annotated[
     list[str] | None, typer.Option(help="A metric; repeat for more. Default: the whole scorecard.")
 ]
@@ -182,12 +191,20 @@ def write_json(file: Path | None, result: "Record") -> None:
         write_text(file, result.to_json())
 
 
-def print_frame(frame: "pd.DataFrame") -> None:
-    """Print a frame with numbers to four digits."""
-    typer.echo(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+def console() -> "Console":
+    """Standard output as Rich writes it; a pipe has no width of its own."""
+    from rich.console import Console
+
+    console = Console()
+    is_open = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console if is_open else Console(width=PIPE)
 
 
-def print_refused(refused: Mapping[str, str]) -> None:
-    """Print why metrics are missing from a result."""
-    for name, why in refused.items():
-        typer.echo(f"{name} is not shown: {why}", err=True)
+def print_tables(result: "Brief", whole: bool = False) -> None:
+    """Print a result's tables, and on stderr what the reader must know beside them."""
+    from abeval.report.short import notes
+    from abeval.report.terminal import print_brief
+
+    print_brief(result, console(), whole)
+    for note in notes(result):
+        typer.echo(note, err=True)

@@ -61,7 +61,7 @@ class IndependentPair:
     cramers_v: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditResult(Record):
     """Whether a log's variants are those that the rule of assignment gives.
 
