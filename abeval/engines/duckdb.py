@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.assignment.draws import HexHash
     from abeval.experiment.model import EngineOptions, LogSource
 
 _Result = TypeVar("_Result")
@@ -227,10 +226,6 @@ class DuckDBEngine:
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{builders.HASH60}({literal(salt)}, {unit})"
-
-    def hex_number(self, function: "HexHash", text: str, start: int, count: int) -> str:
-        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
-        return builders.hex_call(function, text, start, count)
 
     def close(self) -> None:
         """Release memory and files, and detach what was attached to the caller's connection."""
