@@ -1,4 +1,4 @@
-"""How many examples hypothesis draws: few here, many with `--hypothesis-profile=explore`."""
+"""How many examples hypothesis draws: few in the suite, many with `EXPLORE=1`."""
 
 from __future__ import annotations
 
