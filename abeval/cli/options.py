@@ -32,12 +32,14 @@ class Source(NamedTuple):
     Attributes:
         help: Of the argument.
         flags: Its own flags, with the annotations of their values.
-        load: Of the argument and the values of the flags.
+        load: Of the argument, its own flags and those of the command.
+        is_needed: Whether the argument cannot be left out.
     """
 
     help: str
     flags: Mapping[str, object]
-    load: Callable[[Path, Mapping[str, Any]], "LoadedExperiment"]
+    load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"]
+    is_needed: bool = True
 
 
 def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
@@ -124,10 +126,10 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
         source: What the experiment is loaded from.
     """
 
-    def run(experiment: Path, **values: Any) -> None:  # noqa: ANN401 (typer's values)
+    def run(experiment: Path | None = None, **values: Any) -> None:  # noqa: ANN401 (typer's)
         flags = {name: values.pop(name) for name in _ENGINE}
-        named = {name: values.pop(name) for name in source.flags}
-        loaded = _on(source.load(experiment, named), flags)
+        loaded = _on(source.load(experiment, values), flags)
+        values = {name: value for name, value in values.items() if name not in source.flags}
         _check_outputs(loaded, experiment, values)
         command(loaded, **values)
 
@@ -136,7 +138,10 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
     file = inspect.Parameter(
         "experiment",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        annotation=Annotated[Path, typer.Argument(help=source.help)],
+        default=inspect.Parameter.empty if source.is_needed else None,
+        annotation=Annotated[
+            Path if source.is_needed else Path | None, typer.Argument(help=source.help)
+        ],
     )
     added = [
         inspect.Parameter(name, kind, default=None, annotation=annotation)
@@ -162,7 +167,9 @@ _FILES: Mapping[str, str] = {"json_file": "--json", "report": "--report", "csv":
 """Parameters of commands that name a file to write, and their flags."""
 
 
-def _check_outputs(loaded: "LoadedExperiment", experiment: Path, values: Mapping[str, Any]) -> None:
+def _check_outputs(
+    loaded: "LoadedExperiment", experiment: Path | None, values: Mapping[str, Any]
+) -> None:
     """Refuse, before a log is read, outputs that would replace what a command reads."""
     from abeval.logs.outputs import Output, check_outputs
     from abeval.pipeline import folders
@@ -170,8 +177,13 @@ def _check_outputs(loaded: "LoadedExperiment", experiment: Path, values: Mapping
     files = [Output(flag, file) for name, flag in _FILES.items() if (file := values.get(name))]
     written = folders(values.get("store"), values.get("save_aggregates"))
     flags = [output._replace(name=f"--{output.name.replace('_', '-')}") for output in written]
-    inputs = {"the experiment file": experiment, **_other_inputs(values)}
-    check_outputs(loaded.experiment, [*files, *flags], inputs)
+    inputs = {
+        "the experiment file": experiment,
+        "the sums": values.get("sums"),
+        **_other_inputs(values),
+    }
+    there = {name: file for name, file in inputs.items() if file is not None}
+    check_outputs(loaded.experiment, [*files, *flags], there)
 
 
 def _other_inputs(values: Mapping[str, Any]) -> dict[str, Path]:

@@ -109,6 +109,9 @@ def _segment_srm(experiment: Experiment, aggregates: Aggregates, name: str) -> C
 
 
 def _crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
+    if "crossovers" not in aggregates.facts:
+        message = "sums do not say which units were in several variants"
+        return Check("crossover", "skipped", None, CROSSOVER_FAIL, message)
     units, crossovers = aggregates.facts["units"], aggregates.facts["crossovers"]
     share = crossovers / units if units else 0.0
     policy = {
@@ -145,6 +148,8 @@ def _assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     units = aggregates.facts.get("assigned", 0)
     if units == 0:
         message = "the log names no variants: they are computed by [assignment]"
+        if "assigned" not in aggregates.facts:
+            message = "sums do not say which unit was in which variant"
         return Check(name, "skipped", None, REASSIGNED_FAIL, message)
     reassigned = aggregates.facts["reassigned"]
     share = reassigned / units

@@ -14,7 +14,7 @@ from abeval.results.windows import TimeResult
 if TYPE_CHECKING:
     from abeval.report.short import Brief
 
-__all__ = ["Reported", "Result", "check_page", "summary_html", "write_report"]
+__all__ = ["AAResult", "Reported", "Result", "check_page", "summary_html", "write_report"]
 
 Reported = Result | ReplayResult | TimeResult
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from abeval.report import Reported, Result
-    from abeval.results.aa import AAResult
-    from abeval.results.record import Record
+    from abeval.report import AAResult, Reported, Result
 
 
 def write_report(result: "Reported", path: str | Path, aa: "AAResult | None" = None) -> Path:
@@ -20,14 +18,14 @@ def write_report(result: "Reported", path: str | Path, aa: "AAResult | None" = N
     return report.write_report(result, Path(path), aa)
 
 
-def summary_html(result: "Record") -> str:
+def summary_html(result: object) -> str:
     """The result as inline HTML, for notebooks."""
     from abeval import report
 
     return report.summary_html(cast("Result", result))
 
 
-def as_text(result: "Record") -> str:
+def as_text(result: object) -> str:
     """The result as the terminal shows it."""
     from abeval.report import terminal
 
