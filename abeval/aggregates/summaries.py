@@ -71,7 +71,7 @@ def summaries(rows: Iterable[Mapping[str, object]], source: str) -> list[Summary
     for name, variant, _ in keys:
         if (name, variant, None) not in keys:
             raise LogError(
-                f"{source} has {name} of {variant} by day only, and units that return are in several days",
+                f"{source} has {name} of {variant} by day only, and units return on other days",
                 "add a row with an empty day: the sums of each unit's total over the period",
             )
     return found
