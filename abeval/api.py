@@ -67,6 +67,9 @@ class LoadedExperiment:
             0.01
         """
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
+        if "include" not in entries:
+            # What they include stands in the entries already.
+            own["overrides"] = self.experiment.overrides
         return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
 
     def analyze(

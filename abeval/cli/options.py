@@ -177,8 +177,10 @@ def _check_outputs(
     files = [Output(flag, file) for name, flag in _FILES.items() if (file := values.get(name))]
     written = folders(values.get("store"), values.get("save_aggregates"))
     flags = [output._replace(name=f"--{output.name.replace('_', '-')}") for output in written]
+    included = loaded.experiment.include
     inputs = {
         "the experiment file": experiment,
+        **{f"the included {name}": loaded.experiment.folder / name for name in included},
         "the sums": values.get("sums"),
         **_other_inputs(values),
     }
