@@ -64,7 +64,8 @@ def notes(result: Brief) -> tuple[str, ...]:
         case ReplayResult():
             return _replay_notes(result)
         case Pairwise():
-            failed = (check.message for check in result.trust if check.status == "fail")
+            checks = (check for check in result.trust if check.status == "fail")
+            failed = (check.message for check in checks if check.touches([result.metric]))
             return tuple(f"do not trust this result: {message}" for message in failed)
         case OffPolicyResult():
             messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
