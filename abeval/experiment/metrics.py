@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.errors import ExperimentError
+from abeval.experiment.event_metrics import event_metric
 from abeval.experiment.model import AbsoluteMargin, Covariate, Experiment, MetricChoice, Toward
 from abeval.experiment.problems import suggestion
 from abeval.metrics.builtin import builtin_metrics
@@ -44,8 +45,13 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     if not experiment.metrics:
         return tuple(known.values())
     of_unit = experiment.of_units
-    own = [c for c in experiment.metrics if c.is_own and c.function is None]
-    known |= {choice.name: _own(choice, of_unit=of_unit) for choice in own}
+    known |= {
+        choice.name: event_metric(number, choice, _NEEDED_BY)
+        if choice.of_events
+        else _own(choice, of_unit=of_unit)
+        for number, choice in enumerate(experiment.metrics)
+        if choice.is_own and choice.function is None
+    }
     functions = {
         c.name: _function(c.name, c.function, known)
         for c in experiment.metrics

@@ -218,7 +218,7 @@ def _before(analysis: Analysis) -> Groups:
         metric
         for metric in analysis.metrics
         if metric.is_mean_or_ratio
-        and metric.source.daily
+        and metric.source.has_before
         and metric.name not in analysis.aggregates.refused
     ]
     before = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, no_column
@@ -24,10 +24,12 @@ USED_BEFORE = "used_before_the_period"
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
     """Refuse frames that are not named like one of the experiment's logs."""
     for name in frames:
-        if name in experiment.tables:
+        outcomes = experiment.logs.events
+        if name in experiment.tables or name in outcomes:
             continue
         if name not in CANONICAL_COLUMNS:
-            raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
+            hint = suggestion(name, [*CANONICAL_COLUMNS, *outcomes])
+            raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
             raise LogError(
                 f"there is a frame for {name}, but the experiment file has no [logs.{name}]",
