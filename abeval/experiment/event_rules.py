@@ -80,7 +80,6 @@ def _keys(i: int, choice: MetricChoice) -> Iterator[Problem]:
         "retention": ("per_unit", "within", *_TEXTS),
         "quantile": _KEYS,
         "function": _KEYS,
-        "covariates": _KEYS,
     }
     for key, others in excluded.items():
         if getattr(choice, key) is None:

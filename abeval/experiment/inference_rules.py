@@ -65,7 +65,7 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
     own = {choice.name for choice in experiment.metrics if choice.is_own}
     usable = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
     simple = [c for c in experiment.metrics if c.quantile is None and c.function is None]
-    usable |= {c.name for c in simple if c.is_own}
+    usable |= {c.name for c in simple if c.is_own and not c.of_events}
     for i, choice in enumerate(experiment.metrics):
         where = ("metrics", i, "covariates")
         if choice.covariates is None:
@@ -89,7 +89,7 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
 
 def _has_covariates(choice: MetricChoice, builtin: Mapping[str, Metric]) -> bool:
     if choice.is_own or choice.name not in builtin:
-        return choice.quantile is None and choice.function is None
+        return choice.quantile is None and choice.function is None and not choice.of_events
     return builtin[choice.name].source is UNIT_DAY
 
 

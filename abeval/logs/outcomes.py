@@ -109,13 +109,19 @@ def outcome_view(experiment: Experiment, name: str, outcome: OutcomeShape, engin
         f"{_time_ms(experiment, log, source, engine)} as time_ms",
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in outcome.own_columns),
     ]
+    ts = engine.local_time("time_ms", experiment.timezone)
+    if log.type_of("ts") == "DATE":
+        # The day that it names, also where its last moment is not 24 hours after its first.
+        ts = "own_ts"
+        columns.append(
+            f"cast({canonical.time_of_impression(experiment, log)} as timestamp) as own_ts"
+        )
     values = [f"{sql} as {event_name(i)}" for i, sql in enumerate(outcome.values)]
     return f"""
     with once as ({once}),
     named as (select {", ".join(columns)} from once),
     timed as (
-      select *, logged_id as unit_id, {engine.local_time("time_ms", experiment.timezone)} as ts
-      from named
+      select *, logged_id as unit_id, {ts} as ts from named
     ),
     dated as (select *, cast(ts as date) as day, {phase(experiment)} as phase from timed)
     select logged_id, copies, time_ms, day,
@@ -129,8 +135,8 @@ def _time_ms(experiment: Experiment, log: LogColumns, source: EventLog, engine: 
     time = canonical.time_of_impression(experiment, log)
     if log.type_of("ts") != "DATE":
         return canonical.time_ms(log, source, engine, time)
-    start = engine.utc_time(f"cast({time} as timestamp)", experiment.timezone)
-    return f"{engine.epoch_ms(start)} + {_DAY_MS - 1}"
+    end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
+    return f"{engine.epoch_ms(end)} - 1"
 
 
 def _entry(experiment: Experiment, shape: LogShape, engine: Engine) -> str:

@@ -83,6 +83,11 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
             "come late",
         ),
         (
+            bool(experiment.logs.events),
+            "an outcome log has rows of any day, which change units without new impressions",
+            "remove [logs.events], or analyse without a store",
+        ),
+        (
             experiment.unit == ROW_UNIT,
             "every row is its own unit, so there is nothing to add up",
             "name the unit that was randomised",

@@ -29,6 +29,7 @@ from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
+from tests.aggregates import events_world
 from tests.engines import nasty
 from tests.engines.expressions import NASTY, listed
 from tests.engines.parity import Both, difference, first_difference
@@ -73,6 +74,16 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
     "a table of units": lambda e: analyze_on(
         Run(nasty.units_experiment().experiment, e, nasty.units())
+    ),
+    "events since exposure": lambda e: analyze_on(
+        Run(
+            events_world.experiment(
+                timezone="Asia/Kolkata",
+                pre_period={"start": "2026-02-22", "end": "2026-03-01"},
+                inference={"adjust": "cuped"},
+            ).experiment,
+            *(e, events_world.world(300).logs),
+        )
     ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
     "ties excluded": lambda e: analyze_on(
