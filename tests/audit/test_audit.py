@@ -18,7 +18,6 @@ from tests.assignment.schemes import SETTINGS, scheme
 
 EVEN = {"control": 1.0, "treatment": 1.0}
 UNITS = np.array([f"user-{i}" for i in range(12_000)])
-DAYS = pd.Timestamp("2026-03-01") + pd.to_timedelta(np.arange(len(UNITS)) * 10 % 10, unit="D")
 
 
 def log(
