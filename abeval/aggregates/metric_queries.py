@@ -40,7 +40,7 @@ from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, RowTerm, Term
+from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
 _TOO_LARGE = (
@@ -188,7 +188,7 @@ class MetricQueries:
         now = Terms(terms.y, terms.x)
         segments = [
             SliceTerms(metric, SEGMENT + name, quoted(f"s_{name}"), now)
-            for name in self.shape.segments
+            for name in self.shape.segment_names
         ]
         whole = SliceTerms(metric, WHOLE, "''", terms)
         return [whole, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
@@ -311,6 +311,8 @@ class MetricQueries:
 
     def _column(self, term: Term, prefix: str) -> str:
         """The column of a term; where variants serve different scores, each variant's own."""
+        if isinstance(term, UnitTerm):
+            return "0" if self.shape.table is None else self.shape.table.covariate(term)
         names = {v: self.shape.component(term, v) for v in self.experiment.variants}
         columns = {v: prefix + name.removeprefix("c_") for v, name in names.items()}
         if len(set(columns.values())) == 1:

@@ -13,6 +13,7 @@ from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage, local_ms, relation
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_table import UNITS
 from abeval.metrics.definition import Metric
 from abeval.metrics.per_unit import PerUnit, RowValue
 
@@ -136,7 +137,12 @@ def _rows_of(engine: Engine, log: str) -> str:
     """The relation of the rows of a log that count."""
     name = f"events_{log}"
     rows = query("units/impression_events")
-    if log != "impressions":
+    if log == UNITS:
+        rows = (
+            "select known_unit_id as unit_id, true as in_period, cast(null as bigint) as time_ms, "
+            "columns('^v_') from unit_rows where set_aside is null"
+        )
+    elif log != "impressions":
         rows = f"select * from {relation(log)} where set_aside is null"
     engine.view(name, rows)
     return name

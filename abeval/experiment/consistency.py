@@ -18,6 +18,7 @@ from abeval.experiment.model import (
     Experiment,
     LogSource,
     MetricChoice,
+    UnitLog,
     moment,
 )
 from abeval.experiment.problems import Problem, suggestion
@@ -121,7 +122,7 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
     if experiment.of_units:
         yield from _without_impressions(experiment)
     elif logs.units is not None:
-        yield Problem(("logs", "units"), "cannot be beside [logs.impressions]: keep one of them")
+        yield from _beside_impressions(experiment, logs.units)
     if logs.clicks is not None and logs.impressions and "click" in logs.impressions.columns:
         where = ("logs", "impressions", "columns", "click")
         yield Problem(
@@ -129,6 +130,22 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         )
     if logs.exposures is not None and experiment.unit == ROW_UNIT:
         yield Problem(("logs", "exposures"), 'needs a unit to join by; unit = "row" has none')
+
+
+def _beside_impressions(experiment: Experiment, units: UnitLog) -> Iterator[Problem]:
+    """A table of units is joined by unit, and its segments have names of their own."""
+    if experiment.unit == ROW_UNIT:
+        yield Problem(("logs", "units"), 'needs a unit to join by; unit = "row" has none')
+    for name, text in units.segments.items():
+        where = ("logs", "units", "segments", name)
+        if name in experiment.segments:
+            yield Problem(where, "is the name of one of [segments]; choose another")
+        if problem := expression_problem(text):
+            yield Problem(where, problem)
+    for i, covariate in enumerate(units.covariates):
+        text = covariate if isinstance(covariate, str) else covariate.value
+        if problem := expression_problem(text):
+            yield Problem(("logs", "units", "covariates", i), problem)
 
 
 def _without_impressions(experiment: Experiment) -> Iterator[Problem]:
@@ -139,6 +156,9 @@ def _without_impressions(experiment: Experiment) -> Iterator[Problem]:
     for log in ("clicks", "items", "exposures", "scores", "truth"):
         if getattr(experiment.logs, log) is not None:
             yield Problem(("logs", log), "belongs to [logs.impressions], which is missing")
+    if experiment.logs.units is not None and experiment.logs.units.segments:
+        message = "without [logs.impressions], name them under [segments]"
+        yield Problem(("logs", "units", "segments"), message)
     if not experiment.metrics:
         message = 'a table of units needs [[metrics]], such as name = "revenue", a column'
         yield Problem(("metrics",), message)

@@ -12,7 +12,7 @@ from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.per_unit import Combine, PerUnit, RowValue, span_ms
 from abeval.metrics.sources import events_of
 
-IMPRESSIONS, CLICKS = "impressions", "clicks"
+IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 
 _COMBINED = {
     "any": "units with {value} of {log}",

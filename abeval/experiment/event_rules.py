@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.experiment.columns import CANONICAL_COLUMNS
-from abeval.experiment.event_metrics import CLICKS, IMPRESSIONS, combined_by
+from abeval.experiment.event_metrics import CLICKS, IMPRESSIONS, UNITS, combined_by
 from abeval.experiment.model import OWN_TABLE, ROW_UNIT, Experiment, MetricChoice
 from abeval.experiment.problems import Path, Problem, suggestion
 from abeval.metrics.expressions import columns_of, expression_problem, parse_expression
@@ -39,6 +39,7 @@ def event_problems(experiment: Experiment, i: int, choice: MetricChoice) -> Iter
         return
     yield from _logs(experiment, i, choice)
     yield from _keys(i, choice)
+    yield from _of_table(i, choice)
     yield from _values(i, choice)
     if choice.within is not None:
         window = span_ms(choice.within)
@@ -59,6 +60,7 @@ def _logs(experiment: Experiment, i: int, choice: MetricChoice) -> Iterator[Prob
     ]
     rows.append((("metrics", i), choice.log or IMPRESSIONS, choice.where))
     known = [IMPRESSIONS, CLICKS, *experiment.logs.events]
+    known += [] if experiment.unit_table is None else [UNITS]
     for where, log, condition in rows:
         if log not in known:
             hint = suggestion(log, known)
@@ -87,6 +89,16 @@ def _keys(i: int, choice: MetricChoice) -> Iterator[Problem]:
         for other in others:
             if getattr(choice, other) is not None:
                 yield Problem(("metrics", i, other), f"cannot be used with `{key}`")
+
+
+def _of_table(i: int, choice: MetricChoice) -> Iterator[Problem]:
+    """A table of units has one row a unit, and no times."""
+    for k, step in enumerate(choice.funnel or ()):
+        if step.log == UNITS:
+            yield Problem(("metrics", i, "funnel", k), "a table of units has no times")
+    for key in ("within", "retention") if choice.log == UNITS else ():
+        if getattr(choice, key) is not None:
+            yield Problem(("metrics", i, key), "a table of units has no times")
 
 
 _TEXTS = ("value", "numerator", "denominator")

@@ -32,11 +32,11 @@ def _problem(entry: str, message: str) -> Problem:
 
 def _adjust(experiment: Experiment) -> Iterator[Problem]:
     inference = experiment.inference
-    by, segments = inference.stratify_by, experiment.segments
+    by, segments = inference.stratify_by, experiment.segment_names
     by_covariates = inference.adjust in ("cuped", "regression")
     if by_covariates and experiment.of_units:
         yield from _unit_covariates(experiment)
-    elif by_covariates and experiment.pre_period is None:
+    elif by_covariates and experiment.pre_period is None and not _has_table_covariates(experiment):
         message = "needs a [pre_period], whose values are the covariates"
         yield _problem("adjust", f'"{inference.adjust}" {message}')
     if inference.adjust != "none" and inference.relative == "log_delta":
@@ -49,9 +49,18 @@ def _adjust(experiment: Experiment) -> Iterator[Problem]:
     if by is not None and by not in segments:
         yield _problem("stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}")
     for i, choice in enumerate(experiment.metrics):
+        if choice.cap is not None and by_covariates and _has_table_covariates(experiment):
+            message = "cannot be used with the covariates of [logs.units]"
+            yield Problem(("metrics", i, "cap"), message)
         if choice.cap is not None and inference.adjust == "stratify":
             message = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
             yield Problem(("metrics", i, "cap"), message)
+
+
+def _has_table_covariates(experiment: Experiment) -> bool:
+    """Whether a table of units gives covariates of all metrics."""
+    units = experiment.logs.units
+    return units is not None and bool(units.covariates)
 
 
 def _unit_covariates(experiment: Experiment) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from abeval.metrics.definition import (
     Need,
     RowTerm,
     Term,
+    UnitTerm,
     own_terms,
 )
 from abeval.metrics.expressions import columns_of, parse_expression
@@ -43,7 +44,10 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """
     known = known_metrics(experiment)
     if not experiment.metrics:
-        return tuple(known.values())
+        return tuple(
+            replace(metric, covariates=tuple(_of_table(experiment, metric)))
+            for metric in known.values()
+        )
     of_unit = experiment.of_units
     known |= {
         choice.name: event_metric(number, choice, _NEEDED_BY)
@@ -99,7 +103,8 @@ def _covariates(
     """What is known of a unit before: sums of the pre-period, or columns of a table of units."""
     units = experiment.logs.units
     if not experiment.of_units or units is None:
-        return [term for name in choice.covariates or () for term in own_terms(known[name])]
+        of_metrics = [term for name in choice.covariates or () for term in own_terms(known[name])]
+        return [*of_metrics, *_of_table(experiment, known[choice.name])]
     if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
     every = [Covariate(value=c) if isinstance(c, str) else c for c in units.covariates]
@@ -110,6 +115,16 @@ def _covariates(
             for name in choice.covariates
         ]
     return [RowTerm(c.value, c.resolution, c.resolution, of_unit=True) for c in every]
+
+
+def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
+    """Covariates from the table of units beside the impressions, for all means and ratios."""
+    table = experiment.unit_table
+    adjusts = experiment.inference.adjust in ("cuped", "regression")
+    if table is None or not adjusts or not metric.is_mean_or_ratio:
+        return []
+    every = [Covariate(value=c) if isinstance(c, str) else c for c in table.covariates]
+    return [UnitTerm(covariate.value, covariate.resolution) for covariate in every]
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric], covariates: list[Term]) -> Metric:

@@ -235,9 +235,14 @@ class Covariate(Section):
 
 
 class UnitLog(LogSource):
-    """One row per unit: its variant, its outcomes and what was known of it before, as columns."""
+    """One row per unit: its variant, its outcomes and what was known of it before, as columns.
+
+    Beside a log of impressions the variant is that of the log, and `segments` are expressions of
+    the row.
+    """
 
     covariates: list[Name | Covariate] = Field(default_factory=list)
+    segments: Mapping[Word, Text] = Field(default_factory=dict)
 
 
 class ClickLog(LogSource):
@@ -317,7 +322,7 @@ class Logs(Section):
         """The log that is analysed; a table of units is read as one impression of each."""
         if self.impressions is not None or self.units is None:
             return self.impressions or ImpressionLog()
-        return ImpressionLog(**self.units.model_dump(exclude={"covariates"}))
+        return ImpressionLog(**self.units.model_dump(exclude={"covariates", "segments"}))
 
 
 class Cleaning(Section):
@@ -504,6 +509,16 @@ class Experiment(Section):
     def of_units(self) -> bool:
         """Whether a table of units is analysed, not a log of impressions."""
         return self.logs.impressions is None
+
+    @property
+    def unit_table(self) -> UnitLog | None:
+        """The table of units beside a log of impressions; None without one."""
+        return None if self.of_units else self.logs.units
+
+    @property
+    def segment_names(self) -> list[str]:
+        """The segments of impressions, then those of the table of units."""
+        return [*self.segments, *(self.unit_table.segments if self.unit_table else ())]
 
     @property
     def treatments(self) -> list[str]:

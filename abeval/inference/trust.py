@@ -50,7 +50,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
     return (
         srm_check(experiment, aggregates),
         *change_checks(experiment, aggregates),
-        *(_segment_srm(experiment, aggregates, name) for name in experiment.segments),
+        *(_segment_srm(experiment, aggregates, name) for name in experiment.segment_names),
         _crossover(experiment, aggregates),
         _assignment(experiment, aggregates),
         *_balance_checks(analysis),

@@ -17,6 +17,7 @@ from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.expected import expected_variants
 from abeval.logs.outcomes import relation
 from abeval.logs.prepare import Prepared
+from abeval.logs.unit_table import UNITS
 
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
@@ -25,6 +26,8 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
     rows = [(log, reason, count) for reason, count in _impressions(prepared, engine)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
+    if prepared.shape.table is not None:
+        rows += [(UNITS, reason, count) for reason, count in _units(engine)]
     for name in prepared.shape.outcomes:
         rows += [(name, reason, count) for reason, count in _outcomes(name, engine)]
     return pd.DataFrame(rows, columns=["log", "reason", "rows"])
@@ -85,6 +88,15 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
         else:
             set_aside.append((str(reason), int(clicks or 0)))
     return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
+
+
+def _units(engine: Engine) -> list[tuple[str, int]]:
+    """Rows of the table of units, by what became of them."""
+    counts = Counter[str]()
+    for reason, units, duplicates in engine.rows(query("log/unit_accounting")):
+        counts[USED if reason is None else str(reason)] += int(units or 0)
+        counts["duplicate"] += int(duplicates or 0)
+    return [(reason, rows) for reason, rows in counts.items() if rows]
 
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.columns import CANONICAL_COLUMNS
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import OUTCOME, Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
@@ -50,11 +50,14 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
         if column not in impressions.types:
             raise no_column(impressions, column, "cleaning.duplicate_key: ")
     check_joinable(impressions, logs.get("items"), ["item_id"])
-    check_joinable(impressions, logs.get("exposures"), ["unit_id"])
+    for name, log in logs.items():
+        if name in ("exposures", "units") or name.startswith(OUTCOME):
+            check_joinable(impressions, log, ["unit_id"])
 
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    named = any("variant" in columns for columns in logs.values())
+    logged = {"impressions", "exposures", experiment.logs.rows_name}
+    named = any("variant" in columns for name, columns in logs.items() if name in logged)
     if not named and not experiment.assigns:
         raise LogError(
             "the variant of a unit is unknown: the log has no column `variant`",

@@ -36,6 +36,7 @@ from abeval.logs.stretches import (
     stretches_of,
 )
 from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
 
 
@@ -170,7 +171,11 @@ def prepare(
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files[rows],
         lacking=lacking,
-        notes=(*shaped, *_notes(files, logs, {rows: lacking})),
+        notes=(
+            *shaped,
+            *_notes(files, logs, {rows: lacking}),
+            *(missing_note(engine) if shape.table is not None else ()),
+        ),
     )
 
 
@@ -329,7 +334,13 @@ def _write_units(
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
-    engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
+    listed = query("units/segmented_units" if shape.segments else "units/units")
+    if shape.table is None:
+        engine.table("units", listed)
+        return
+    write_unit_rows(experiment, shape.table, engine)
+    engine.view("listed_units", listed)
+    engine.table("units", query("units/described_units"))
 
 
 def _hashed_units(experiment: Experiment, engine: Engine) -> str:

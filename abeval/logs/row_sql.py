@@ -11,7 +11,7 @@ from sqlglot import exp
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns
-from abeval.metrics.definition import RowTerm
+from abeval.metrics.definition import RowTerm, UnitTerm
 from abeval.metrics.expressions import columns_of, missing_columns, parse_expression
 from abeval.metrics.per_unit import RowValue
 
@@ -30,13 +30,16 @@ EXPRESSION_COLUMNS = (
 )
 """Canonical columns that row-level expressions may read, besides the log's own."""
 
+UNIT_COLUMNS = ("unit_id",)
+"""The same of the row of a unit."""
+
 OUTCOME_COLUMNS = ("unit_id", "ts")
 """Canonical columns that expressions over an outcome log may read, besides the log's own."""
 
 
 def canonical_columns(of_unit: bool) -> tuple[str, ...]:
     """The canonical columns that expressions may read; of a row that is a unit, only its id."""
-    return ("unit_id",) if of_unit else EXPRESSION_COLUMNS
+    return UNIT_COLUMNS if of_unit else EXPRESSION_COLUMNS
 
 
 def component_name(index: int) -> str:
@@ -57,15 +60,19 @@ def event_sql(term: RowTerm, score: str | None) -> str:
     return _rounded(text, term.resolution)
 
 
-def row_value_sql(value: RowValue, of_outcome: bool) -> str:
+def row_value_sql(value: RowValue, canonical: Sequence[str]) -> str:
     """What a row is worth to a metric, null for nothing: a whole number, or any value to count."""
-    canonical = OUTCOME_COLUMNS if of_outcome else EXPRESSION_COLUMNS
     text = in_view_names(value.expression, None, canonical)
     if value.combine == "count_distinct":
         return text
     return (
         f"cast({text} as bigint)" if value.resolution is None else _rounded(text, value.resolution)
     )
+
+
+def unit_term_sql(term: UnitTerm) -> str:
+    """A covariate of the table of units as a whole number, 0 if it has no finite value."""
+    return _rounded(in_view_names(term.expression, None, UNIT_COLUMNS), term.resolution, " else 0")
 
 
 @cache

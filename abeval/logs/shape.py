@@ -12,7 +12,9 @@ from abeval.experiment.model import OUTCOME, ROW_UNIT, Experiment
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns, is_number, no_column
 from abeval.logs.row_sql import (
+    EXPRESSION_COLUMNS,
     OUTCOME_COLUMNS,
+    UNIT_COLUMNS,
     canonical_columns,
     component_name,
     component_sql,
@@ -22,12 +24,12 @@ from abeval.logs.row_sql import (
     own_columns_of,
     row_value_sql,
 )
+from abeval.logs.unit_table import UNITS, UnitTable, unit_table
 from abeval.metrics.definition import (
     ColumnTerm,
     Metric,
     Need,
     RowTerm,
-    Term,
     event_terms,
     row_terms,
     row_values,
@@ -68,6 +70,7 @@ class LogShape:
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure; null for no value.
         outcomes: The outcome logs that metrics read, by name.
+        table: The table of units beside the impressions, None without one.
     """
 
     impressions: LogColumns
@@ -81,6 +84,7 @@ class LogShape:
     own_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     outcomes: Mapping[str, OutcomeShape] = field(default_factory=dict)
+    table: UnitTable | None = None
 
     @property
     def names_variant(self) -> bool:
@@ -127,7 +131,7 @@ class LogShape:
         served = [component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values())]
         return [self._named(sql) for sql in served if sql in self.components]
 
-    def component(self, term: Term, variant: str) -> str:
+    def component(self, term: RowTerm | ColumnTerm, variant: str) -> str:
         """The summed column of a term in one variant."""
         if isinstance(term, ColumnTerm):
             return term.column
@@ -139,9 +143,18 @@ class LogShape:
 
     def row_value(self, value: RowValue) -> str:
         """The column of the rows of a log with what they are worth to their units."""
-        outcome = self.outcomes.get(value.log)
-        known = self.events if outcome is None else outcome.values
-        return event_name(known.index(row_value_sql(value, outcome is not None)))
+        if value.log == UNITS and self.table is not None:
+            known, canonical = self.table.values, UNIT_COLUMNS
+        elif value.log in self.outcomes:
+            known, canonical = self.outcomes[value.log].values, OUTCOME_COLUMNS
+        else:
+            known, canonical = self.events, EXPRESSION_COLUMNS
+        return event_name(known.index(row_value_sql(value, canonical)))
+
+    @property
+    def segment_names(self) -> list[str]:
+        """The segments of impressions, then those of the table of units."""
+        return [*self.segments, *(self.table.segments if self.table is not None else ())]
 
     def _named(self, sql: str) -> str:
         return component_name(self.components.index(sql))
@@ -194,7 +207,8 @@ def shape_of(
     terms = [term for metric in met for term in row_terms(metric)]
     ranked = [term for metric in met for term in event_terms(metric)]
     valued = [value for metric in met for value in row_values(metric)]
-    of_rows = [value for value in valued if value.log not in experiment.logs.events]
+    of_rows = [value for value in valued if value.log == "impressions"]
+    table = experiment.unit_table
     texts = [t.expression for t in (*terms, *ranked)] + [v.expression for v in of_rows]
     texts += experiment.segments.values()
     canonical = canonical_columns(experiment.of_units)
@@ -216,7 +230,7 @@ def shape_of(
             dict.fromkeys(
                 [
                     *(event_sql(term, score) for term in ranked for score in served),
-                    *(row_value_sql(value, of_outcome=False) for value in of_rows),
+                    *(row_value_sql(value, EXPRESSION_COLUMNS) for value in of_rows),
                 ]
             )
         ),
@@ -225,6 +239,7 @@ def shape_of(
             for name in experiment.logs.events
             if any(value.log == name for value in valued)
         },
+        table=None if table is None else unit_table(logs[UNITS], table, met),
     )
 
 
@@ -232,7 +247,7 @@ def _outcome_shape(log: LogColumns, values: Sequence[RowValue]) -> OutcomeShape:
     texts = [value.expression for value in values]
     return OutcomeShape(
         log,
-        tuple(dict.fromkeys(row_value_sql(value, of_outcome=True) for value in values)),
+        tuple(dict.fromkeys(row_value_sql(value, OUTCOME_COLUMNS) for value in values)),
         own_columns_of(texts, log, OUTCOME_COLUMNS),
     )
 

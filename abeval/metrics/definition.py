@@ -83,7 +83,25 @@ class ColumnTerm:
     rounded: bool = False
 
 
-Term = RowTerm | ColumnTerm
+@dataclass(frozen=True)
+class UnitTerm:
+    """A value of a unit, from its row in the table of units beside the impressions.
+
+    Attributes:
+        expression: SQL over the columns of the row.
+        resolution: It is rounded to whole multiples of this; also its scale.
+    """
+
+    expression: str
+    resolution: float
+
+    @property
+    def scale(self) -> float:
+        """The worth of one counted unit."""
+        return self.resolution
+
+
+Term = RowTerm | ColumnTerm | UnitTerm
 
 
 @dataclass(frozen=True)
@@ -196,3 +214,8 @@ def row_values(metric: Metric) -> tuple[RowValue, ...]:
     """What rows of logs are worth to a metric since exposure, and to its parts."""
     own = () if metric.per_unit is None else (*metric.per_unit.values, *metric.per_unit.nulls)
     return (*own, *(value for part in metric.parts for value in row_values(part)))
+
+
+def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:
+    """The covariates of a metric that are in the table of units."""
+    return tuple(term for term in metric.covariates if isinstance(term, UnitTerm))

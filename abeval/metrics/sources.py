@@ -62,7 +62,7 @@ class Source:
     @property
     def has_before(self) -> bool:
         """Whether its units have values before the period, which groups are compared by."""
-        return self.daily or self.events is not None
+        return self.daily or self.events not in (None, "units")
 
     @property
     def query(self) -> str:
