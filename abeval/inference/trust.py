@@ -24,7 +24,7 @@ from abeval.inference.split_checks import (
     worst_cell,
 )
 from abeval.inference.stretches import compare_within
-from abeval.metrics.definition import Metric, RowTerm, covariate_scales, own_terms
+from abeval.metrics.definition import Metric, RowTerm, UnitTerm, covariate_scales, own_terms
 from abeval.results import Balance, Check, CheckStatus
 from abeval.results.aa import AAResult
 from abeval.stats import ratios
@@ -199,12 +199,11 @@ def balance(
 def _balance_checks(analysis: Analysis) -> list[Check]:
     """Were the groups equal before the experiment, in every metric with values then?"""
     experiment = analysis.experiment
-    if experiment.of_units:
-        rows = balance(experiment, *_covariates(analysis))
-    elif experiment.pre_period is not None:
-        rows = balance(experiment, *_before(analysis))
-    else:
-        rows = ()
+    metrics, known = _covariates(analysis)
+    if experiment.pre_period is not None:
+        of_period, before = _before(analysis)
+        metrics, known = [*of_period, *metrics], {**known, **before}
+    rows = balance(experiment, metrics, known)
     if not rows:
         lacks = "covariates of a mean" if experiment.of_units else "[pre_period]"
         message = f"no {lacks}, so it is unknown whether the groups were equal before"
@@ -234,11 +233,16 @@ def _before(analysis: Analysis) -> Groups:
 def _covariates(analysis: Analysis) -> Groups:
     """Every covariate of a table of units as a metric, and its moments by variant."""
     before: dict[str, ByStretch] = {}
-    means = [m for m in analysis.metrics if m.kind == "mean" and m.covariates]
+    refused = analysis.aggregates.refused
+    means = [
+        m
+        for m in analysis.metrics
+        if m.kind == "mean" and m.covariates and m.among is None and m.name not in refused
+    ]
     for metric in means:
         moments = analysis.aggregates.with_covariates(metric.name, covariate_scales(metric))
         for k, term in enumerate(metric.covariates, start=2 + len(own_terms(metric))):
-            if isinstance(term, RowTerm):
+            if isinstance(term, UnitTerm) or (isinstance(term, RowTerm) and term.of_unit):
                 columns = [
                     {name: one.pick(k, 1) for name, one in variants.items()} for variants in moments
                 ]

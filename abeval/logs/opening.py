@@ -73,7 +73,8 @@ def _filter(engine: Engine, log: str, where: str, rows: str, kept: str) -> str:
         raise ExperimentError(
             what, f"it is true or false by row; the log has: {columns}"
         ) from error
-    return f"The {log} are {counts[0]:,} of {counts[1]:,} rows of the log, where {_line(where)}."
+    rows_of = f"{counts[0]:,} of {counts[1]:,} rows of the log"
+    return f"The {_frame_of(log)} are {rows_of}, where {_line(where)}."
 
 
 def _answer(
@@ -98,7 +99,7 @@ def _answer(
         known = "; ".join(f"{n}: {', '.join(engine.columns(r))}" for n, r in relations.items())
         what = f"logs.{log}.query cannot be run: {_reason(error)}"
         raise ExperimentError(what, f"it may read {known}") from error
-    return f"The {log} are the answer of a query: {_line(text)}."
+    return f"The {_frame_of(log)} are the answer of a query: {_line(text)}."
 
 
 def _reason(error: QueryError) -> str:

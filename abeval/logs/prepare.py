@@ -196,8 +196,9 @@ def _notes(
     """
     for log, facts in files.items():
         mapped = lacking_columns(facts, list(logs[log].mapped.values()))
-        yield from empty_note(log, facts)
-        yield from lacking_note(log, facts, lacking.get(log, mapped))
+        name = log.removeprefix(OUTCOME)
+        yield from empty_note(name, facts)
+        yield from lacking_note(name, facts, lacking.get(log, mapped))
 
 
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:

@@ -99,6 +99,20 @@ METRICS: list[dict[str, Any]] = [
 ]
 
 
+LOGS: dict[str, Any] = {
+    "impressions": {},
+    "events": {"orders": {"columns": {"unit_id": "customer", "ts": "at"}}},
+}
+LOGS_WITH_UNITS = {**LOGS, "units": {"covariates": ["size"], "segments": {"tier": "upper(tier)"}}}
+
+
+def units(count: int) -> pd.DataFrame:
+    """A table of units, with a stranger and without unit 7."""
+    number = np.arange(count + 1)
+    table = {"user_id": number, "size": number % 11 / 4, "tier": np.where(number % 3, "é", "pro")}
+    return pd.DataFrame(table).drop(index=7)
+
+
 def experiment(folder: str | Path = ".", **entries: Any) -> abeval.LoadedExperiment:
     """The experiment of the world; entries replace its own."""
     base: dict[str, Any] = {
@@ -107,10 +121,7 @@ def experiment(folder: str | Path = ".", **entries: Any) -> abeval.LoadedExperim
         "control": "a",
         "variants": {"a": {}, "b": {}},
         "period": {"start": START.date(), "end": END.date()},
-        "logs": {
-            "impressions": {},
-            "events": {"orders": {"columns": {"unit_id": "customer", "ts": "at"}}},
-        },
+        "logs": LOGS,
         "metrics": METRICS,
         "trust": {"aa_runs": 0},
         "engine": {"threads": 1},

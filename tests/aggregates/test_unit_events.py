@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
 from pathlib import Path
@@ -260,8 +261,12 @@ def test_windows_refuse_them_and_aa_and_power_answer(logs: World) -> None:
     assert {w.metric for w in over_time.windows} == {"ctr"}
     replays = run.aa(logs=logs.logs, runs=50)
     assert "bought_within" in {m.metric for m in replays.metrics}
-    plans = run.power(logs=logs.logs, mde=0.1)
-    assert all(p.units for p in plans.plans if p.metric != "ctr")
+    (plan,) = [p for p in run.power(logs=logs.logs).plans if p.metric == "bought_within"]
+    row = run.analyze(logs=logs.logs)["bought_within"]
+    assert row.control is not None
+    assert plan.mde is not None
+    error = math.sqrt((1 - row.control) / row.control * 4 / (row.units_control + row.units))
+    assert plan.mde == pytest.approx(2.80159 * error, rel=0.01)
 
 
 WRONG = {

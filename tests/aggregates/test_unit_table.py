@@ -88,6 +88,8 @@ def test_outcomes_covariates_and_segments_are_joined_by_unit(
     assert change.variance_removed == pytest.approx(
         units["clicks"].corr(units["earlier"]) ** 2, abs=0.05
     )
+    (check,) = [c for c in result.trust if c.name.startswith("pre_period:")]
+    assert (check.name, check.status) == ("pre_period:earlier:b", "pass")
     cells = {r.cell: r for r in result.segments if r.metric == "plan_price" and r.slice == "tier"}
     assert set(cells) == {"FREE", "PRO", ""}
     of_pro = groups[0][groups[0]["tier"] == "PRO"]["price"].mean()

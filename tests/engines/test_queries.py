@@ -58,6 +58,7 @@ def relations() -> dict[str, Types]:
         "clicks": log[log.click == 1][["request_id", "item_id", "position", "ts", "dwell"]],
         "items": pd.DataFrame({"item_id": range(12), "category": "x"}),
         "exposures": pd.DataFrame({"user_id": range(24), "ts": log.ts.min(), "variant": "a"}),
+        "units": pd.DataFrame({"user_id": range(24), "tier": "x"}),
         "orders": pd.DataFrame({"user_id": range(24), "ts": log.ts.max()}),
     }
     metrics = [{"name": m} for m in known_metrics(_experiment({}))]

@@ -81,8 +81,10 @@ RUNS: dict[str, Callable[[Any], object]] = {
                 timezone="Asia/Kolkata",
                 pre_period={"start": "2026-02-22", "end": "2026-03-01"},
                 inference={"adjust": "cuped"},
+                logs=events_world.LOGS_WITH_UNITS,
+                metrics=[*events_world.METRICS, {"name": "tall", "log": "units", "value": "size"}],
             ).experiment,
-            *(e, events_world.world(300).logs),
+            *(e, {**events_world.world(300).logs, "units": events_world.units(300)}),
         )
     ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
