@@ -27,7 +27,6 @@ from abeval.bounds import (
     MAX_ATTRIBUTION_HOURS,
     MAX_GAP_MINUTES,
     MAX_LONG_SECONDS,
-    MAX_REPLAYS,
     MAX_SIZE,
     MAX_THREADS,
     MAX_VALUE,
@@ -37,6 +36,7 @@ from abeval.bounds import (
     MIN_RESOLUTION,
 )
 from abeval.experiment.section import Section
+from abeval.experiment.trust import TrustOptions
 from abeval.metrics.definition import Role
 from abeval.metrics.per_unit import SPAN, Combine
 
@@ -434,13 +434,6 @@ class Inference(Section):
     prior: Prior | None = None
     resample: Resample | None = None
     family: Family = "holm"
-
-
-class TrustOptions(Section):
-    """Options of the trust checks."""
-
-    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
-    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class Privacy(Section):
