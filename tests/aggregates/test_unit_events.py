@@ -14,7 +14,7 @@ import pytest
 
 from abeval.errors import ExperimentError, LogError
 from abeval.results.analysis import Result
-from tests.aggregates.events_world import END, METRICS, START, World, experiment, world
+from tests.aggregates.events_world import DAY, END, LOGS, METRICS, START, World, experiment, world
 from tests.logs.small import aside, values
 
 ENTRY = f"""
@@ -301,3 +301,28 @@ def test_an_outcome_log_needs_a_time_a_unit_and_a_name_of_its_own(logs: World) -
         experiment(logs=logged, metrics=[{"name": "ctr"}])
     with pytest.raises(ExperimentError, match=r"logs\.events\.orders: needs a unit to join by"):
         experiment(unit="row", metrics=[{"name": "ctr"}])
+
+
+def test_exposed_units_without_an_impression_count_from_their_exposure_on() -> None:
+    """Four units are exposed on the second day at noon; one of them never sees anything."""
+    noon = START + pd.Timedelta("36 hours")
+    exposures = pd.DataFrame({"user_id": range(4), "variant": ["a", "b"] * 2, "ts": [noon] * 4})
+    seen = exposures[exposures["user_id"] != 2].assign(click=1)
+    early = seen.assign(ts=noon - pd.Timedelta("1 hour"))
+    orders = pd.DataFrame(
+        {
+            "customer": [0, 2, 3, 1],
+            "at": [noon - pd.Timedelta("1 s"), noon, noon + DAY - pd.Timedelta("1 s"), noon + DAY],
+        }
+    )
+    result = experiment(
+        metrics=[
+            {"name": "bought", "log": "orders", "within": "24 hours"},
+            {"name": "clicks", "log": "clicks", "per_unit": "sum", "value": "click"},
+        ],
+        logs={**LOGS, "exposures": {}},
+    ).analyze(
+        logs={"impressions": pd.concat([seen, early]), "exposures": exposures, "orders": orders}
+    )
+    assert values(result) == {"bought": (0.5, 0.5), "clicks": (0.5, 1.0)}
+    assert aside(result, "orders") == {"used": 3, "before_exposure": 1}
