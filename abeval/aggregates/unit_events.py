@@ -140,7 +140,7 @@ def _rows_of(engine: Engine, log: str) -> str:
     if log == UNITS:
         rows = (
             "select known_unit_id as unit_id, true as in_period, cast(null as bigint) as time_ms, "
-            "columns('^v_') from unit_rows where set_aside is null"
+            "columns('^v_') from described_rows where set_aside is null"
         )
     elif log != "impressions":
         rows = f"select * from {relation(log)} where set_aside is null"

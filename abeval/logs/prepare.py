@@ -336,12 +336,11 @@ def _write_units(
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
     listed = query("units/segmented_units" if shape.segments else "units/units")
-    if shape.table is None:
-        engine.table("units", listed)
-        return
-    write_unit_rows(experiment, shape.table, engine)
-    engine.view("listed_units", listed)
-    engine.table("units", query("units/described_units"))
+    if shape.table is not None:
+        write_unit_rows(experiment, shape.table, engine)
+        engine.view("listed_units", listed)
+        listed = query("units/described_units")
+    engine.table("units", listed)
 
 
 def _hashed_units(experiment: Experiment, engine: Engine) -> str:

@@ -82,9 +82,9 @@ def _value_sql(value: RowValue) -> str:
 
 
 def write_unit_rows(experiment: Experiment, table: UnitTable, engine: Engine) -> None:
-    """Create `unit_rows`: every distinct row, joined to the units, and why it does not count."""
+    """Create `described_rows`: every distinct row, joined to the units, and why it does not count."""
     engine.view("unit_log", _view(experiment, table))
-    engine.table("unit_rows", query("log/unit_rows"))
+    engine.table("described_rows", query("log/described_rows"))
 
 
 def _view(experiment: Experiment, table: UnitTable) -> str:
@@ -114,7 +114,7 @@ def _view(experiment: Experiment, table: UnitTable) -> str:
 
 def missing_note(engine: Engine) -> list[str]:
     """A sentence on analysed units that the table does not have."""
-    known = whole_number(engine, "select count(*) from unit_rows where set_aside is null")
+    known = whole_number(engine, "select count(*) from described_rows where set_aside is null")
     units = whole_number(engine, "select count(*) from units")
     if known == units:
         return []

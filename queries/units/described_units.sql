@@ -1,9 +1,9 @@
 -- grain: one row per analysed unit, with what the table of units says of it: segments (empty without a
 -- row) and covariates (0 without a row)
--- reads: listed_units (the analysed units), unit_rows
+-- reads: listed_units (the analysed units), described_rows
 with known as (
   select known_unit_id, columns('^[su]_')
-  from unit_rows
+  from described_rows
   where set_aside is null
 )
 select
