@@ -82,7 +82,7 @@ def _value_sql(value: RowValue) -> str:
 
 
 def write_unit_rows(experiment: Experiment, table: UnitTable, engine: Engine) -> None:
-    """Create `described_rows`: every distinct row, joined to the units, and why it does not count."""
+    """Create `described_rows`: distinct rows, joined to the units, and why they do not count."""
     engine.view("unit_log", _view(experiment, table))
     engine.table("described_rows", query("log/described_rows"))
 

@@ -86,7 +86,10 @@ RUNS: dict[str, Callable[[Any], object]] = {
                 pre_period={"start": "2026-02-22", "end": "2026-03-01"},
                 inference={"adjust": "cuped"},
                 logs=events_world.LOGS_WITH_UNITS,
-                metrics=[m for m in events_world.METRICS if m["name"] in SINCE_EXPOSURE],
+                metrics=[
+                    *(m for m in events_world.METRICS if m["name"] in SINCE_EXPOSURE),
+                    {"name": "tall", "log": "units", "value": "size"},
+                ],
             ).experiment,
             *(e, {**events_world.world(90).logs, "units": events_world.units(90)}),
         )
