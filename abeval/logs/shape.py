@@ -30,6 +30,8 @@ from abeval.metrics.definition import (
     Metric,
     Need,
     RowTerm,
+    Term,
+    UnitTerm,
     event_terms,
     row_terms,
     row_values,
@@ -131,10 +133,12 @@ class LogShape:
         served = [component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values())]
         return [self._named(sql) for sql in served if sql in self.components]
 
-    def component(self, term: RowTerm | ColumnTerm, variant: str) -> str:
+    def component(self, term: Term, variant: str) -> str:
         """The summed column of a term in one variant."""
         if isinstance(term, ColumnTerm):
             return term.column
+        if isinstance(term, UnitTerm):
+            raise TypeError("a value of the table of units is no sum of a log")
         return self._named(component_sql(term, self.score_of.get(variant)))
 
     def event(self, term: RowTerm, variant: str) -> str:
@@ -143,6 +147,7 @@ class LogShape:
 
     def row_value(self, value: RowValue) -> str:
         """The column of the rows of a log with what they are worth to their units."""
+        canonical: Sequence[str]
         if value.log == UNITS and self.table is not None:
             known, canonical = self.table.values, UNIT_COLUMNS
         elif value.log in self.outcomes:

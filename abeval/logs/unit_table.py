@@ -60,7 +60,8 @@ def unit_table(log: LogColumns, source: UnitLog, metrics: Sequence[Metric]) -> U
     """
     terms = [term for metric in metrics for term in unit_terms(metric)]
     values = [value for metric in metrics for value in row_values(metric) if value.log == UNITS]
-    texts = [*source.segments.values(), *(one.expression for one in (*terms, *values))]
+    texts = [*source.segments.values(), *(term.expression for term in terms)]
+    texts += [value.expression for value in values]
     return UnitTable(
         log,
         {
