@@ -12,7 +12,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -28,7 +27,6 @@ from abeval.bounds import (
     MAX_ATTRIBUTION_HOURS,
     MAX_GAP_MINUTES,
     MAX_LONG_SECONDS,
-    MAX_REPLAYS,
     MAX_SIZE,
     MAX_THREADS,
     MAX_VALUE,
@@ -36,6 +34,8 @@ from abeval.bounds import (
     MIN_ALPHA,
     MIN_RESOLUTION,
 )
+from abeval.experiment.section import Section
+from abeval.experiment.trust import TrustOptions
 from abeval.metrics.definition import Role
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
@@ -57,12 +57,6 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 ROW_UNIT = "row"
 OWN_TABLE = "log"
 """What the query of a log calls the rows of the log itself."""
-
-
-class Section(BaseModel):
-    """A part of the experiment file: no unknown keys, no change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _local(value: object) -> object:
@@ -387,13 +381,6 @@ class Inference(Section):
     prior: Prior | None = None
     resample: Resample | None = None
     family: Family = "holm"
-
-
-class TrustOptions(Section):
-    """Options of the trust checks."""
-
-    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
-    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
 
 
 class Privacy(Section):

@@ -104,8 +104,14 @@ def _check_table(checks: Sequence[Check]) -> Padding:
     table = _table("check", "status", "result")
     for check in checks:
         status = Text(check.status, _STATUS_STYLE.get(check.status, ""))
-        table.add_row(_cell(check.name), status, _cell(check.message))
+        table.add_row(_cell(check.name), status, _cell(_with_remedy(check)))
     return _indented(table)
+
+
+def _with_remedy(check: Check) -> str:
+    if check.status == "skipped" or not check.remedy:
+        return check.message
+    return f"{check.message}. What to do: {check.remedy}"
 
 
 def _family(result: Result) -> str:

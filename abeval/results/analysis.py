@@ -60,8 +60,9 @@ class Result(Record):
 
     @property
     def trusted(self) -> bool:
-        """Whether no trust check failed."""
-        return all(check.status != "fail" for check in self.trust)
+        """Whether no failed check touches a goal or a guardrail, nor all rows."""
+        judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
+        return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Row:
         """The row of a metric, or of a metric and variant where there are several variants."""

@@ -14,7 +14,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.trust import trust_checks
+from abeval.inference.trust.checks import trust_checks
 from abeval.results import Check
 from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log

@@ -345,7 +345,7 @@ def test_a_lacking_column_keeps_its_level(tmp_path: Path) -> None:
     """Files by day in 200 A/A worlds of users with very different numbers of rows."""
     import numpy as np
 
-    from abeval.inference.trust import _same_share
+    from abeval.inference.trust.lacking import same_share
     from abeval.stats.moments import Moments
 
     random = np.random.default_rng(0)
@@ -354,7 +354,7 @@ def test_a_lacking_column_keeps_its_level(tmp_path: Path) -> None:
         rows = random.geometric(0.05, 800)
         lacking = random.binomial(rows, random.beta(0.3, 0.9, 800))
         arms = [Moments.of(lacking[i::2], rows[i::2]) for i in (0, 1)]
-        p_values.append(_same_share(*arms))
+        p_values.append(same_share(*arms))
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.015)
 
 
