@@ -50,14 +50,22 @@ def opened(
     return page, said
 
 
+def settled(page: sync_api.Page, width: int) -> bool:
+    """Whether the page comes to be as wide as the screen; figures follow it a little later."""
+    for _ in range(100):
+        if page.evaluate("document.documentElement.scrollWidth") == width:
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, name: str) -> None:
     page, said = opened(browser, tmp_path, name, WIDTHS[0])
     page.evaluate(OPEN)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        # Figures follow the width a little later.
-        page.wait_for_function(f"document.documentElement.scrollWidth === {width}")
+        assert settled(page, width)
         assert page.evaluate(OUTSIDE) == []
     assert said == []
     page.context.close()
