@@ -157,6 +157,11 @@ def prepare(
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
+        if shape.outcomes and not _knows_entries(shape):
+            raise LogError(
+                "outcomes count from a unit's exposure on, but no log says when that was",
+                "map ts of [logs.impressions], or of [logs.exposures]",
+            )
         covered = write_outcomes(run, shape, metrics)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
