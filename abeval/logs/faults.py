@@ -12,7 +12,8 @@ from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import views
-from abeval.logs.shape import LogShape, component_name, event_name
+from abeval.logs.row_sql import component_name, event_name
+from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
 
 

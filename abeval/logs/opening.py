@@ -6,12 +6,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.experiment.model import OWN_TABLE, ROW_UNIT, Experiment, LogSource
+from abeval.experiment.model import OUTCOME, OWN_TABLE, ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks
 from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.outcomes import check_outcome
 from abeval.logs.run import Run
 
 
@@ -31,12 +33,18 @@ class OpenLogs(NamedTuple):
     notes: Sequence[str]
 
 
+_LOGS = ("impressions", "units", "clicks", "items", "exposures")
+
 _ROWS = "impressions"
 """A table of units is read as one impression of each."""
 
 
-def open_logs(run: Run) -> OpenLogs:
+def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
     """Make every log readable as `raw_NAME`, map its columns, and count its rows.
+
+    Args:
+        run: The experiment and its engine.
+        outcomes: The outcome logs that are read.
 
     Raises:
         LogError: A log cannot be read, or only in part.
@@ -45,19 +53,20 @@ def open_logs(run: Run) -> OpenLogs:
     experiment, engine = run.experiment, run.engine
     checks.check_frames(experiment, run.frames)
     columns, files, rows, notes = dict[str, LogColumns](), dict[str, FileFacts](), {}, list[str]()
-    for log in ("impressions", "units", "clicks", "items", "exposures"):
-        source: LogSource | None = getattr(experiment.logs, log)
-        if source is None:
+    for log, source in experiment.logs.named.items():
+        if log not in (*_LOGS, *outcomes):
             continue
         opened = open_log(engine, experiment, run.frames, log)
         unit = experiment.unit if log not in ("clicks", "items") else ROW_UNIT
-        types = engine.columns(f"raw_{log}")
+        types = engine.columns(relation_of("raw", log))
         columns[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
-        framed = log in run.frames
+        framed = _frame_of(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
         check_all_read(log, opened.read, files[log])
         rows[log] = opened.rows
         notes += opened.notes
+    for log in outcomes:
+        check_outcome(columns[log])
     if experiment.of_units:
         engine.view(f"raw_{_ROWS}", "select * from raw_units")
     return OpenLogs(columns, files, rows, notes)
@@ -85,8 +94,8 @@ def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterat
     """
     for log, facts in opened.files.items():
         mapped = lacking_columns(facts, list(opened.columns[log].mapped.values()))
-        yield from empty_note(log, facts)
-        yield from lacking_note(log, facts, lacking.get(log, mapped))
+        yield from empty_note(_frame_of(log), facts)
+        yield from lacking_note(_frame_of(log), facts, lacking.get(log, mapped))
 
 
 class OpenLog(NamedTuple):
@@ -106,28 +115,28 @@ class OpenLog(NamedTuple):
 def open_log(
     engine: Engine, experiment: Experiment, frames: Mapping[str, object], log: str
 ) -> OpenLog:
-    """Make a log of the experiment readable as `raw_NAME`.
+    """Make a log of the experiment readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
     Raises:
         LogError: It cannot be read.
         ExperimentError: Its filter or its query cannot be computed.
     """
-    source: LogSource = getattr(experiment.logs, log)
+    source = experiment.logs.named[log]
     is_plain = source.where is None and source.query is None
-    rows = f"raw_{log}" if is_plain else f"log_{log}"
+    raw = relation_of("raw", log)
+    rows = raw if is_plain else relation_of("log", log)
     # A query may read [tables] only.
-    if log in frames or source.table is not None or source.paths or source.query is None:
+    if _frame_of(log) in frames or source.table is not None or source.paths or source.query is None:
         _add(engine, experiment, frames, log, rows, source)
     else:
         rows = ""
     read = left = _count(engine, rows) if rows else 0
     notes = []
     if source.where is not None:
-        kept = f"raw_{log}" if source.query is None else f"kept_{log}"
+        kept = raw if source.query is None else relation_of("kept", log)
         left = _filter(engine, log, source.where, rows, kept)
-        notes.append(
-            f"The {log} are {left:,} of {read:,} rows of the log, where {_line(source.where)}."
-        )
+        rows_of = f"{left:,} of {read:,} rows of the log"
+        notes.append(f"The {_frame_of(log)} are {rows_of}, where {_line(source.where)}.")
         rows = kept
     if source.query is not None:
         notes.append(_answer(engine, experiment, frames, log, source.query, rows))
@@ -147,10 +156,16 @@ def _add(
     relation: str,
     source: LogSource,
 ) -> None:
-    if name in frames:
-        engine.add_frame(relation, frames[name], source)
-    else:
+    frame = frames.get(_frame_of(name))
+    if frame is None:
         engine.add_log(relation, source.with_unit(experiment.unit))
+    else:
+        engine.add_frame(relation, frame, source)
+
+
+def _frame_of(log: str) -> str:
+    """What the frame of a log is called; that of an outcome log by its own name."""
+    return log.removeprefix(OUTCOME)
 
 
 def _filter(engine: Engine, log: str, where: str, rows: str, kept: str) -> int:
@@ -183,12 +198,12 @@ def _answer(
     text = query.strip().rstrip(";")
     try:
         # A table, because a query may be dear, or have another answer each time.
-        engine.table(f"raw_{log}", f"with {named} select * from (\n{text}\n) as answer")
+        engine.table(relation_of("raw", log), f"with {named} select * from (\n{text}\n) as answer")
     except QueryError as error:
         known = "; ".join(f"{n}: {', '.join(engine.columns(r))}" for n, r in relations.items())
         what = f"logs.{log}.query cannot be run: {_reason(error)}"
         raise ExperimentError(what, f"it may read {known}") from error
-    return f"The {log} are the answer of a query: {_line(text)}."
+    return f"The {_frame_of(log)} are the answer of a query: {_line(text)}."
 
 
 def _reason(error: QueryError) -> str:

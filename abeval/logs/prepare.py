@@ -4,7 +4,7 @@
 `offline/replay.py` and `off_policy/log.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from abeval.logs.expected import write_expected_units
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.opening import file_notes, open_logs
+from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.stretches import (
@@ -34,6 +35,7 @@ from abeval.logs.stretches import (
     stretches_of,
 )
 from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
 
 
@@ -60,6 +62,7 @@ class Prepared:
         repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
         entries: When the units entered, and how traffic was split then.
+        covered: Log that units are judged by since their exposure → up to when it is whole.
         files: What is to be known of the files of the impressions.
         rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
@@ -73,6 +76,7 @@ class Prepared:
     repeated: int
     summed: Summed
     entries: Entries
+    covered: Mapping[str, Coverage | None]
     has_rule: bool
     files: FileFacts
     rows: int
@@ -103,7 +107,7 @@ def prepare(
     """
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    opened = open_logs(run)
+    opened = open_logs(run, outcome_logs(experiment, metrics))
     logs = opened.columns
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
@@ -120,6 +124,12 @@ def prepare(
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
+        if shape.outcomes and not _knows_entries(shape):
+            raise LogError(
+                "outcomes count from a unit's exposure on, but no log says when that was",
+                "map ts of [logs.impressions], or of [logs.exposures]",
+            )
+        covered = write_outcomes(run, shape, metrics)
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -129,11 +139,16 @@ def prepare(
         repeated=repeated,
         summed=summed,
         entries=entries,
+        covered=covered,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files,
         rows=opened.rows[rows],
         lacking=lacking,
-        notes=(*opened.notes, *file_notes(opened, {rows: lacking})),
+        notes=(
+            *opened.notes,
+            *file_notes(opened, {rows: lacking}),
+            *(missing_note(engine) if shape.table is not None else ()),
+        ),
     )
 
 
@@ -271,7 +286,12 @@ def _write_units(
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
-    engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
+    listed = query("units/segmented_units" if shape.segments else "units/units")
+    if shape.table is not None:
+        write_unit_rows(experiment, shape.table, engine)
+        engine.view("listed_units", listed)
+        listed = query("units/described_units")
+    engine.table("units", listed)
 
 
 def _hashed_units(experiment: Experiment, engine: Engine) -> str:
