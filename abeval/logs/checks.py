@@ -200,7 +200,7 @@ def faulty_expression(
     if _fails("select count(*) from logged", engine):
         # A constant that cannot be computed makes every query fail, so all expressions are listed.
         texts = [choice.value or choice.numerator for choice in experiment.metrics if choice.is_own]
-        listed = ", ".join(map(repr, [*texts, *experiment.segments.values()]))
+        listed = ", ".join(map(repr, [*texts, *experiment.segment_values.values()]))
         return ExperimentError(f"one of the expressions cannot be computed: {what}", listed)
     for where, text, column in _summed(experiment, metrics, shape):
         if _fails(_SUMS.format(column=column), engine):
@@ -220,7 +220,7 @@ def _summed(
         for term in event_terms(metric) if metric.needs <= has else ():
             for column in dict.fromkeys(shape.event(term, v) for v in experiment.variants):
                 yield f"metric {metric.name!r}", term.expression, column
-    for name, text in experiment.segments.items():
+    for name, text in experiment.segment_values.items():
         yield f"segments.{name}", text, f"length({quoted(f's_{name}')})"
 
 

@@ -315,7 +315,9 @@ def _write_units(
 ) -> None:
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
-        engine.table("first_segments", query("units/first_segments"))
+        engine.table("entry_segments", query("units/first_segments"))
+        engine.view("earlier_segments", query("units/earlier_segments"))
+        engine.table("first_segments", views.segments_view(experiment, shape))
     engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
 
 

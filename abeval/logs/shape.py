@@ -179,7 +179,7 @@ def shape_of(
     met = [metric for metric in metrics if metric.needs <= has]
     terms = [term for metric in met for term in row_terms(metric)]
     ranked = [term for metric in met for term in event_terms(metric)]
-    texts = [t.expression for t in (*terms, *ranked)] + list(experiment.segments.values())
+    texts = [t.expression for t in (*terms, *ranked)] + list(experiment.segment_values.values())
     canonical = canonical_columns(experiment.of_units)
     own = _with_extra(_own_columns(texts, impressions, canonical), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
@@ -192,7 +192,7 @@ def shape_of(
         components=tuple(dict.fromkeys(["1", *known, *sums])),
         segments={
             name: f"cast({_in_view_names(text, None, canonical)} as varchar)"
-            for name, text in experiment.segments.items()
+            for name, text in experiment.segment_values.items()
         },
         own_columns=own,
         events=tuple(dict.fromkeys(event_sql(t, score) for t in ranked for score in served)),
@@ -203,7 +203,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     """The log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
-    texts = experiment.segments.values()
+    texts = experiment.segment_values.values()
     named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()
