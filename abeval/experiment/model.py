@@ -18,6 +18,7 @@ from pydantic import (
     StringConstraints,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
 from abeval.assignment.plan import Holdout, Layer, Plan
@@ -410,6 +411,7 @@ class EngineOptions(Section):
 class Experiment(Section):
     """An A/B test: its variants, period, logs, metrics and options."""
 
+    include: list[Name] = Field(default_factory=list)
     name: Name
     unit: Name
     control: Name
@@ -433,7 +435,8 @@ class Experiment(Section):
     trust: TrustOptions = TrustOptions()
     privacy: Privacy = Privacy()
     engine: EngineOptions = EngineOptions()
-    folder: Annotated[Path, Field(exclude=True)] = Path()
+    folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
+    overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
 
     @model_validator(mode="before")
     @classmethod
