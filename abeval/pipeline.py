@@ -17,7 +17,7 @@ from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment, LogSource
 from abeval.inference.judge import judge
-from abeval.inference.trust.check import check, checked_metrics
+from abeval.inference.trust.check import check, checked_metrics, without_replays
 from abeval.logs.outputs import Output, check_named, check_outputs
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
@@ -85,7 +85,7 @@ def analyze_logs(
 def check_logs(experiment: Experiment, inputs: Inputs) -> CheckResult:
     """Logs → the trust checks alone, from the sums of one pass."""
     metrics = checked_metrics(experiment)
-    with opened(experiment, inputs) as run:
+    with opened(without_replays(experiment), inputs) as run:
         aggregates = collect(run, metrics)
         run.step("checks")
     return check(experiment, metrics, aggregates)

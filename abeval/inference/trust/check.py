@@ -12,13 +12,15 @@ from abeval.errors import masked
 from abeval.experiment.metrics import known_metrics, named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference import context
-from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.checks import trust_checks
+from abeval.inference.trust.finding import skipped
+from abeval.inference.trust.replays import NAME as AA
 from abeval.metrics.definition import Metric
 from abeval.results.check import CheckResult
 
 _ELSEWHERE = "an analysis: the checks do not compute it"
+_NO_REPLAYS = skipped(AA, "A/A replays are of `abeval analyze` and `abeval aa`")
 
 
 def checked_metrics(experiment: Experiment) -> list[Metric]:
@@ -28,6 +30,12 @@ def checked_metrics(experiment: Experiment) -> list[Metric]:
     """
     metrics = [m for m in named_metrics(experiment) if m.source.per_unit and not reads_rows(m)]
     return metrics or [known_metrics(experiment)["impressions_per_user"]]
+
+
+def without_replays(experiment: Experiment) -> Experiment:
+    """The experiment without A/A replays: they check tests of metrics, and cost most of a check."""
+    trust = experiment.trust.model_copy(update={"aa_runs": 0})
+    return experiment.model_copy(update={"trust": trust})
 
 
 def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> CheckResult:
@@ -42,7 +50,7 @@ def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     others = [m for m in named_metrics(experiment) if m.name not in names]
     refused = {m.name: (_ELSEWHERE,) for m in others} | dict(aggregates.refused)
     analysis = Analysis(experiment, [*metrics, *others], replace(aggregates, refused=refused))
-    checks = trust_checks(analysis, aa_of(analysis))
+    checks = [_NO_REPLAYS if one.name == AA else one for one in trust_checks(analysis)]
     return CheckResult(
         experiment=context.experiment_info(experiment, aggregates),
         trust=tuple(replace(one, message=masked(one.message)) for one in checks),
