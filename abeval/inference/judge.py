@@ -55,7 +55,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, context.notes(experiment, metrics, aggregates))),
         adjustments=adjustments(analysis),
-        segment_tests=segment_tests(analysis, moved),
+        segment_tests=segment_tests(analysis),
         segment_contrasts=segment_contrasts(analysis, moved),
         boundaries=boundaries(analysis),
         beliefs=beliefs(analysis),

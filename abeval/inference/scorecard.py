@@ -112,7 +112,7 @@ def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, .
     """
     return tuple(
         replace(row, reason=row.reason or "moved_segment") if name in moved else row
-        for name in analysis.experiment.segments
+        for name in analysis.experiment.segment_names
         for row in slice_rows(analysis, SEGMENT + name)
     )
 

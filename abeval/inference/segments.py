@@ -39,13 +39,9 @@ class SharedCells:
     cells: Mapping[str, ByStretch]
 
 
-def _shared_cells(analysis: Analysis, moved: Container[str]) -> Iterator[SharedCells]:
-    """Shared cells of every segment, for goals and guardrails that are means or ratios.
-
-    Segments that the treatment may have changed are left out: units of a cell are other people in
-    each variant.
-    """
-    for segment in (name for name in analysis.experiment.segments if name not in moved):
+def _shared_cells(analysis: Analysis, moved: Container[str] = ()) -> Iterator[SharedCells]:
+    """Shared cells of every segment that did not move, for goals and guardrails of sums."""
+    for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
                 yield _shared_cells_of(analysis, segment, metric, variant)
@@ -61,14 +57,12 @@ def _shared_cells_of(analysis: Analysis, segment: str, metric: Metric, variant: 
     return SharedCells(segment, metric, arms, shared)
 
 
-def segment_tests(analysis: Analysis, moved: Container[str] = ()) -> tuple[SegmentTest, ...]:
+def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     """Goals and guardrails in every segment: one effect or several, Holm over all of them.
 
-    Args:
-        analysis: Its metrics and segments.
-        moved: Segments that the treatment may have changed, which are left out.
+    Also of segments that the treatment may have changed: a test says what the mix is worth.
     """
-    alpha, shared = analysis.experiment.alpha, _shared_cells(analysis, moved)
+    alpha, shared = analysis.experiment.alpha, _shared_cells(analysis)
     tests = [test for cells in shared if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")
@@ -167,7 +161,8 @@ def segment_contrasts(
 
     Args:
         analysis: Its metrics and segments.
-        moved: Segments that the treatment may have changed, which are left out.
+        moved: Segments that the treatment may have changed, which are left out: the units of a cell
+            are other people in each variant.
     """
     alpha, shared = analysis.experiment.alpha, _shared_cells(analysis, moved)
     return tuple(row for cells in shared for row in _contrasts(cells, alpha))

@@ -31,10 +31,12 @@ def segment_checks(experiment: Experiment, aggregates: Aggregates, whole: Findin
             known from before can only warn.
     """
     sound = isinstance(whole, Significance) and whole.p_value >= _SOUND
-    fixed = {*experiment.known_before, experiment.inference.stratify_by}
+    table = experiment.unit_table
+    of_table = () if table is None else table.segments
+    fixed = {*experiment.known_before, *of_table, experiment.inference.stratify_by}
     return [
         _finding(experiment, aggregates, name, movable=sound and name not in fixed)
-        for name in experiment.segments
+        for name in experiment.segment_names
     ]
 
 
@@ -70,7 +72,7 @@ def _finding(
 def moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
     """Segments that the treatment may have changed: uneven, though the split as a whole is not."""
     warned = {check.name for check in checks if check.status == "warn" and check.metrics == ()}
-    return frozenset(name for name in experiment.segments if f"{_NAME}{name}" in warned)
+    return frozenset(name for name in experiment.segment_names if f"{_NAME}{name}" in warned)
 
 
 class CellSplit(NamedTuple):
