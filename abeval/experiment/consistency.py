@@ -291,6 +291,10 @@ def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
 
 
 def _segments(experiment: Experiment) -> Iterator[Problem]:
-    for name, text in experiment.segments.items():
+    for name, text in experiment.segment_values.items():
         if problem := expression_problem(text):
             yield Problem(("segments", name), problem)
+    for name in experiment.known_before:
+        if experiment.pre_period is None and not experiment.of_units:
+            message = '"before" needs a [pre_period], in which the unit had its value'
+            yield Problem(("segments", name, "known"), message)

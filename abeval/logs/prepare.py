@@ -285,7 +285,9 @@ def _write_units(
 ) -> None:
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
-        engine.table("first_segments", query("units/first_segments"))
+        engine.table("entry_segments", query("units/first_segments"))
+        engine.view("earlier_segments", query("units/earlier_segments"))
+        engine.table("first_segments", views.segments_view(experiment, shape))
     listed = query("units/segmented_units" if shape.segments else "units/units")
     if shape.table is not None:
         write_unit_rows(experiment, shape.table, engine)

@@ -248,6 +248,25 @@ def cells_view(
     return f"{of_days} union all select {listed} from {closed}"
 
 
+def segments_view(experiment: Experiment, shape: LogShape) -> str:
+    """The segments of each unit: at its first impression in the period, or known from before.
+
+    A table of units has one value of each, which is that from before if its file says so.
+    """
+    before = experiment.known_before
+    if not before or experiment.of_units:
+        return "select * from entry_segments"
+    columns = [
+        f"{'b' if name in before else 'e'}.{quoted(f's_{name}')} as {quoted(f's_{name}')}"
+        for name in shape.segments
+    ]
+    return f"""
+    select coalesce(e.unit_id, b.unit_id) as unit_id, {", ".join(columns)}
+    from entry_segments e
+    full outer join earlier_segments b on e.unit_id = b.unit_id
+    """
+
+
 CELL = (
     "unit_id",
     "in_period",
