@@ -252,7 +252,7 @@ class ClickLog(LogSource):
     dwell_unit: Literal["s", "ms"] = "s"
     join: (
         Annotated[
-            list[Literal["impression_id", "request_id", "item_id", "position"]],
+            list[Literal["unit_id", "impression_id", "request_id", "item_id", "position"]],
             Field(min_length=1, max_length=3),
         ]
         | None
