@@ -18,6 +18,9 @@ _FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
 _TIME = re.compile(r"^(TIMESTAMP.*|DATE)$")
 _ZONED = re.compile(r"^TIMESTAMP(TZ| WITH TIME ZONE)")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
+SERVED_FLAGS = ("timeout", "fallback", "stale")
+"""Columns of the impressions that say that the variant was not served as it was meant."""
+
 _NOTHING = '"NULL"'
 """The type of a column that is null in every row."""
 
@@ -133,9 +136,18 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
             return _id_problem(canonical, kind)
         case "ts":
             return _time_problem(kind, source)
-        case "click" | "dwell" | "score" | "position" | "rank" | "propensity" | "grade" if (
-            not is_number(kind)
-        ):
+        case (
+            "click"
+            | "dwell"
+            | "score"
+            | "position"
+            | "rank"
+            | "propensity"
+            | "grade"
+            | "timeout"
+            | "fallback"
+            | "stale"
+        ) if not is_number(kind):
             return f"but {canonical} must be a number"
         case "variant" | "category" | "model" | "stage" if not (
             _TEXT.match(kind) or is_number(kind)
