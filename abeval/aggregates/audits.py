@@ -92,6 +92,10 @@ def _parts(
     yield from _of_flags(chosen, flagged)
     if shape.has_time:
         yield _shares("hour", hours.assign(cell=hours["hour"].map(str)), "impressions", totals)
+        of_day = hours.assign(cell=(hours["hour"] % 24).map(str))
+        keys = ["variant", "cluster", "cell"]
+        of_day = of_day.groupby(keys, as_index=False)["impressions"].sum()
+        yield _shares("rhythm", of_day, "impressions", totals)
     if has_lists:
         yield from _of_lists(engine, shape)
     if shape.clicks is not None:
