@@ -1,8 +1,8 @@
 """Faults of a log that are not alike in two groups: shares, hours that are empty, clocks.
 
-`inference/trust/` calls it on what `aggregates/audits.py` counts. A fault has a sharp shape, which an
-effect of the treatment has not: a share that should be zero in both groups, an hour that is empty
-in one of them, a daily rhythm that is the other's some hours later.
+`inference/audits/` calls it on what `aggregates/audits.py` counts. A fault has a sharp shape, which
+an effect of the treatment has not: a share that should be zero in both groups, an hour that is
+empty in one of them, a daily rhythm that is the other's some hours later.
 """
 
 import math
@@ -112,18 +112,19 @@ class Hours(NamedTuple):
 LOW = 0.5
 """An hour is a gap if its rows are below this share of what the hours around it make expect."""
 
+_EMPTY = 0.1
 _AROUND = 72
 _LEAST = 6
 _TOGETHER = 2.0
-"""How much rows of one unit that come together enlarge the variance of an hour: as much as units
-whose numbers of rows have a standard deviation of their mean."""
+"""By how much the variance of an hour's rows is larger, as rows of a unit come together: by so much
+where the standard deviation of the rows of a unit is their mean."""
 
 
 def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
     """The hours in which the second group lacks rows that the first has.
 
-    The ratio of the two groups in an hour is compared with that of the hours before and after it, so
-    that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
+    The ratio of the two groups in an hour is compared with that of the hours before and after it,
+    so that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
     not halve it for some hours. Rows of one unit come together, so what chance can do follows from
     the units that are active, which the number of clusters without any row shows.
 
@@ -135,7 +136,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
     Returns:
         The places of the hours that `treatment` lacks.
     """
-    units = _units(control.active, clusters) / _TOGETHER
+    units = _units(control.active, clusters)
     known = control.rows > 0
     ratio = np.where(known, treatment.rows / np.maximum(control.rows, 1.0), np.nan)
     limit = two_sided_quantile(SURE / max(int(known.sum()), 1))
@@ -145,7 +146,9 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
         expected = _around(np.where(flagged, np.nan, ratio))
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
-        flagged = (kept <= LOW) & (_surprise(units, kept) > limit)
+        # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
+        counted = np.where(kept <= _EMPTY, units, units / _TOGETHER)
+        flagged = (kept <= LOW) & (_surprise(counted, kept) > limit)
     return np.flatnonzero(flagged).tolist()
 
 

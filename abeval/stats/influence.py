@@ -1,6 +1,6 @@
 """The few units that most of an effect may come from.
 
-`inference/trust/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
+`inference/audits/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ class Influence(NamedTuple):
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
     """The effect without the units that move it most; None where it has no relative value.
 
-    A unit moves the lift by about its deviation over the denominator of its group (the infinitesimal
-    jackknife: Efron 1982), which ranks the units of both groups together.
+    A unit moves the lift by about its deviation over the denominator of its group (the
+    infinitesimal jackknife: Efron 1982), which ranks the units of both groups together.
 
     Example:
         >>> bot = Group(y=60.0, x=10.0, units=[Unit(51.0, 1.0), Unit(2.0, 1.0)])

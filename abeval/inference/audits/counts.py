@@ -82,9 +82,14 @@ def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
         for one in differing[:SHOWN]
     ]
     more = len(differing) - SHOWN
-    return fmt.listing(listed) + (f" and {more} more" if more > 0 else "")
+    return listing(listed) + (f" and {more} more" if more > 0 else "")
 
 
 def percent(value: float) -> str:
     """A share in percent, with a digit more where it is small."""
     return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
+
+
+def listing(items: Sequence[str]) -> str:
+    """Items as words, empty for none."""
+    return fmt.listing(items) if items else ""

@@ -11,16 +11,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.inference.audits.counts import SHOWN, cells_of
+from abeval.inference.audits.counts import SHOWN, cells_of, listing
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.logs.audited import CLUSTERS
 from abeval.results import Check
-from abeval.results import format as fmt
 from abeval.stats import faults
 from abeval.stats.arrays import Floats
 
-_NEVER = float("inf")
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
@@ -86,7 +84,7 @@ def _clock(shifts: Mapping[str, int]) -> Check:
         "the rhythm of the hours of a day is that of other hours: the distance between the "
         "variants is sure, and a shift by whole hours takes three quarters of it away"
     )
-    listed = fmt.listing(
+    listed = listing(
         [
             f"{name} is {abs(hours)} hours {'later' if hours > 0 else 'earlier'} than control"
             for name, hours in shifts.items()
@@ -110,7 +108,7 @@ def _missing(analysis: Analysis, timeline: _Timeline, shifted: bool) -> Check:
     gaps = {name: _gaps(analysis, timeline, name) for name in experiment.variants}
     gaps = {name: hours for name, hours in gaps.items() if hours}
     total = sum(map(len, gaps.values()))
-    listed = fmt.listing(
+    listed = listing(
         [f"{name} {_listed(experiment.timezone, hours)}" for name, hours in gaps.items()]
     )
     words = Words(
@@ -159,11 +157,11 @@ def _listed(timezone: str, hours: Sequence[int]) -> str:
         for start, end in runs[:SHOWN]
     ]
     more = len(runs) - SHOWN
-    return "from " + fmt.listing(shown) + (f" and {more} more times" if more > 0 else "")
+    return "from " + listing(shown) + (f" and {more} more times" if more > 0 else "")
 
 
 def _late(analysis: Analysis, timeline: _Timeline) -> Check:
-    """Whether the last hours have less than half of the rows of the same hours on any day before."""
+    """Whether the last hours have less than half of the rows of these hours on any day before."""
     rows = np.sum([hours.rows for hours in timeline.hours.values()], axis=0)
     share = _last_share(rows)
     if share is None:
@@ -178,7 +176,7 @@ def _late(analysis: Analysis, timeline: _Timeline) -> Check:
         "hours had on a day before: more may be on its way",
         "analyse again when the log is whole, or let [period] end before",
     )
-    return graded("late_data", 1 - share, Limits(_THIN, _NEVER, reason), words)
+    return graded("late_data", 1 - share, Limits(_THIN, None, reason), words)
 
 
 def _last_share(rows: Floats) -> float | None:

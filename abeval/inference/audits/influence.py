@@ -16,7 +16,7 @@ from abeval.results import Check, Influence
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 
-WARN, FAIL = 0.2, 0.5
+WARN, FAIL = 0.3, 0.7
 _APART = 3.0
 """One unit stands apart if it deviates so many times as far as the tenth."""
 

@@ -11,7 +11,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.results import Check
 
-_MOVES, _NEVER = 0.005, float("inf")
+_MOVES = 0.005
 
 
 class _Policy(NamedTuple):
@@ -44,7 +44,7 @@ def policy_check(analysis: Analysis) -> Check:
         "prefer the policy whose split is the planned one, and look for why units change variant",
     )
     reason = "the share of control under one policy against that under another"
-    limits = Limits(_MOVES, _NEVER, reason)
+    limits = Limits(_MOVES, None, reason)
     return graded(name, max(shares) - min(shares), limits, words)
 
 

@@ -12,6 +12,7 @@ from abeval.inference.audits.counts import (
     Uneven,
     cells_of,
     described,
+    listing,
     most,
     percent,
     shares,
@@ -27,7 +28,6 @@ from abeval.inference.trust.finding import (
     touched,
 )
 from abeval.results import Check
-from abeval.results import format as fmt
 
 _OF_ITEMS = frozenset({"category", "propensity", "dwell"})
 """Columns that other items, or other clicks, may leave empty: the treatment can move them."""
@@ -49,7 +49,7 @@ def limits(analysis: Analysis, movable: bool = False) -> Limits:
     """From which sure difference on a check warns and fails."""
     options = analysis.experiment.trust
     if movable:
-        return Limits(options.difference_fail, float("inf"), _WHY_MOVABLE)
+        return Limits(options.difference_fail, None, _WHY_MOVABLE)
     return Limits(options.difference_warn, options.difference_fail, _WHY)
 
 
@@ -109,7 +109,7 @@ def _where(analysis: Analysis, by_place: list[Uneven], by_segment: list[Uneven])
         if len(places) <= 10:
             parts.append(
                 f"most at {'position' if len(places) == 1 else 'positions'} "
-                f"{fmt.listing([str(place) for place in places])} (up to {percent(top)})"
+                f"{listing([str(place) for place in places])} (up to {percent(top)})"
             )
     if by_segment:
         largest = by_segment[0].difference.sure
@@ -142,7 +142,7 @@ def _nulls(analysis: Analysis) -> Check:
     return graded(
         "nulls",
         most(bad),
-        limits(analysis, movable=not fixed),
+        limits(analysis, movable=bool(bad) and not fixed),
         words,
         touched(analysis.metrics, {one.cell.lower() for one in bad}),
     )
@@ -253,7 +253,7 @@ def _served(analysis: Analysis) -> list[Check]:
         else [
             skipped(
                 "served",
-                "the log does not say which impressions had a timeout, a fallback or a stale model: "
+                "no column says which impressions had a timeout, a fallback or a stale model: "
                 f"map such a column in [logs.{experiment.logs.rows_name}] columns",
             )
         ]
