@@ -148,16 +148,23 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
             kept = np.where(expected > 0, ratio / expected, np.nan)
         # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
         counted = np.where(kept <= _EMPTY, units, units / _TOGETHER)
-        flagged = (kept <= LOW) & (_surprise(counted, kept) > limit)
+        flagged = (kept <= LOW) & (_surprise(counted, expected, kept) > limit)
     return np.flatnonzero(flagged).tolist()
 
 
-def _surprise(units: Floats, kept: Floats) -> Floats:
-    """How many standard errors a count is below another, by the deviance of two Poisson counts."""
-    few = units * np.nan_to_num(kept, nan=1.0)
-    mean = (units + few) / 2
+def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
+    """How many standard errors the second of two Poisson counts is too low, by the deviance.
+
+    Args:
+        units: The first count.
+        expected: What the second should be, over the first.
+        kept: What it is, over what it should be.
+    """
+    second = units * expected * kept
+    mean = (units + second) / (1 + expected)
     with np.errstate(invalid="ignore", divide="ignore"):
-        terms = units * np.log(units / mean) + np.where(few > 0, few * np.log(few / mean), 0.0)
+        terms = units * np.log(units / mean)
+        terms += np.where(second > 0, second * np.log(second / (mean * expected)), 0.0)
     return np.asarray(np.sqrt(np.maximum(2 * np.nan_to_num(terms), 0.0)))
 
 
@@ -173,7 +180,7 @@ def _around(ratio: Floats) -> Floats:
     for place in range(ratio.size):
         before[place] = _median(ratio[max(0, place - _AROUND) : place])
         after[place] = _median(ratio[place + 1 : place + 1 + _AROUND])
-    return np.fmin(before, after)
+    return np.asarray(np.fmin(before, after))
 
 
 def _median(values: Floats) -> float:
