@@ -22,7 +22,7 @@ class TrustOptions(Section):
     alpha_fail: Alpha = 0.004
     rows_warn: Share = 0.02
     rows_fail: Share = 0.2
-    crossover_warn: Share = 0.01
+    crossover_warn: Share = 0.005
     crossover_fail: Share = 0.1
     assignment_warn: Share = 0.001
     assignment_fail: Share = 0.01

@@ -33,7 +33,7 @@ def test_nothing_is_sure_where_there_is_nothing() -> None:
 
 
 def test_a_sure_difference_is_not_more_than_the_true_one() -> None:
-    """Rows of a unit are alike, so that rows as clusters would call most of these differences sure."""
+    """Rows of a unit are alike, so rows as clusters would be far too sure."""
     random = np.random.default_rng(2)
     sure = []
     for _ in range(400):
