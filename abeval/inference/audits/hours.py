@@ -37,7 +37,8 @@ def hour_checks(analysis: Analysis) -> list[Check]:
     aggregates = analysis.aggregates
     timeline = _timeline(aggregates)
     if timeline is None:
-        return [skipped("clock", "the log has no times"), skipped("missing_hours", "no times")]
+        message = "the log has no times, or is not audited, so hours cannot be compared"
+        return [skipped(name, message) for name in ("clock", "missing_hours", "late_data")]
     shifts = _shifts(analysis)
     return [
         _clock(shifts),

@@ -53,7 +53,7 @@ def influence_check(analysis: Analysis) -> Check:
     )
     words = Words(
         f"no unit stands apart: at most {percent(worst.share)} of the variance of {worst.metric}",
-        f"one unit of {worst.variant} makes {percent(worst.share)} of the variance of "
+        f"one single unit of {worst.variant} makes {percent(worst.share)} of the variance of "
         f"{worst.metric}{_owed(analysis, worst)}",
         "look whether it is a person; cap the metric ([[metrics]] cap), or filter bots alike in "
         "all variants",

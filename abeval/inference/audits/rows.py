@@ -57,6 +57,8 @@ def audit_checks(analysis: Analysis) -> list[Check]:
     """Every check of shares of rows."""
     if analysis.aggregates.audits.empty:
         return [skipped("audits", _NOT_AUDITED)]
+    if analysis.experiment.of_units:
+        return [_nulls(analysis), *_duplicates(analysis)]
     return [
         *_holes(analysis),
         _nulls(analysis),
@@ -144,7 +146,7 @@ def _nulls(analysis: Analysis) -> Check:
         most(bad),
         limits(analysis, movable=bool(bad) and not fixed),
         words,
-        touched(analysis.metrics, {one.cell.lower() for one in bad}),
+        touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
     )
 
 
