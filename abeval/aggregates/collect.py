@@ -121,7 +121,7 @@ def gathered(
         notes=(*prepared.notes, *prepared.summed.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=pd.concat(extremes, ignore_index=True),
-        seen_in=seen_in(experiment, engine),
+        seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
     )
 
 

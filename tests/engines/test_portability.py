@@ -9,7 +9,18 @@ from abeval.engines.queries import query, query_names
 from abeval.engines.transpile import parsed, transpiled, with_columns
 from abeval.errors import QueryError
 
-COLUMNS = ["unit_id", "variant", "sub_bucket", "is_new", "s_kind", "c_1", "t_1", "p_1", "v_map", "f_0"]
+COLUMNS = [
+    "unit_id",
+    "variant",
+    "sub_bucket",
+    "is_new",
+    "s_kind",
+    "c_1",
+    "t_1",
+    "p_1",
+    "v_map",
+    "f_0",
+]
 """Something for every `columns('regex')` of the queries."""
 
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")

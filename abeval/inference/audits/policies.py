@@ -25,8 +25,10 @@ def policy_check(analysis: Analysis) -> Check:
     """Whether the choice of a policy moves the split between the variants."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     name = "crossover_policies"
-    if not aggregates.facts["crossovers"] or aggregates.seen_in.empty:
+    if not aggregates.facts["crossovers"]:
         return skipped(name, "no unit was seen in several variants, so all policies are the same")
+    if aggregates.seen_in.empty:
+        return skipped(name, "a store does not keep where units were seen")
     policies = [
         _Policy(which, {variant: units.get(variant, 0) for variant in experiment.variants})
         for which, units in _counted(aggregates).items()
