@@ -20,7 +20,7 @@ class Check:
         name: Its id, such as `srm`.
         status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
         value: What was measured: a p-value, adjusted over the tests of its family, or a number.
-        threshold: From here on the check fails: p-values below it, numbers above it.
+        threshold: From here on it fails: p-values below, numbers above; None if it never does.
         message: What was measured, in words.
         warn_threshold: From here on it warns.
         threshold_reason: Why the thresholds are what they are.

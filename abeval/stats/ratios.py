@@ -81,7 +81,7 @@ def delta(
 ) -> Effect:
     """Difference of two ratios by the delta method (Deng, Knoblich and Lu 2018).
 
-    Significance against t with the degrees of freedom of Welch and Satterthwaite, which keeps the
+    Tested against t with the degrees of freedom of Welch and Satterthwaite, which keeps the
     error rate with few units.
 
     Args:

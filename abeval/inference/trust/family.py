@@ -88,7 +88,7 @@ def _check(test: Significance, p_value: float, part: Part) -> Check:
         name=test.name,
         status=status,
         value=p_value,
-        threshold=part.fail if test.worst == "fail" else part.warn,
+        threshold=part.fail if test.worst == "fail" else None,
         message=test.words.calm if status == "pass" else test.words.alarm,
         warn_threshold=part.warn,
         threshold_reason=part.reason,
