@@ -20,7 +20,14 @@ from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
-from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
+from abeval.logs.files import (
+    FileFacts,
+    drift_note,
+    empty_note,
+    file_facts,
+    lacking_columns,
+    lacking_note,
+)
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
 from abeval.logs.run import Run
@@ -172,7 +179,7 @@ def _notes(
     logs: Mapping[str, LogColumns],
     lacking: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
-    """Sentences on empty files, and on those that lack columns that are read.
+    """Sentences on empty files, and on those that lack columns that are read, or differ in type.
 
     Of the logs in `lacking` these are known; of others, the mapped columns are read.
     """
@@ -180,6 +187,7 @@ def _notes(
         mapped = lacking_columns(facts, list(logs[log].mapped.values()))
         yield from empty_note(log, facts)
         yield from lacking_note(log, facts, lacking.get(log, mapped))
+        yield from drift_note(log, facts, list(logs[log].mapped.values()))
 
 
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:

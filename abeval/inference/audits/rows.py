@@ -93,7 +93,12 @@ def _holes(analysis: Analysis) -> list[Check]:
     natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
     value = most([*uneven(experiment, whole), *by_place, *by_segment])
     listed = ", ".join(f"{name} {percent(share)}" for name, share in everywhere.items())
-    message = f"positions that lists lack between their first and their last: {listed}"
+    lengths = shares(cells_of(aggregates, "list_length"), "")
+    long = ", ".join(f"{name} {length:.1f}" for name, length in lengths.items())
+    message = (
+        f"positions that lists lack between their first and their last: {listed}, of so many "
+        f"positions a list: {long}"
+    )
     words = Words(
         message,
         f"{message}{_where(analysis, by_place, by_segment)}",
