@@ -87,14 +87,14 @@ def _parts(
     engine.table("audited", audited_view(chosen, has_lists))
     flagged = engine.frame(query("audit/flags")) if chosen else pd.DataFrame()
     hours = engine.frame(query("audit/hours"))
-    totals = hours.groupby(["variant", "cluster"], as_index=False)["impressions"].sum()
+    totals = hours.groupby(["variant", "cluster"], as_index=False)[["impressions"]].sum()
     yield _Part("impressions", totals.assign(cell="", y=totals["impressions"], x=1))
     yield from _of_flags(chosen, flagged)
     if shape.has_time:
         yield _shares("hour", hours.assign(cell=hours["hour"].map(str)), "impressions", totals)
         of_day = hours.assign(cell=(hours["hour"] % 24).map(str))
         keys = ["variant", "cluster", "cell"]
-        of_day = of_day.groupby(keys, as_index=False)["impressions"].sum()
+        of_day = of_day.groupby(keys, as_index=False)[["impressions"]].sum()
         yield _shares("rhythm", of_day, "impressions", totals)
     if has_lists:
         yield from _of_lists(engine, shape)
@@ -155,7 +155,7 @@ def _by_place(spans: pd.DataFrame, holes: pd.DataFrame) -> _Part:
     """Of the lists that begin before a place and go on behind it, those that lack it."""
     reaching = [
         spans[(spans["first_place"] < place) & (spans["last_place"] > place)]
-        .groupby(["variant", "cluster"], as_index=False)["lists"]
+        .groupby(["variant", "cluster"], as_index=False)[["lists"]]
         .sum()
         .assign(place=place)
         for place in sorted(holes["place"].unique())
@@ -169,7 +169,7 @@ def _by_place(spans: pd.DataFrame, holes: pd.DataFrame) -> _Part:
 
 def _of_clicks(engine: Engine) -> Iterator[_Part]:
     delays = engine.frame(query("audit/click_delays"))
-    totals = delays.groupby(["variant", "cluster"], as_index=False)["clicks"].sum()
+    totals = delays.groupby(["variant", "cluster"], as_index=False)[["clicks"]].sum()
     yield _shares("click_delay", delays.rename(columns={"delay": "cell"}), "clicks", totals)
 
 
@@ -193,7 +193,7 @@ def _set_aside(experiment: Experiment, engine: Engine, shape: LogShape) -> Itera
         rows = rows[rows["variant"].isin(list(experiment.variants))].rename(
             columns={"day": "cluster", "reason": "cell"}
         )
-        totals = rows.groupby(["variant", "cluster"], as_index=False)["impressions"].sum()
+        totals = rows.groupby(["variant", "cluster"], as_index=False)[["impressions"]].sum()
         reasons = rows[rows["cell"].isin(["null_unit", "not_exposed"])]
         yield _shares("set_aside", reasons, "impressions", totals)
     if shape.has_time and engine.rows(_UNTIMED):

@@ -80,7 +80,7 @@ def simulated(impressions: int, seed: int, effect: float = 0.0) -> Log:
             "request_id": request,
             "position": position,
             "item_id": random.integers(0, 2_000, request.size),
-            "category": np.where(of_new, None, "c"),
+            "category": pd.Series("c", np.arange(request.size)).mask(of_new),
             "score": random.random(request.size),
         }
     )
@@ -266,7 +266,7 @@ def leaks(units: int, seed: int, share: float) -> bool:
     names = [str(unit) for unit in range(units)]
     pairs = independence(
         {
-            name: pd.Series(np.where(draws < 0.5, "a", "b"), names)
+            name: pd.Series(np.where(draws < 0.5, "a", "b").tolist(), names, dtype="str")
             for name, draws in (("one", first), ("other", second))
         }
     )
