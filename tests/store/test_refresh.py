@@ -101,10 +101,9 @@ AUDITS = (
 
 
 def without_audits(result: Result) -> Result:
-    """A result without what rows alone can say."""
-    return replace(
-        result, trust=tuple(c for c in result.trust if c.name not in AUDITS), influence=()
-    )
+    """A result without what rows alone can say; verdicts list the checks that warn."""
+    trust = tuple(c for c in result.trust if c.name not in AUDITS)
+    return replace(result, trust=trust, influence=(), verdicts=())
 
 
 def stored(folder: Path, **entries: Any) -> None:

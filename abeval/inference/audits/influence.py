@@ -17,6 +17,9 @@ from abeval.stats import influence
 from abeval.stats.moments import Moments
 
 WARN, FAIL = 0.3, 0.7
+FEWEST_UNITS = 100
+"""Of fewer units some always make much of the variance."""
+
 _APART = 3.0
 """One unit stands apart if it deviates so many times as far as the tenth."""
 
@@ -45,7 +48,9 @@ def influence_check(analysis: Analysis) -> Check:
         return skipped("influence", message)
     singles = sorted(_singles(analysis), key=lambda one: -one.share)
     if not singles:
-        return skipped("influence", "no metric is a mean or a ratio with a variance")
+        return skipped(
+            "influence", f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
+        )
     worst = singles[0]
     reason = (
         "the share of one unit in the variance of a variant, where it stands apart from the tenth: "
@@ -86,7 +91,7 @@ def _singles(analysis: Analysis) -> Iterator[_Single]:
         moments = _moments(analysis, metric)
         for variant in analysis.experiment.variants:
             group = _group(analysis, metric, variant, moments)
-            if group is None or variant not in moments:
+            if group is None or moments[variant].n < FEWEST_UNITS:
                 continue
             total = _squares(moments[variant], group.value)
             deviations = sorted((abs(u.y - group.value * u.x) for u in group.units), reverse=True)
