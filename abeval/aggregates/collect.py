@@ -78,7 +78,9 @@ def gathered(
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
     stretches = prepared.entries.stretches
-    queries = MetricQueries(experiment, shape, engine, by_stretch=bool(stretches))
+    queries = MetricQueries(
+        experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
+    )
     units = engine.frame(query("units/unit_counts"))
     by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []

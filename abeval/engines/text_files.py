@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import duckdb
 
-from abeval.engines.duckdb_errors import log_name
+from abeval.engines.names import log_name
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.columns import canonical_columns
 from abeval.experiment.model import LogSource
 
 IDS = ("unit_id", "item_id", "impression_id", "request_id")
@@ -165,7 +165,7 @@ def _ids(source: LogSource, types: Mapping[str, str]) -> list[str]:
 
 def _text_time(name: str, source: LogSource, types: Mapping[str, str]) -> list[str]:
     """The column of the time of a log, unless it counts from 1970."""
-    if "ts" not in CANONICAL_COLUMNS.get(log_name(name), ()):
+    if "ts" not in canonical_columns(log_name(name)):
         return []
     time = source.columns.get("ts", "ts").lower()
     return [

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import SERVED_FLAGS
-from abeval.logs.shape import LogShape, own_name
+from abeval.logs.row_sql import own_name
+from abeval.logs.shape import LogShape
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""

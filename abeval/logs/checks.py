@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-from abeval.experiment.consistency import CANONICAL_COLUMNS
-from abeval.experiment.model import Experiment
+from abeval.experiment.columns import CANONICAL_COLUMNS
+from abeval.experiment.model import OUTCOME, Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
@@ -24,10 +24,12 @@ USED_BEFORE = "used_before_the_period"
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
     """Refuse frames that are not named like one of the experiment's logs."""
     for name in frames:
-        if name in experiment.tables:
+        outcomes = experiment.logs.events
+        if name in experiment.tables or name in outcomes:
             continue
         if name not in CANONICAL_COLUMNS:
-            raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
+            hint = suggestion(name, [*CANONICAL_COLUMNS, *outcomes])
+            raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
             raise LogError(
                 f"there is a frame for {name}, but the experiment file has no [logs.{name}]",
@@ -48,11 +50,14 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
         if column not in impressions.types:
             raise no_column(impressions, column, "cleaning.duplicate_key: ")
     check_joinable(impressions, logs.get("items"), ["item_id"])
-    check_joinable(impressions, logs.get("exposures"), ["unit_id"])
+    for name, log in logs.items():
+        if name in ("exposures", "units") or name.startswith(OUTCOME):
+            check_joinable(impressions, log, ["unit_id"])
 
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    named = any("variant" in columns for columns in logs.values())
+    logged = {"impressions", "exposures", experiment.logs.rows_name}
+    named = any("variant" in columns for name, columns in logs.items() if name in logged)
     if not named and not experiment.assigns:
         raise LogError(
             "the variant of a unit is unknown: the log has no column `variant`",

@@ -5,15 +5,16 @@
 
 from collections.abc import Mapping
 
+from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, QueryError
-from abeval.experiment.model import OWN_TABLE, Experiment, LogSource
+from abeval.experiment.model import OUTCOME, OWN_TABLE, Experiment, LogSource
 
 
 def open_log(
     engine: Engine, experiment: Experiment, frames: Mapping[str, object], log: str
 ) -> list[str]:
-    """Make a log of the experiment readable as `raw_NAME`.
+    """Make a log of the experiment readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
     Returns:
         Sentences on its filter and its query, for the reader of the result.
@@ -22,17 +23,18 @@ def open_log(
         LogError: It cannot be read.
         ExperimentError: Its filter or its query cannot be computed.
     """
-    source: LogSource = getattr(experiment.logs, log)
+    source = experiment.logs.named[log]
     is_plain = source.where is None and source.query is None
-    rows = f"raw_{log}" if is_plain else f"log_{log}"
+    raw = relation_of("raw", log)
+    rows = raw if is_plain else relation_of("log", log)
     # A query may read [tables] only.
-    if log in frames or source.table is not None or source.paths or source.query is None:
+    if _frame_of(log) in frames or source.table is not None or source.paths or source.query is None:
         _add(engine, experiment, frames, log, rows, source)
     else:
         rows = ""
     notes = []
     if source.where is not None:
-        kept = f"raw_{log}" if source.query is None else f"kept_{log}"
+        kept = raw if source.query is None else relation_of("kept", log)
         notes.append(_filter(engine, log, source.where, rows, kept))
         rows = kept
     if source.query is not None:
@@ -48,10 +50,16 @@ def _add(
     relation: str,
     source: LogSource,
 ) -> None:
-    if name in frames:
-        engine.add_frame(relation, frames[name], source)
-    else:
+    frame = frames.get(_frame_of(name))
+    if frame is None:
         engine.add_log(relation, source.with_unit(experiment.unit))
+    else:
+        engine.add_frame(relation, frame, source)
+
+
+def _frame_of(log: str) -> str:
+    """What the frame of a log is called; that of an outcome log by its own name."""
+    return log.removeprefix(OUTCOME)
 
 
 def _filter(engine: Engine, log: str, where: str, rows: str, kept: str) -> str:
@@ -65,7 +73,8 @@ def _filter(engine: Engine, log: str, where: str, rows: str, kept: str) -> str:
         raise ExperimentError(
             what, f"it is true or false by row; the log has: {columns}"
         ) from error
-    return f"The {log} are {counts[0]:,} of {counts[1]:,} rows of the log, where {_line(where)}."
+    rows_of = f"{counts[0]:,} of {counts[1]:,} rows of the log"
+    return f"The {_frame_of(log)} are {rows_of}, where {_line(where)}."
 
 
 def _answer(
@@ -85,12 +94,12 @@ def _answer(
     text = query.strip().rstrip(";")
     try:
         # A table, because a query may be dear, or have another answer each time.
-        engine.table(f"raw_{log}", f"with {named} select * from (\n{text}\n) as answer")
+        engine.table(relation_of("raw", log), f"with {named} select * from (\n{text}\n) as answer")
     except QueryError as error:
         known = "; ".join(f"{n}: {', '.join(engine.columns(r))}" for n, r in relations.items())
         what = f"logs.{log}.query cannot be run: {_reason(error)}"
         raise ExperimentError(what, f"it may read {known}") from error
-    return f"The {log} are the answer of a query: {_line(text)}."
+    return f"The {_frame_of(log)} are the answer of a query: {_line(text)}."
 
 
 def _reason(error: QueryError) -> str:

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
+from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
-from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.experiment.model import OUTCOME, ROW_UNIT, Experiment
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
@@ -30,6 +31,7 @@ from abeval.logs.files import (
 )
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
+from abeval.logs.outcomes import Coverage, check_outcome, outcome_logs, write_outcomes
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.stretches import (
@@ -41,6 +43,7 @@ from abeval.logs.stretches import (
     stretches_of,
 )
 from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
 
 
@@ -67,6 +70,7 @@ class Prepared:
         repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
         entries: When the units entered, and how traffic was split then.
+        covered: Log that units are judged by since their exposure → up to when it is whole.
         files: What is to be known of the files of the impressions.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
@@ -79,18 +83,25 @@ class Prepared:
     repeated: int
     summed: Summed
     entries: Entries
+    covered: Mapping[str, Coverage | None]
     has_rule: bool
     files: FileFacts
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
 
 
+_LOGS = ("impressions", "units", "clicks", "items", "exposures")
+
 _ROWS = "impressions"
 """A table of units is read as one impression of each."""
 
 
-def open_logs(run: Run) -> tuple[dict[str, LogColumns], list[str]]:
+def open_logs(run: Run, outcomes: Sequence[str]) -> tuple[dict[str, LogColumns], list[str]]:
     """Make every log readable as `raw_NAME`, and map its columns.
+
+    Args:
+        run: The experiment and its engine.
+        outcomes: The outcome logs that are read.
 
     Returns:
         The columns of each log, and sentences on their filters and queries.
@@ -99,14 +110,15 @@ def open_logs(run: Run) -> tuple[dict[str, LogColumns], list[str]]:
     checks.check_frames(run.experiment, run.frames)
     opened: dict[str, LogColumns] = {}
     notes: list[str] = []
-    for log in ("impressions", "units", "clicks", "items", "exposures"):
-        source: LogSource | None = getattr(run.experiment.logs, log)
-        if source is None:
+    for log, source in run.experiment.logs.named.items():
+        if log not in (*_LOGS, *outcomes):
             continue
         notes += open_log(engine, run.experiment, run.frames, log)
         unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
-        types = engine.columns(f"raw_{log}")
+        types = engine.columns(relation_of("raw", log))
         opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
+    for log in outcomes:
+        check_outcome(opened[log])
     if run.experiment.of_units:
         engine.view(f"raw_{_ROWS}", "select * from raw_units")
     return opened, notes
@@ -135,7 +147,8 @@ def prepare(
     """
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    logs, shaped = open_logs(run)
+    outcomes = outcome_logs(experiment, metrics)
+    logs, shaped = open_logs(run, outcomes)
     files = {log: _facts(run, log) for log in logs}
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
@@ -151,6 +164,7 @@ def prepare(
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
+        covered = write_outcomes(run, shape, metrics)
     except QueryError as error:
         raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -160,18 +174,22 @@ def prepare(
         repeated=repeated,
         summed=summed,
         entries=entries,
+        covered=covered,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
         files=files[rows],
         lacking=lacking,
-        notes=(*shaped, *_notes(files, logs, {rows: lacking})),
+        notes=(
+            *shaped,
+            *_notes(files, logs, {rows: lacking}),
+            *(missing_note(engine) if shape.table is not None else ()),
+        ),
     )
 
 
 def _facts(run: Run, log: str) -> FileFacts:
-    source: LogSource | None = getattr(run.experiment.logs, log)
-    if source is None or log in run.frames:
+    if log.removeprefix(OUTCOME) in run.frames:
         return FileFacts()
-    return file_facts(log, source, run.experiment.folder)
+    return file_facts(log, run.experiment.logs.named[log], run.experiment.folder)
 
 
 def _notes(
@@ -185,9 +203,10 @@ def _notes(
     """
     for log, facts in files.items():
         mapped = lacking_columns(facts, list(logs[log].mapped.values()))
-        yield from empty_note(log, facts)
-        yield from lacking_note(log, facts, lacking.get(log, mapped))
-        yield from drift_note(log, facts, list(logs[log].mapped.values()))
+        name = log.removeprefix(OUTCOME)
+        yield from empty_note(name, facts)
+        yield from lacking_note(name, facts, lacking.get(log, mapped))
+        yield from drift_note(name, facts, list(logs[log].mapped.values()))
 
 
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
@@ -324,7 +343,12 @@ def _write_units(
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
-    engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
+    listed = query("units/segmented_units" if shape.segments else "units/units")
+    if shape.table is not None:
+        write_unit_rows(experiment, shape.table, engine)
+        engine.view("listed_units", listed)
+        listed = query("units/described_units")
+    engine.table("units", listed)
 
 
 def _hashed_units(experiment: Experiment, engine: Engine) -> str:

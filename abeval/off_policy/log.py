@@ -18,8 +18,8 @@ from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
+from abeval.logs.row_sql import own_name
 from abeval.logs.run import Run
-from abeval.logs.shape import own_name
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share

@@ -41,7 +41,7 @@ class AuditDay:
     mismatches: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditResult(Record):
     """Whether a log's variants are those that the rule of assignment gives.
 

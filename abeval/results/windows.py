@@ -8,7 +8,7 @@ says why numbers are missing; it is None when they are there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,7 @@ import pandas as pd
 
 from abeval.results import Balance, Ramp, views
 from abeval.results.aa import AAResult
-from abeval.results.record import Record, frame
+from abeval.results.record import Record, frame, named
 
 TIME_SCHEMA_VERSION = "1"
 
@@ -245,7 +245,7 @@ class EventRow:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TimeResult(Record):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
@@ -265,6 +265,7 @@ class TimeResult(Record):
         notes: What a reader must know that no number shows.
         rhythms: Whether hours and weekdays share one effect, if requested.
         before: The same groups compared in the pre-period, before anything differed.
+        units: Metric → its unit.
     """
 
     schema_version: str
@@ -282,14 +283,13 @@ class TimeResult(Record):
     notes: tuple[str, ...]
     rhythms: tuple[Rhythm, ...] = ()
     before: tuple[Balance, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
         """The stability of a metric, or of a metric and variant where there are several."""
         metric, variant = (key, None) if isinstance(key, str) else key
-        for row in self.stability:
-            if row.metric == metric and variant in (None, row.variant):
-                return row
-        raise KeyError(key)
+        rows = [row for row in self.stability if variant in (None, row.variant)]
+        return named(rows, "metric", metric)
 
     def to_frame(self) -> pd.DataFrame:
         """Verdicts and their evidence, one row per metric and variant."""

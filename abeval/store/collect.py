@@ -83,6 +83,16 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
             "come late",
         ),
         (
+            experiment.unit_table is not None,
+            "a table of units is one table, not files of days",
+            "remove [logs.units], or analyse without a store",
+        ),
+        (
+            bool(experiment.logs.events),
+            "an outcome log has rows of any day, which change units without new impressions",
+            "remove [logs.events], or analyse without a store",
+        ),
+        (
             experiment.unit == ROW_UNIT,
             "every row is its own unit, so there is nothing to add up",
             "name the unit that was randomised",

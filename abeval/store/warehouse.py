@@ -11,8 +11,9 @@ from pathlib import Path
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.logs.row_sql import component_name
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, component_name
+from abeval.logs.shape import LogShape
 from abeval.logs.sums import Summed, Sums, load_sums
 from abeval.metrics.definition import Metric
 

@@ -47,7 +47,9 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
     shape, stretches = prepared.shape, prepared.entries.stretches
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
-        MetricQueries(experiment, shape, engine, by_stretch=bool(stretches)),
+        MetricQueries(
+            experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
+        ),
         tuple(metric for metric in metrics if metric.name not in lacks),
         {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
         stretches,

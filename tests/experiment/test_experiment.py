@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
-from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import AbsoluteMargin, Experiment, Toward
 from abeval.simulate.template import EXPERIMENT

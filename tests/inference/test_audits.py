@@ -107,6 +107,9 @@ def test_what_was_not_served_as_meant() -> None:
     assert check(result, "served:timeout").status == "fail"
     assert "a timeout: a 0." in check(result, "served:timeout").message
     assert check(result, "served:stale").status == "pass"
+    # A text that is called so is another thing, and stops nobody.
+    words = analyze(log.assign(fallback="page 2"))
+    assert check(words, "served").status == "skipped"
 
 
 def test_exposed_units_without_an_impression() -> None:

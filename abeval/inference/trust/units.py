@@ -8,6 +8,8 @@ from abeval.results import Check
 
 def crossover(experiment: Experiment, aggregates: Aggregates) -> Check:
     """The share of units seen in more than one variant, and what became of them."""
+    if "crossovers" not in aggregates.facts:
+        return skipped("crossover", "sums do not say which units were in several variants")
     units, crossovers = aggregates.facts["units"], aggregates.facts["crossovers"]
     share = crossovers / units if units else 0.0
     policy = {
@@ -48,7 +50,9 @@ def assignment(experiment: Experiment, aggregates: Aggregates) -> Check:
     if experiment.assignment_rule is None:
         which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
         return skipped(name, f"no {which}, so logged variants cannot be computed again")
-    units = aggregates.facts.get("assigned", 0)
+    if "assigned" not in aggregates.facts:
+        return skipped(name, "sums do not say which unit was in which variant")
+    units = aggregates.facts["assigned"]
     if units == 0:
         message = "the log names no variants: they are computed by [assignment]"
         return skipped(name, message)
