@@ -22,7 +22,7 @@ from abeval.aggregates.terms import SourceSums
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_some_left, facts
+from abeval.logs.accounting import accounts, check_all_counted, check_some_left, facts
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -49,6 +49,7 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
     prepared = prepare(run, metrics, sums=sums)
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared, audited=sums is one_pass)
+    check_all_counted(prepared, aggregates.accounts)
     return shown(run.experiment, aggregates)
 
 

@@ -50,7 +50,9 @@ def load_csv(name: str, files: Files, source: LogSource, rows: Rows) -> None:
 
 
 def _load_csv(name: str, files: Files, source: LogSource, rows: Rows, sample: str) -> None:
-    options = f"union_by_name = true, header = true, dateformat = '%Y-%m-%d'{sample}"
+    # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
+    every = "union_by_name = true, header = true, skip = 0, comment = ''"
+    options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
     read = f"read_csv({_listed(files)}, {options}"
     types = _types(rows, f"{read})")
     texts = [

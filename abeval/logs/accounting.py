@@ -11,6 +11,7 @@ import pandas as pd
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
+from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
@@ -58,6 +59,21 @@ def check_total_left(
     pairs = zip(own["reason"], own["rows"], strict=True)
     counts = [(str(reason), int(rows)) for reason, rows in pairs]
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
+
+
+def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
+    """Refuse an analysis of other rows than those that were read: each is used or set aside.
+
+    Raises:
+        LogError: With both numbers.
+    """
+    log = prepared.shape.impressions.log
+    counted = int(accounts.loc[accounts["log"] == log, "rows"].sum())
+    if counted != prepared.rows:
+        raise LogError(
+            f"{log}: {counted:,} rows were used or set aside, but {prepared.rows:,} were read",
+            "were files written during the run? Run it again; if it stays so, report it",
+        )
 
 
 def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:

@@ -4,34 +4,26 @@
 `offline/replay.py` and `off_policy/log.py`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
-from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
-from abeval.experiment.model import OUTCOME, ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
-from abeval.logs.files import (
-    FileFacts,
-    drift_note,
-    empty_note,
-    file_facts,
-    lacking_columns,
-    lacking_note,
-)
-from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.opening import open_log
-from abeval.logs.outcomes import Coverage, check_outcome, outcome_logs, write_outcomes
+from abeval.logs.faults import faulty_expression
+from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.opening import file_notes, open_logs
+from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.stretches import (
@@ -72,6 +64,7 @@ class Prepared:
         entries: When the units entered, and how traffic was split then.
         covered: Log that units are judged by since their exposure → up to when it is whole.
         files: What is to be known of the files of the impressions.
+        rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
         has_rule: Whether the log names variants that a rule of assignment gives as well.
@@ -86,42 +79,9 @@ class Prepared:
     covered: Mapping[str, Coverage | None]
     has_rule: bool
     files: FileFacts
+    rows: int
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
-
-
-_LOGS = ("impressions", "units", "clicks", "items", "exposures")
-
-_ROWS = "impressions"
-"""A table of units is read as one impression of each."""
-
-
-def open_logs(run: Run, outcomes: Sequence[str]) -> tuple[dict[str, LogColumns], list[str]]:
-    """Make every log readable as `raw_NAME`, and map its columns.
-
-    Args:
-        run: The experiment and its engine.
-        outcomes: The outcome logs that are read.
-
-    Returns:
-        The columns of each log, and sentences on their filters and queries.
-    """
-    engine = run.engine
-    checks.check_frames(run.experiment, run.frames)
-    opened: dict[str, LogColumns] = {}
-    notes: list[str] = []
-    for log, source in run.experiment.logs.named.items():
-        if log not in (*_LOGS, *outcomes):
-            continue
-        notes += open_log(engine, run.experiment, run.frames, log)
-        unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
-        types = engine.columns(relation_of("raw", log))
-        opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
-    for log in outcomes:
-        check_outcome(opened[log])
-    if run.experiment.of_units:
-        engine.view(f"raw_{_ROWS}", "select * from raw_units")
-    return opened, notes
 
 
 def prepare(
@@ -147,26 +107,31 @@ def prepare(
     """
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    outcomes = outcome_logs(experiment, metrics)
-    logs, shaped = open_logs(run, outcomes)
-    files = {log: _facts(run, log) for log in logs}
+    opened = open_logs(run, outcome_logs(experiment, metrics))
+    logs = opened.columns
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
     rows = experiment.logs.rows_name
-    lacking = lacking_columns(files[rows], columns_read(experiment, metrics, shape))
+    files = opened.files[rows]
+    lacking = lacking_columns(files, columns_read(experiment, metrics, shape))
     step("duplicates")
     duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
     repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
-    _write_views(run, shape)
-    step("units and days")
-    checks.check_positions(metrics, shape, engine)
     try:
+        _write_views(run, shape)
+        step("units and days")
+        checks.check_positions(metrics, shape, engine)
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
+        if shape.outcomes and not _knows_entries(shape):
+            raise LogError(
+                "outcomes count from a unit's exposure on, but no log says when that was",
+                "map ts of [logs.impressions], or of [logs.exposures]",
+            )
         covered = write_outcomes(run, shape, metrics)
     except QueryError as error:
-        raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
+        raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
         duplicates=duplicates,
@@ -176,37 +141,15 @@ def prepare(
         entries=entries,
         covered=covered,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
-        files=files[rows],
+        files=files,
+        rows=opened.rows[rows],
         lacking=lacking,
         notes=(
-            *shaped,
-            *_notes(files, logs, {rows: lacking}),
+            *opened.notes,
+            *file_notes(opened, {rows: lacking}),
             *(missing_note(engine) if shape.table is not None else ()),
         ),
     )
-
-
-def _facts(run: Run, log: str) -> FileFacts:
-    if log.removeprefix(OUTCOME) in run.frames:
-        return FileFacts()
-    return file_facts(log, run.experiment.logs.named[log], run.experiment.folder)
-
-
-def _notes(
-    files: Mapping[str, FileFacts],
-    logs: Mapping[str, LogColumns],
-    lacking: Mapping[str, Sequence[str]],
-) -> Iterator[str]:
-    """Sentences on empty files, and on those that lack columns that are read, or differ in type.
-
-    Of the logs in `lacking` these are known; of others, the mapped columns are read.
-    """
-    for log, facts in files.items():
-        mapped = lacking_columns(facts, list(logs[log].mapped.values()))
-        name = log.removeprefix(OUTCOME)
-        yield from empty_note(name, facts)
-        yield from lacking_note(name, facts, lacking.get(log, mapped))
-        yield from drift_note(name, facts, list(logs[log].mapped.values()))
 
 
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:

@@ -76,9 +76,9 @@ def histogram_figure(counts: Sequence[int]) -> go.Figure:
     return figure
 
 
-def _hover(day: str, unit: str, *numbers: float | None) -> str:
+def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
     """A day, its effect and the interval of it."""
-    shown = fmt.difference(*numbers, unit)
+    shown = fmt.difference(value, low, high, unit)
     return label(f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}")
 
 

@@ -296,6 +296,9 @@ def test_what_contradicts_itself_is_refused(name: str) -> None:
 def test_an_outcome_log_needs_a_time_a_unit_and_a_name_of_its_own(logs: World) -> None:
     with pytest.raises(LogError, match=r"logs\.events\.orders: no column 'at' for ts"):
         experiment().analyze(logs={**logs.logs, "orders": logs.orders.rename(columns={"at": "x"})})
+    timeless = {"impressions": logs.impressions.drop(columns="ts"), "orders": logs.orders}
+    with pytest.raises(LogError, match="no log says when that was"):
+        experiment(period=None).analyze(logs=timeless)
     logged = {"impressions": {}, "events": {"clicks": {}}}
     with pytest.raises(ExperimentError, match=r"logs\.events\.clicks: is the name of another log"):
         experiment(logs=logged, metrics=[{"name": "ctr"}])

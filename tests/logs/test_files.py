@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -382,3 +383,11 @@ def test_a_column_whose_type_differs_between_files_is_named(tmp_path: Path) -> N
         "The column 'score' of the impressions is DOUBLE in 2 of 3 files, but whole number in "
         "day-2.parquet: its values are read as one type that holds them all."
     ]
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "zero"])
+def test_a_device_or_a_pipe_is_no_log(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with pytest.raises(AbevalError, match=f"{name} is a device or a pipe, but a log is read more"):
+        read(tmp_path, name, source={"format": "csv"})
