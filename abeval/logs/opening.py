@@ -13,6 +13,7 @@ from abeval.experiment.model import OUTCOME, OWN_TABLE, ROW_UNIT, Experiment, Lo
 from abeval.logs import checks
 from abeval.logs.files import (
     FileFacts,
+    drift_note,
     empty_note,
     file_facts,
     lacking_columns,
