@@ -111,3 +111,38 @@ def test_cookie_cats_retention_and_srm():
     assert srm.value == pytest.approx(0.0086, abs=5e-5)
     assert srm.status == "warn"
     assert result.trusted
+
+
+def checks(result):
+    return {check.name: check for check in result.trust}
+
+
+def test_cookie_cats_one_player_with_49_854_rounds_is_influence_and_no_id():
+    loaded = cookie_cats()
+    metrics = [
+        {"name": "retention_7", "value": "retention_7", "role": "goal"},
+        {"name": "rounds", "value": "sum_gamerounds", "role": "diagnostic"},
+    ]
+    result = loaded.replace(metrics=metrics).analyze()
+    found = checks(result)["influence"]
+    assert (found.status, found.metrics) == ("fail", ("rounds",))
+    assert found.message == (
+        "one single unit of gate_30 makes 84.2% of the variance of rounds; the effect is -2.21%, "
+        "and -0.13% without the 10 units that move it most"
+    )
+    assert result["rounds"].status == "untrusted"
+    # Retention does not read the rounds: its row and the verdict stand.
+    assert result["retention_7"].status == "worse"
+    assert result.verdicts[0].decision == "do_not_ship"
+    assert checks(result)["srm"].status == "warn"
+    # The player's id is 6390605.
+    assert "6390605" not in result.to_json()
+    assert "49854" not in result.to_json()
+
+
+def test_kuairand_duplicates_are_alike_in_both_groups_and_no_hour_is_missing():
+    found = checks(kuairand(metrics=METRICS).analyze())
+    assert found["impressions_duplicate"].status == "warn"
+    assert "2,750 of 94,784 duplicate impressions" in found["impressions_duplicate"].message
+    passed = ("duplicates_by_variant", "missing_hours", "clock", "late_data", "nulls", "influence")
+    assert {found[name].status for name in passed} == {"pass"}

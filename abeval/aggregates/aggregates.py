@@ -112,6 +112,10 @@ class Aggregates:
         entered: Units by scheduled split, entry day and variant: `logs.stretches.ENTERED`.
         stretches: Stretches of entry days of one split each; none where it did not change.
         notes: What a reader of the result must know about how they were computed.
+        audits: What the audits count, with the columns `aggregates.audits.COLUMNS`.
+        extremes: `metric, variant, place, y, x`: the ten units that deviate most from the value of
+            their variant, in counted units and without their ids.
+        seen_in: `variant_low, variant_high, first_variant, expected, units`: where units were seen.
     """
 
     moments: pd.DataFrame
@@ -129,6 +133,9 @@ class Aggregates:
     entered: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(ENTERED)))
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
+    audits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    extremes: pd.DataFrame = field(default_factory=pd.DataFrame)
+    seen_in: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def places(self) -> range:

@@ -10,8 +10,10 @@ from dataclasses import replace
 import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.audits import audit_sums, no_audits, seen_in
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.cells import joined_cells
+from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
@@ -46,7 +48,7 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
     """
     prepared = prepare(run, metrics, sums=sums)
     check_some_left(run.experiment, prepared, run.engine)
-    aggregates = gathered(run, metrics, prepared)
+    aggregates = gathered(run, metrics, prepared, audited=sums is one_pass)
     check_all_counted(prepared, aggregates.accounts)
     return shown(run.experiment, aggregates)
 
@@ -61,10 +63,12 @@ def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:
     return joined_cells(replace(aggregates, days=days), experiment.privacy.min_units)
 
 
-def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggregates:
+def gathered(
+    run: Run, metrics: Sequence[Metric], prepared: Prepared, audited: bool = False
+) -> Aggregates:
     """Aggregates of prepared logs: of the units in the table `units`.
 
-    A store calls it once more on the units that changed.
+    A store calls it once more on the units that changed; it does not audit rows, which it has not.
     """
     experiment, engine = run.experiment, run.engine
     shape = prepared.shape
@@ -82,6 +86,7 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
     by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
+    extremes = [no_extremes()]
     for source in sources:
         if source.per_unit:
             run.step(source.title)
@@ -89,6 +94,8 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
             parts.append(
                 queries.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
+            if audited and experiment.privacy.min_units is None:
+                extremes.append(extreme_units(queries, chosen))
             if experiment.trust.aa_runs:
                 buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
@@ -115,6 +122,9 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
         entered=prepared.entries.counts,
         stretches=stretches,
         notes=(*prepared.notes, *prepared.summed.notes),
+        audits=audit_sums(run, prepared) if audited else no_audits(),
+        extremes=pd.concat(extremes, ignore_index=True),
+        seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
     )
 
 

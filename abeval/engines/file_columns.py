@@ -13,9 +13,12 @@ from abeval.engines.duckdb_errors import log_errors
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal
 
+Types = Mapping[str, str]
+"""Column → its type in a file."""
 
-def columns_of_files(log: str, files: Files) -> Mapping[str, frozenset[str]]:
-    """The columns of each file of a log, in lower case; folders of partitions count.
+
+def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
+    """The columns of each file of a log, in lower case, with their types; partitions count.
 
     Raises:
         LogError: A file cannot be read.
@@ -27,34 +30,47 @@ def columns_of_files(log: str, files: Files) -> Mapping[str, frozenset[str]]:
         else:
             own = {file: _of_text(connection, files.kind, file) for file in files.read}
     return {
-        file: frozenset(name.lower() for name in (*names, *partitions([file])))
-        for file, names in own.items()
+        file: {name.lower(): kind for name, kind in types.items()}
+        | {name.lower(): "partition" for name in partitions([file])}
+        for file, types in own.items()
     }
 
 
 def _of_footers(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str]
-) -> dict[str, list[str]]:
+) -> dict[str, dict[str, str]]:
     """The columns of Parquet files, without the fields of nested ones."""
     listed = ", ".join(literal(exact(file)) for file in files)
     rows = connection.execute(
-        f"select file_name, name, coalesce(num_children, 0) from parquet_schema([{listed}])"
+        "select file_name, name, coalesce(num_children, 0), "
+        "coalesce(nullif(split_part(logical_type, '(', 1), ''), type, 'nested') "
+        f"from parquet_schema([{listed}])"
     ).fetchall()
-    columns: dict[str, list[str]] = {}
+    columns: dict[str, dict[str, str]] = {}
     # The schema is a tree, each node before its children; the root comes first.
     inner = 0
-    for file, name, children in rows:
+    for file, name, children, kind in rows:
         if inner:
             inner += children - 1
         elif file not in columns:
-            columns[file] = []
+            columns[file] = {}
         else:
-            columns[file].append(name)
+            columns[file][name] = _of_kind(kind)
             inner = children
     return columns
 
 
-def _of_text(connection: duckdb.DuckDBPyConnection, kind: str, file: str) -> list[str]:
+def _of_text(connection: duckdb.DuckDBPyConnection, kind: str, file: str) -> dict[str, str]:
     options = ", header = true, skip = 0, comment = ''" if kind == "csv" else ", sample_size = -1"
     read = f"read_{kind}({literal(exact(file))}, hive_partitioning = false{options})"
-    return [str(name) for name, *_ in connection.execute(f"describe from {read}").fetchall()]
+    described = connection.execute(f"describe from {read}").fetchall()
+    numbers = ("BIGINT", "HUGEINT", "DOUBLE")
+    return {
+        str(name): "number" if str(type_) in numbers else str(type_)
+        for name, type_, *_ in described
+    }
+
+
+def _of_kind(kind: str) -> str:
+    """A type of Parquet; whole numbers of any size are one."""
+    return "whole number" if kind in ("INT32", "INT64", "IntType") else kind

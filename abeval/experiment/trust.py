@@ -22,10 +22,12 @@ class TrustOptions(Section):
     alpha_fail: Alpha = 0.004
     rows_warn: Share = 0.02
     rows_fail: Share = 0.2
-    crossover_warn: Share = 0.01
+    crossover_warn: Share = 0.005
     crossover_fail: Share = 0.1
     assignment_warn: Share = 0.001
     assignment_fail: Share = 0.01
+    difference_warn: Share = 0.001
+    difference_fail: Share = 0.005
     missing_days: Share = 0.5
     outside_period: Share = 0.5
 
@@ -33,7 +35,7 @@ class TrustOptions(Section):
     def _warns_first(self) -> Self:
         if self.alpha_fail > self.alpha_warn:
             raise ValueError("alpha_fail is above alpha_warn: what fails must warn as well")
-        for name in ("rows", "crossover", "assignment"):
+        for name in ("rows", "crossover", "assignment", "difference"):
             if getattr(self, f"{name}_warn") > getattr(self, f"{name}_fail"):
                 raise ValueError(f"{name}_warn is above {name}_fail: what fails must warn as well")
         return self

@@ -12,6 +12,7 @@ from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.aa import aa_of
+from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
 from abeval.inference.compare import Analysis
 from abeval.inference.families import family_intervals
@@ -62,4 +63,5 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         family_intervals=family_intervals(experiment, metrics, analysis.comparisons),
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(aggregates.stretches),
+        influence=influences(analysis),
     )

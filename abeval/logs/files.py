@@ -1,4 +1,4 @@
-"""What the files of a log are: their rows, which are empty, which lack a column that others have.
+"""What the files of a log are: their rows, which are empty, lack a column or have another type.
 
 `opening.py` asks it of each log that is read from files. The notes go to the result;
 `aggregates/collect.py` counts the rows of the files that lack a column.
@@ -26,6 +26,7 @@ class FileFacts:
         lacking: Column in lower case → the files that lack it, if others have it.
         rows: Number of rows that they have by themselves; None if that is not cheap to know.
         are_lines: Whether the rows were counted as lines, of which one row may have several.
+        drift: Column in lower case → type → the files that have it so, if files differ.
     """
 
     files: Sequence[str] = ()
@@ -33,6 +34,7 @@ class FileFacts:
     lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rows: int | None = None
     are_lines: bool = False
+    drift: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
@@ -54,7 +56,29 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     }
     lacking = {name: lack for name, lack in lacking.items() if lack}
     rows = rows_of_files(log, files)
-    return FileFacts(files.read, files.empty, lacking, rows, files.kind != "parquet")
+    return FileFacts(
+        files.read,
+        files.empty,
+        lacking,
+        rows,
+        files.kind != "parquet",
+        _drift(columns, sorted(every)),
+    )
+
+
+def _drift(
+    columns: Mapping[str, Mapping[str, str]], names: Sequence[str]
+) -> dict[str, dict[str, list[str]]]:
+    """The columns whose type is not the same in all files that have them."""
+    drift: dict[str, dict[str, list[str]]] = {}
+    for name in names:
+        by_type: dict[str, list[str]] = {}
+        for file, types in columns.items():
+            if name in types:
+                by_type.setdefault(types[name], []).append(file)
+        if len(by_type) > 1:
+            drift[name] = by_type
+    return drift
 
 
 def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
@@ -78,6 +102,22 @@ def lacking_note(log: str, facts: FileFacts, columns: Sequence[str]) -> list[str
         for column in columns
         if (lack := facts.lacking.get(column.lower()))
     ]
+
+
+def drift_note(log: str, facts: FileFacts, columns: Sequence[str]) -> list[str]:
+    """A sentence on each column that is read, and that is of several types."""
+    notes = []
+    for column in columns:
+        by_type = sorted(facts.drift.get(column.lower(), {}).items(), key=lambda one: -len(one[1]))
+        if by_type:
+            most, *others = by_type
+            listed = "; ".join(f"{kind} in {_names(files)}" for kind, files in others)
+            notes.append(
+                f"The column {column!r} of the {log} is {most[0]} in {len(most[1]):,} of "
+                f"{len(facts.files):,} files, but {listed}: its values are read as one type that "
+                "holds them all."
+            )
+    return notes
 
 
 def _names(files: Sequence[str]) -> str:

@@ -18,6 +18,9 @@ _FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
 _TIME = re.compile(r"^(TIMESTAMP.*|DATE)$")
 _ZONED = re.compile(r"^TIMESTAMP(TZ| WITH TIME ZONE)")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
+SERVED_FLAGS = ("timeout", "fallback", "stale")
+"""Columns of the impressions that say that the variant was not served as it was meant."""
+
 _NOTHING = '"NULL"'
 """The type of a column that is null in every row."""
 
@@ -87,6 +90,10 @@ def map_columns(
     defaults = {name: _find(name, types) for name in canonical_columns(log) if name not in chosen}
     if unit is None:
         defaults.pop("unit_id", None)
+    for flag in SERVED_FLAGS:
+        # A text of this name, which nobody mapped, means something else.
+        if (column := defaults.get(flag)) is not None and not is_number(types[column]):
+            defaults.pop(flag)
     mapped = {name: column for name, column in {**defaults, **chosen}.items() if column is not None}
     columns = LogColumns(log, types, mapped)
     if log == "items" and "item_id" not in columns:
@@ -133,9 +140,18 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
             return _id_problem(canonical, kind)
         case "ts":
             return _time_problem(kind, source)
-        case "click" | "dwell" | "score" | "position" | "rank" | "propensity" | "grade" if (
-            not is_number(kind)
-        ):
+        case (
+            "click"
+            | "dwell"
+            | "score"
+            | "position"
+            | "rank"
+            | "propensity"
+            | "grade"
+            | "timeout"
+            | "fallback"
+            | "stale"
+        ) if not is_number(kind):
             return f"but {canonical} must be a number"
         case "variant" | "category" | "model" | "stage" if not (
             _TEXT.match(kind) or is_number(kind)

@@ -11,7 +11,14 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import OUTCOME, OWN_TABLE, ROW_UNIT, Experiment, LogSource
 from abeval.logs import checks
-from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
+from abeval.logs.files import (
+    FileFacts,
+    drift_note,
+    empty_note,
+    file_facts,
+    lacking_columns,
+    lacking_note,
+)
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.outcomes import check_outcome
 from abeval.logs.run import Run
@@ -105,6 +112,7 @@ def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterat
         mapped = lacking_columns(facts, list(opened.columns[log].mapped.values()))
         yield from empty_note(_frame_of(log), facts)
         yield from lacking_note(_frame_of(log), facts, lacking.get(log, mapped))
+        yield from drift_note(_frame_of(log), facts, list(opened.columns[log].mapped.values()))
 
 
 class OpenLog(NamedTuple):

@@ -10,7 +10,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import ClickLog, Experiment, LogSource, Period
 from abeval.logs import canonical
-from abeval.logs.mapping import LogColumns
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns
 from abeval.logs.row_sql import component_name, event_name, own_name
 from abeval.logs.shape import LogShape
 from abeval.metrics.expressions import never_fails
@@ -58,6 +58,7 @@ def seen_view(
         f"{canonical.click(log)} as own_click",
         f"{canonical.dwell_ms(log, source)} as own_dwell_ms",
         f"{canonical.cast(log, 'propensity', 'double')} as propensity",
+        *(f"{canonical.cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(f"{canonical.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.own_columns),
         *canonical.click_keys(log, join, time_ms if by_time else "0"),

@@ -10,7 +10,7 @@ from abeval.results.context import (
 )
 from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status
 from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval
-from abeval.results.trust import AAMetric, Balance, Check, CheckStatus, Decision, Verdict
+from abeval.results.trust import AAMetric, Balance, Check, CheckStatus, Decision, Influence, Verdict
 
 __all__ = [
     "AAMetric",
@@ -24,6 +24,7 @@ __all__ = [
     "Decision",
     "ExperimentInfo",
     "FamilyInterval",
+    "Influence",
     "LeftOut",
     "MetricInfo",
     "Ramp",

@@ -19,6 +19,7 @@ from abeval.results import (
     Check,
     ExperimentInfo,
     FamilyInterval,
+    Influence,
     LeftOut,
     MetricInfo,
     Ramp,
@@ -57,6 +58,7 @@ class Result(Record):
     family_intervals: tuple[FamilyInterval, ...] = ()
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
+    influence: tuple[Influence, ...] = ()
 
     @property
     def trusted(self) -> bool:

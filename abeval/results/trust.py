@@ -1,7 +1,7 @@
 """Trust checks, A/A replays, balance before the period, and the decision on each variant.
 
 `inference/trust/`, `inference/verdict.py` and `inference/aa.py` fill these records. They are
-fields of `Result`; `Balance` is one of `TimeResult`.
+fields of `Result`, as is `Influence` of `inference/audits/`; `Balance` is one of `TimeResult`.
 """
 
 from collections.abc import Iterable
@@ -48,6 +48,30 @@ class Check:
     def touches(self, metrics: Iterable[str]) -> bool:
         """Whether what it found concerns one of these metrics."""
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
+
+
+@dataclass(frozen=True)
+class Influence:
+    """An effect with and without the units that move it most; they are counted, not named.
+
+    Attributes:
+        metric: Its id.
+        variant: The variant compared with control.
+        units: So many units are left out, at most ten of both variants together.
+        units_in_variant: How many of them are in `variant`; the others are in control.
+        lift: The relative effect of all units, before any adjustment.
+        lift_without: That of all other units.
+        share: The share of the lift that the left out make: (lift - lift_without) / lift; None
+            without a lift.
+    """
+
+    metric: str
+    variant: str
+    units: int
+    units_in_variant: int
+    lift: float
+    lift_without: float
+    share: float | None
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,25 @@ from abeval.logs.stretches import Stretches
 from abeval.stats.records import RefusalReason
 
 FORMAT = 3
-FRAMES = ("moments", "reach", "group_units", "units", "accounts", "days", "entered")
+FRAMES = (
+    *("moments", "reach", "group_units", "units", "accounts", "days", "entered"),
+    *("audits", "extremes", "seen_in"),
+)
 BUCKETS = "buckets"
 AGAIN = "write the aggregates again with --save-aggregates"
 
 _Table = Literal[
-    "moments", "reach", "group_units", "units", "accounts", "days", "entered", "buckets"
+    "moments",
+    "reach",
+    "group_units",
+    "units",
+    "accounts",
+    "days",
+    "entered",
+    "audits",
+    "extremes",
+    "seen_in",
+    "buckets",
 ]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]

@@ -12,6 +12,7 @@ from abeval.errors import QueryError
 COLUMNS = [
     *("unit_id", "variant", "sub_bucket", "is_new", "s_kind", "c_1", "t_1", "p_1", "v_map"),
     *("u_1", "sum_1", "max_1", "distinct_1", "min_1", "first_1"),
+    "f_0",
 ]
 """Something for every `columns('regex')` of the queries."""
 

@@ -15,7 +15,7 @@ import pytest
 import abeval
 from abeval.errors import AbevalError
 from abeval.results.analysis import Result
-from tests.logs.small import PERIOD, aside, small_log, values
+from tests.logs.small import PERIOD, analyze, aside, small_log, values
 
 LOG = small_log()
 ROWS = len(LOG)
@@ -367,6 +367,22 @@ def test_a_store_sees_lacking_columns_too(tmp_path: Path) -> None:
     for _ in range(2):
         found = read(tmp_path, "logs", cleaning=base, store=tmp_path / "store")
         assert lacks(found) == {"click": "fail"}
+
+
+def test_a_column_whose_type_differs_between_files_is_named(tmp_path: Path) -> None:
+    log, days = small_log(rows=900), tmp_path / "log"
+    days.mkdir()
+    parts = [log.iloc[i * 300 : (i + 1) * 300] for i in range(3)]
+    parts[2] = parts[2].assign(score=(parts[2]["score"] * 100).astype("int32"))
+    parts[1] = parts[1].assign(request_id=parts[1]["request_id"].astype("int32"))
+    for number, part in enumerate(parts):
+        part.to_parquet(days / f"day-{number}.parquet")
+    result = analyze(folder=tmp_path, logs={"impressions": {"path": "log/*.parquet"}})
+    drifts = [note for note in result.notes if "of 3 files, but" in note]
+    assert drifts == [
+        "The column 'score' of the impressions is DOUBLE in 2 of 3 files, but whole number in "
+        "day-2.parquet: its values are read as one type that holds them all."
+    ]
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe", "zero"])

@@ -6,6 +6,10 @@
 
 from collections.abc import Sequence
 
+from abeval.inference.audits.hours import hour_checks
+from abeval.inference.audits.influence import influence_check
+from abeval.inference.audits.policies import policy_check
+from abeval.inference.audits.rows import audit_checks
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
 from abeval.inference.trust.before import before_checks
@@ -34,10 +38,14 @@ def _findings(analysis: Analysis, aa: AAResult | None) -> list[Finding]:
     of_log = not experiment.of_units
     whole = srm_check(experiment, aggregates)
     return [
+        *(hour_checks(analysis) if of_log else []),
+        *audit_checks(analysis),
+        influence_check(analysis),
         whole,
         *change_checks(experiment, aggregates),
         *segment_checks(experiment, aggregates, whole),
         crossover(experiment, aggregates),
+        policy_check(analysis),
         assignment(experiment, aggregates),
         *before_checks(analysis),
         *denominator_checks(analysis),

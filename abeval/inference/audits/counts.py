@@ -1,0 +1,95 @@
+"""What the audits counted, by audit, cell and variant, and where variants differ for sure.
+
+Every module of checks beside this one reads the aggregates through it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.experiment.model import Experiment
+from abeval.results import format as fmt
+from abeval.stats.faults import Difference, Sums, difference
+
+Cells = Mapping[str, Mapping[str, Sums]]
+"""Cell → variant → sums."""
+
+SHOWN = 3
+"""So many cells are listed in a message."""
+
+
+class Uneven(NamedTuple):
+    """A share that differs between control and another variant.
+
+    Attributes:
+        cell: Of the audit.
+        variant: The other variant.
+        difference: Both shares, and by how much they differ for sure.
+    """
+
+    cell: str
+    variant: str
+    difference: Difference
+
+    @property
+    def worse(self) -> float:
+        """The larger share."""
+        return max(self.difference.control, self.difference.treatment)
+
+
+def cells_of(aggregates: Aggregates, audit: str) -> Cells:
+    """The sums of an audit; empty if these logs do not have it."""
+    table = aggregates.audits
+    if table.empty:
+        return {}
+    cells: dict[str, dict[str, Sums]] = {}
+    names = ("cell", "variant", "clusters", "y", "x", "y_y", "y_x", "x_x")
+    rows = table[table["audit"] == audit]
+    for cell, variant, *sums in zip(*(rows[name].tolist() for name in names), strict=True):
+        cells.setdefault(str(cell), {})[str(variant)] = Sums(*map(int, sums))
+    return cells
+
+
+def uneven(experiment: Experiment, cells: Cells) -> list[Uneven]:
+    """Every cell in which a variant differs from control for sure, the most different first."""
+    several = max(1, len(cells) * len(experiment.treatments))
+    compared = (
+        (cell, variant, difference(sums[experiment.control], sums[variant], several))
+        for cell, sums in cells.items()
+        for variant in experiment.treatments
+        if experiment.control in sums and variant in sums
+    )
+    differ = [Uneven(c, v, one) for c, v, one in compared if one is not None and one.sure > 0]
+    return sorted(differ, key=lambda one: -one.difference.sure)
+
+
+def most(differing: Iterable[Uneven]) -> float:
+    """The largest sure difference, 0 without one."""
+    return max((one.difference.sure for one in differing), default=0.0)
+
+
+def shares(cells: Cells, cell: str) -> dict[str, float]:
+    """Variant → its share in a cell."""
+    of_cell = cells.get(cell, {})
+    return {variant: sums.y / sums.x for variant, sums in of_cell.items() if sums.x}
+
+
+def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
+    """Cells with the shares of both variants, such as `score (control 0.1 %, new 30.2 %)`."""
+    listed = [
+        f"{one.cell} ({experiment.control} {percent(one.difference.control)}, "
+        f"{one.variant} {percent(one.difference.treatment)})"
+        for one in differing[:SHOWN]
+    ]
+    more = len(differing) - SHOWN
+    return listing(listed) + (f" and {more} more" if more > 0 else "")
+
+
+def percent(value: float) -> str:
+    """A share in percent, with a digit more where it is small."""
+    return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
+
+
+def listing(items: Sequence[str]) -> str:
+    """Items as words, empty for none."""
+    return fmt.listing(items) if items else ""

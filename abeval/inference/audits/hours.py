@@ -1,0 +1,193 @@
+"""Checks of time by variant: hours that one variant lacks, a clock that is off, late data.
+
+`inference/trust/checks.py` lists them; `stats/faults.py` knows the shapes.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.inference.audits.counts import SHOWN, cells_of, listing
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.finding import Limits, Words, graded, skipped
+from abeval.logs.audited import CLUSTERS
+from abeval.results import Check
+from abeval.stats import faults
+from abeval.stats.arrays import Floats
+
+_LAST_HOURS = 6
+_FEWEST_DAYS = 3
+_FEWEST_ROWS = 200.0
+_THIN = 0.5
+
+
+class _Timeline(NamedTuple):
+    """Rows and active clusters by hour: the first hour since 1970, and arrays by variant."""
+
+    first: int
+    hours: Mapping[str, faults.Hours]
+
+
+def hour_checks(analysis: Analysis) -> list[Check]:
+    """Every check of hours, the one that explains the others first."""
+    aggregates = analysis.aggregates
+    timeline = _timeline(aggregates)
+    if timeline is None:
+        message = "the log has no times, or is not audited, so hours cannot be compared"
+        return [skipped(name, message) for name in ("clock", "missing_hours", "late_data")]
+    shifts = _shifts(analysis)
+    return [
+        _clock(shifts),
+        _missing(analysis, timeline, bool(shifts)),
+        _late(analysis, timeline),
+    ]
+
+
+def _timeline(aggregates: Aggregates) -> _Timeline | None:
+    table = aggregates.audits
+    rows = table[table["audit"] == "hour"] if len(table) else table
+    if rows.empty:
+        return None
+    hour = rows["cell"].astype(int).to_numpy()
+    first, size = int(hour.min()), int(hour.max() - hour.min()) + 1
+    hours = {}
+    for variant in rows["variant"].unique():
+        own = (rows["variant"] == variant).to_numpy()
+        counts, active = np.zeros(size), np.zeros(size)
+        counts[hour[own] - first] = rows["y"].to_numpy(float)[own]
+        active[hour[own] - first] = rows["active"].to_numpy(float)[own]
+        hours[str(variant)] = faults.Hours(counts, active)
+    return _Timeline(first, hours)
+
+
+def _shifts(analysis: Analysis) -> dict[str, int]:
+    """Variant → the hours by which its rhythm is later than control's, where it is."""
+    experiment = analysis.experiment
+    cells = cells_of(analysis.aggregates, "rhythm")
+    nothing = faults.Sums(0, 0, 0, 0, 0, 0)
+
+    def rhythm(variant: str) -> list[faults.Sums]:
+        return [cells.get(str(hour), {}).get(variant, nothing) for hour in range(24)]
+
+    moved = {
+        name: faults.shift(rhythm(experiment.control), rhythm(name)).hours
+        for name in experiment.treatments
+    }
+    return {name: hours for name, hours in moved.items() if hours}
+
+
+def _clock(shifts: Mapping[str, int]) -> Check:
+    reason = (
+        "the rhythm of the hours of a day is that of other hours: the distance between the "
+        "variants is sure, and a shift by whole hours takes three quarters of it away"
+    )
+    listed = listing(
+        [
+            f"{name} is {abs(hours)} hours {'later' if hours > 0 else 'earlier'} than control"
+            for name, hours in shifts.items()
+        ]
+    )
+    words = Words(
+        "people come at the same hours of the day in all variants",
+        f"the daily rhythm of one variant is shifted: {listed}",
+        "look at the time zones and clocks of the services that write the log (`ts_zone`); days "
+        "and the ends of the period are wrong too",
+    )
+    largest = max((abs(hours) for hours in shifts.values()), default=0)
+    return graded("clock", float(largest), Limits(1.0, 1.0, reason), words)
+
+
+def _missing(analysis: Analysis, timeline: _Timeline, shifted: bool) -> Check:
+    """Hours in which one variant has no rows, or less than half of what the others make expect."""
+    experiment = analysis.experiment
+    if shifted:
+        return skipped("missing_hours", "a clock is off, so hours cannot be compared")
+    gaps = {name: _gaps(analysis, timeline, name) for name in experiment.variants}
+    gaps = {name: hours for name, hours in gaps.items() if hours}
+    total = sum(map(len, gaps.values()))
+    listed = listing(
+        [f"{name} {_listed(experiment.timezone, hours)}" for name, hours in gaps.items()]
+    )
+    words = Words(
+        "no hour lacks the rows of one variant alone",
+        f"{total} {'hour lacks' if total == 1 else 'hours lack'} rows of one variant alone: "
+        f"{listed}",
+        "load the missing files or events again, or leave the hours out of [period]",
+    )
+    reason = (
+        "less than half of the rows that the other variants and the hours around make expect, "
+        "with a chance of 1e-6 over all hours"
+    )
+    return graded("missing_hours", float(total), Limits(1.0, 1.0, reason), words)
+
+
+def _gaps(analysis: Analysis, timeline: _Timeline, variant: str) -> list[int]:
+    """The hours since 1970 that a variant lacks, by each variant that it is compared with."""
+    experiment, hours = analysis.experiment, timeline.hours
+    others = experiment.treatments if variant == experiment.control else [experiment.control]
+    pairs = [
+        set(faults.gaps(hours[other], hours[variant], CLUSTERS))
+        for other in others
+        if other in hours and variant in hours
+    ]
+    # An hour that control lacks is one that every other variant has.
+    common = set.intersection(*pairs) if pairs else set()
+    return [timeline.first + place for place in sorted(common)]
+
+
+def _listed(timezone: str, hours: Sequence[int]) -> str:
+    """Runs of hours in local time, such as `2026-09-16 10:00 to 13:00`."""
+    runs: list[tuple[int, int]] = []
+    for hour in hours:
+        if runs and runs[-1][1] == hour:
+            runs[-1] = runs[-1][0], hour + 1
+        else:
+            runs.append((hour, hour + 1))
+    zone = ZoneInfo(timezone)
+
+    def local(hour: int) -> datetime:
+        return datetime.fromtimestamp(hour * 3600, tz=UTC).astimezone(zone)
+
+    shown = [
+        f"{local(start):%Y-%m-%d %H:%M} to "
+        f"{local(end):{'%H:%M' if local(start).date() == local(end).date() else '%Y-%m-%d %H:%M'}}"
+        for start, end in runs[:SHOWN]
+    ]
+    more = len(runs) - SHOWN
+    return "from " + listing(shown) + (f" and {more} more times" if more > 0 else "")
+
+
+def _late(analysis: Analysis, timeline: _Timeline) -> Check:
+    """Whether the last hours have less than half of the rows of these hours on any day before."""
+    rows = np.sum([hours.rows for hours in timeline.hours.values()], axis=0)
+    share = _last_share(rows)
+    if share is None:
+        message = (
+            f"fewer than {_FEWEST_DAYS} days, or too few rows, to tell whether the log is whole"
+        )
+        return skipped("late_data", message)
+    reason = f"the last {_LAST_HOURS} hours against the fewest rows of these hours on a day before"
+    words = Words(
+        f"the last {_LAST_HOURS} hours of the log have as many rows as on the days before",
+        f"the last {_LAST_HOURS} hours of the log have {share:.0%} of the fewest rows that these "
+        "hours had on a day before: more may be on its way",
+        "analyse again when the log is whole, or let [period] end before",
+    )
+    return graded("late_data", 1 - share, Limits(_THIN, None, reason), words)
+
+
+def _last_share(rows: Floats) -> float | None:
+    """Rows of the last hours over the fewest of the same hours on an earlier day, at most 1."""
+    days = (rows.size - _LAST_HOURS) // 24
+    if days < _FEWEST_DAYS:
+        return None
+    earlier = [
+        rows[rows.size - _LAST_HOURS - 24 * day : rows.size - 24 * day].sum()
+        for day in range(1, days + 1)
+    ]
+    fewest = float(min(earlier))
+    return min(1.0, float(rows[-_LAST_HOURS:].sum()) / fewest) if fewest >= _FEWEST_ROWS else None

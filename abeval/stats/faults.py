@@ -1,0 +1,233 @@
+"""Faults of a log that are not alike in two groups: shares, hours that are empty, clocks.
+
+`inference/audits/` calls it on what `aggregates/audits.py` counts. A fault has a sharp shape, which
+an effect of the treatment has not: a share that should be zero in both groups, an hour that is
+empty in one of them, a daily rhythm that is the other's some hours later.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.stats.arrays import Floats
+from abeval.stats.distributions import two_sided_quantile
+
+SURE = 1e-6
+"""The chance that a difference is called sure although it is not, over all cells of an audit."""
+
+
+class Sums(NamedTuple):
+    """Exact sums over the clusters of a group.
+
+    Attributes:
+        clusters: How many there are.
+        y: Sum of the numerators.
+        x: Sum of the denominators.
+        y_y: Sum of the squares of the numerators.
+        y_x: Sum of the products.
+        x_x: Sum of the squares of the denominators.
+    """
+
+    clusters: int
+    y: int
+    x: int
+    y_y: int
+    y_x: int
+    x_x: int
+
+
+class Share(NamedTuple):
+    """A share of a group, its standard error between clusters, and the degrees of freedom."""
+
+    value: float
+    error: float
+    df: float
+
+
+def share(sums: Sums) -> Share | None:
+    """The share Σy / Σx by the delta method over clusters; None of nothing, or of one cluster.
+
+    Example:
+        >>> share(Sums(clusters=4, y=4, x=40, y_y=6, y_x=40, x_x=400)).value
+        0.1
+    """
+    n, x = sums.clusters, sums.x
+    if n < 2 or x == 0:
+        return None
+    value = sums.y / x
+    squares = sums.y_y - 2 * value * sums.y_x + value * value * sums.x_x
+    return Share(value, math.sqrt(max(squares, 0.0) * n / (n - 1)) / x, n - 1)
+
+
+class Difference(NamedTuple):
+    """How two shares differ.
+
+    Attributes:
+        control: The share of the first group.
+        treatment: That of the second.
+        sure: By how much they differ at least, 0 if that may be chance.
+    """
+
+    control: float
+    treatment: float
+    sure: float
+
+
+def difference(control: Sums, treatment: Sums, cells: int = 1) -> Difference | None:
+    """By how much two shares differ for sure: the near end of an interval for their difference.
+
+    Args:
+        control: Of the first group.
+        treatment: Of the second.
+        cells: How many differences are looked at; the chance `SURE` is for all of them together.
+
+    Example:
+        >>> control = Sums(64, 0, 64_000, 0, 0, 64_000_000)
+        >>> difference(control, Sums(64, 640, 64_000, 6_400, 640_000, 64_000_000)).sure
+        0.01
+    """
+    first, second = share(control), share(treatment)
+    if first is None or second is None:
+        return None
+    error = math.hypot(first.error, second.error)
+    quantile = two_sided_quantile(SURE / cells, df=first.df + second.df)
+    sure = abs(second.value - first.value) - quantile * error
+    return Difference(first.value, second.value, max(0.0, sure))
+
+
+class Hours(NamedTuple):
+    """The hours of a group, one place each.
+
+    Attributes:
+        rows: How many rows each hour has.
+        active: In how many clusters of units it has any.
+    """
+
+    rows: Floats
+    active: Floats
+
+
+LOW = 0.5
+"""An hour is a gap if its rows are below this share of what the hours around it make expect."""
+
+_EMPTY = 0.1
+_AROUND = 72
+_LEAST = 6
+_TOGETHER = 2.0
+"""By how much the variance of an hour's rows is larger, as rows of a unit come together: by so much
+where the standard deviation of the rows of a unit is their mean."""
+
+
+def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
+    """The hours in which the second group lacks rows that the first has.
+
+    The ratio of the two groups in an hour is compared with that of the hours before and after it,
+    so that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
+    not halve it for some hours. Rows of one unit come together, so what chance can do follows from
+    the units that are active, which the number of clusters without any row shows.
+
+    Args:
+        control: Hours of the first group, without a break, shape (n,).
+        treatment: The same hours of the second group.
+        clusters: How many clusters of units a group has.
+
+    Returns:
+        The places of the hours that `treatment` lacks.
+    """
+    units = _units(control.active, clusters)
+    known = control.rows > 0
+    ratio = np.where(known, treatment.rows / np.maximum(control.rows, 1.0), np.nan)
+    limit = two_sided_quantile(SURE / max(int(known.sum()), 1))
+    flagged = np.zeros(ratio.size, dtype=bool)
+    # Gaps hide in the median of hours around them, so the second look leaves them out.
+    for _ in range(2):
+        expected = _around(np.where(flagged, np.nan, ratio))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            kept = np.where(expected > 0, ratio / expected, np.nan)
+        # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
+        counted = np.where(kept <= _EMPTY, units, units / _TOGETHER)
+        flagged = (kept <= LOW) & (_surprise(counted, expected, kept) > limit)
+    return np.flatnonzero(flagged).tolist()
+
+
+def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
+    """How many standard errors the second of two Poisson counts is too low, by the deviance.
+
+    Args:
+        units: The first count.
+        expected: What the second should be, over the first.
+        kept: What it is, over what it should be.
+    """
+    second = units * expected * kept
+    mean = (units + second) / (1 + expected)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        terms = units * np.log(units / mean)
+        terms += np.where(second > 0, second * np.log(second / (mean * expected)), 0.0)
+    return np.asarray(np.sqrt(np.maximum(2 * np.nan_to_num(terms), 0.0)))
+
+
+def _units(active: Floats, clusters: int) -> Floats:
+    """About how many units are active, by the clusters in which there are any."""
+    empty = np.maximum(clusters - active, 0.5) / clusters
+    return np.asarray(-clusters * np.log(empty))
+
+
+def _around(ratio: Floats) -> Floats:
+    """The smaller of the medians of the hours before and after each, of one side at an end."""
+    before, after = np.full(ratio.size, np.nan), np.full(ratio.size, np.nan)
+    for place in range(ratio.size):
+        before[place] = _median(ratio[max(0, place - _AROUND) : place])
+        after[place] = _median(ratio[place + 1 : place + 1 + _AROUND])
+    return np.asarray(np.fmin(before, after))
+
+
+def _median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size >= _LEAST else math.nan
+
+
+class Shift(NamedTuple):
+    """A daily rhythm that is another's some hours later.
+
+    Attributes:
+        hours: How many, from -11 to 12; 0 if it is not.
+        left: Which part of the distance between the rhythms is left after the shift.
+    """
+
+    hours: int
+    left: float
+
+
+ALIKE = 0.25
+"""A rhythm is another's if the shift leaves at most this part of the distance between them."""
+
+
+def shift(control: Sequence[Sums], treatment: Sequence[Sums]) -> Shift:
+    """By how many hours the daily rhythm of one group is behind the other's.
+
+    An effect may change when people come; it does not make the whole rhythm that of other hours.
+    Only a distance that is sure counts.
+
+    Args:
+        control: The share of each of the 24 hours of a day in a group's rows.
+        treatment: The same of the second group.
+    """
+    pairs = [(share(a), share(b)) for a, b in zip(control, treatment, strict=True)]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if len(known) < len(pairs):
+        return Shift(0, 1.0)
+    first, second = (np.array([p[side].value for p in known]) for side in (0, 1))
+    errors = np.array([math.hypot(a.error, b.error) for a, b in known])
+    limit = two_sided_quantile(SURE / errors.size, df=known[0][0].df + known[0][1].df)
+    if not (np.abs(second - first) > limit * np.maximum(errors, 1e-12)).any():
+        return Shift(0, 1.0)
+    distances = [float(((second - np.roll(first, hours)) ** 2).sum()) for hours in range(24)]
+    best = int(np.argmin(distances))
+    left = distances[best] / distances[0]
+    # Noise of the hours is distance that no shift takes away.
+    noise = float((errors**2).sum())
+    if max(0.0, distances[best] - noise) / max(distances[0] - noise, 1e-300) > ALIKE:
+        return Shift(0, 1.0)
+    return Shift(best if best <= 12 else best - 24, left)

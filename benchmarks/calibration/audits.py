@@ -1,0 +1,332 @@
+"""Detection and false alarms of the audits of a log.
+
+    python -m benchmarks.calibration.audits --impressions 400000 --seeds 20
+    python -m benchmarks.calibration.audits --clean --seeds 200 --impressions 40000
+
+Each fault is planted into a simulated log and the whole analysis runs on it. A fault is `found` if
+its check warns or fails and says the words that name it, and `first` if it is the first of the
+checks that fail, or else warn. `--clean` counts the logs without a fault in which any check warns
+or fails, with and without an effect of the treatment that moves clicks, lists, delays and items.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import abeval
+from abeval.assignment.randomness import independence
+from abeval.results import Check
+from abeval.results.analysis import Result
+
+START = np.datetime64("2026-09-14", "ms")
+DAYS = 14
+HOUR_MS = 3_600_000
+LIST = 20
+PHONE = 0.3
+RATE = 0.08
+METRICS = ("ctr", "clicks_per_user", "impressions_per_user", "sessions_per_user")
+TWENTY = (
+    *METRICS,
+    *("page_views_per_user", "active_days_per_user", "session_length", "q_ctr", "ndcg", "mrr"),
+    *("map", "category_diversity", "gauc", "auc", "coverage", "gini", "entropy"),
+    *("dwell_per_user", "dwell_per_click", "long_click_rate"),
+)
+
+
+class Log(NamedTuple):
+    """A simulated log: frames with the columns that the experiment reads."""
+
+    impressions: pd.DataFrame
+    clicks: pd.DataFrame
+
+
+def simulated(impressions: int, seed: int, effect: float = 0.0) -> Log:
+    """A log without a fault; people come by day more than by night, some much more than others.
+
+    Args:
+        impressions: About so many.
+        seed: Of the random numbers.
+        effect: The treatment's effect on clicks; lists grow by a fifth of their length, people come
+            more often, clicks take longer, and other items are shown, all by as much.
+    """
+    random = np.random.default_rng(seed)
+    users = impressions // 60
+    treated = random.integers(0, 2, users) == 1
+    phone = random.random(users) < PHONE
+    activity = random.gamma(1.0, 3.0, users) * np.where(treated, 1 + effect / 3, 1.0)
+    requests = random.poisson(activity)
+    user = np.repeat(np.arange(users), requests)
+    at = _times(random, user.size)
+    longer = treated[user] & (random.random(user.size) < effect)
+    length = np.where(longer, LIST + LIST // 5, LIST)
+    request = np.repeat(np.arange(user.size), length)
+    first = np.cumsum(length) - length
+    position = np.arange(request.size) - np.repeat(first, length) + 1
+    who = user[request]
+    of_new = random.random(request.size) < np.where(treated[who], 0.02 * (1 + effect), 0.02)
+    frame = pd.DataFrame(
+        {
+            "impression_id": np.arange(request.size),
+            "user_id": who,
+            "variant": np.where(treated[who], "treatment", "control"),
+            "device": np.where(phone[who], "phone", "desktop"),
+            "ts": START + at[request].astype("timedelta64[ms]"),
+            "request_id": request,
+            "position": position,
+            "item_id": random.integers(0, 2_000, request.size),
+            "category": pd.Series("c", np.arange(request.size)).mask(of_new),
+            "score": random.random(request.size),
+        }
+    )
+    rate = RATE / np.sqrt(position) * 2 * np.where(treated[who], 1 + effect, 1.0)
+    clicked = np.flatnonzero(random.random(request.size) < rate)
+    wait = random.lognormal(np.log(20_000.0), 1.5, clicked.size)
+    wait *= np.where(treated[who[clicked]], 1 + effect, 1.0)
+    clicks = pd.DataFrame(
+        {
+            "impression_id": clicked,
+            "ts": frame["ts"].to_numpy()[clicked] + wait.astype("timedelta64[ms]"),
+            "dwell": random.lognormal(3.0, 1.0, clicked.size),
+        }
+    )
+    return Log(frame, clicks)
+
+
+def _times(random: np.random.Generator, size: int) -> np.ndarray:
+    """Milliseconds since the start, by the rhythm of a day."""
+    hours = np.arange(24)
+    weights = 1 + 0.8 * np.sin((hours - 9) / 24 * 2 * np.pi) + 0.2 * np.sin(hours / 3)
+    hour = random.choice(24, size, p=weights / weights.sum())
+    day = random.integers(0, DAYS, size)
+    return (day * 24 + hour) * HOUR_MS + random.integers(0, HOUR_MS, size)
+
+
+def _without(log: Log, lost: np.ndarray) -> Log:
+    """A log without some impressions and their clicks."""
+    left = log.impressions[~lost]
+    return Log(left, log.clicks[log.clicks["impression_id"].isin(left["impression_id"])])
+
+
+def _treated(log: Log) -> np.ndarray:
+    return (log.impressions["variant"] == "treatment").to_numpy()
+
+
+def lost_on_device(log: Log, random: np.random.Generator) -> Log:
+    """1 % of treatment's rows on phones."""
+    phone = (log.impressions["device"] == "phone").to_numpy()
+    return _without(log, _treated(log) & phone & (random.random(phone.size) < 0.01))
+
+
+def lost_positions(log: Log, random: np.random.Generator) -> Log:
+    """Half of positions 18 to 20 of treatment."""
+    deep = log.impressions["position"].between(18, 20).to_numpy()
+    return _without(log, _treated(log) & deep & (random.random(deep.size) < 0.5))
+
+
+def lost_hour(log: Log, random: np.random.Generator) -> Log:
+    """One hour of treatment, at daytime."""
+    start = START + np.timedelta64(int(random.integers(1, DAYS)) * 24 + 14, "h")
+    ts = log.impressions["ts"].to_numpy()
+    return _without(log, _treated(log) & (ts >= start) & (ts < start + np.timedelta64(1, "h")))
+
+
+def double_assignment(log: Log, random: np.random.Generator) -> Log:
+    """2 % of the users are in a variant at random, list by list."""
+    frame = log.impressions
+    user = frame["user_id"].to_numpy()
+    both = random.random(int(user.max()) + 1) < 0.02
+    new = random.integers(0, 2, int(frame["request_id"].max()) + 1) == 1
+    drawn = np.where(new[frame["request_id"]], "treatment", "control")
+    variant = np.where(both[user], drawn, frame["variant"])
+    return Log(frame.assign(variant=variant), log.clicks)
+
+
+def early_clicks(log: Log, random: np.random.Generator) -> Log:
+    """Treatment's clicks are logged 10 minutes before they were made."""
+    of_treated = set(log.impressions["impression_id"].to_numpy()[_treated(log)])
+    treated = log.clicks["impression_id"].isin(of_treated).to_numpy()
+    minutes = np.where(treated, np.timedelta64(10, "m"), np.timedelta64(0, "m"))
+    return Log(log.impressions, log.clicks.assign(ts=log.clicks["ts"].to_numpy() - minutes))
+
+
+def shifted_clock(log: Log, random: np.random.Generator) -> Log:
+    """All times of treatment are 8 hours late."""
+    treated = _treated(log)
+    of_treated = set(log.impressions["impression_id"].to_numpy()[treated])
+    clicks = log.clicks["impression_id"].isin(of_treated).to_numpy()
+    late, none = np.timedelta64(8, "h"), np.timedelta64(0, "h")
+    return Log(
+        log.impressions.assign(ts=log.impressions["ts"].to_numpy() + np.where(treated, late, none)),
+        log.clicks.assign(ts=log.clicks["ts"].to_numpy() + np.where(clicks, late, none)),
+    )
+
+
+def null_scores(log: Log, random: np.random.Generator) -> Log:
+    """30 % of treatment's scores."""
+    gone = _treated(log) & (random.random(len(log.impressions)) < 0.3)
+    return Log(log.impressions.assign(score=log.impressions["score"].mask(gone)), log.clicks)
+
+
+def bot(log: Log, random: np.random.Generator) -> Log:
+    """One unit of treatment with 50,000 clicks on as many impressions."""
+    size, frame = 50_000, log.impressions
+    number = np.arange(size)
+    last, request = int(frame["impression_id"].max()) + 1, int(frame["request_id"].max()) + 1
+    at = START + _times(random, size // LIST).repeat(LIST).astype("timedelta64[ms]")
+    own = pd.DataFrame(
+        {
+            "impression_id": last + number,
+            "user_id": int(frame["user_id"].max()) + 1,
+            "variant": "treatment",
+            "device": "desktop",
+            "ts": at,
+            "request_id": request + number // LIST,
+            "position": number % LIST + 1,
+            "item_id": random.integers(0, 2_000, size),
+            "category": "c",
+            "score": random.random(size),
+        }
+    )
+    clicks = pd.DataFrame(
+        {"impression_id": last + number, "ts": at + np.timedelta64(2, "s"), "dwell": 1.0}
+    )
+    return Log(pd.concat([frame, own]), pd.concat([log.clicks, clicks]))
+
+
+class Fault(NamedTuple):
+    """A fault, the check that must find it, and words that its message must have."""
+
+    plant: Callable[[Log, np.random.Generator], Log]
+    check: str
+    words: tuple[str, ...]
+
+
+FAULTS: Mapping[str, Fault] = {
+    "1 % of rows lost on one device": Fault(lost_on_device, "list_holes", ("device = 'phone'",)),
+    "half of positions 18 to 20": Fault(lost_positions, "list_holes", ("18", "19")),
+    "one hour missing": Fault(lost_hour, "missing_hours", ("treatment", "14:00")),
+    "2 % double assignment": Fault(double_assignment, "crossover", ("more than one variant",)),
+    "clicks before impressions": Fault(early_clicks, "clicks_before", ("treatment",)),
+    "clock 8 h off": Fault(shifted_clock, "clock", ("8 hours later",)),
+    "30 % of scores null": Fault(null_scores, "nulls", ("score", "treatment")),
+    "a bot with 50,000 clicks": Fault(bot, "influence", ("treatment",)),
+}
+
+
+def analysed(log: Log, metrics: Sequence[str] = METRICS) -> Result:
+    """The analysis of a simulated log."""
+    experiment = abeval.define(
+        name="audited",
+        unit="user_id",
+        control="control",
+        variants={"control": {}, "treatment": {}},
+        period={"start": "2026-09-14", "end": "2026-09-28"},
+        logs={"impressions": {}, "clicks": {}},
+        segments={"device": "device", "half": "case when item_id < 1000 then 'a' else 'b' end"},
+        metrics=[{"name": name, **({"role": "goal"} if name == "ctr" else {})} for name in metrics],
+        cleaning={"duplicates": "unchecked"},
+    )
+    return experiment.analyze(logs=log._asdict())
+
+
+def fired(result: Result) -> list[Check]:
+    """The checks that warn or fail, the failed ones first."""
+    open_checks = [check for check in result.trust if check.status in ("warn", "fail")]
+    return sorted(open_checks, key=lambda check: check.status != "fail")
+
+
+class Outcome(NamedTuple):
+    """Whether a fault was found by name, and whether its check is the first of those that fire."""
+
+    found: bool
+    first: bool
+    others: tuple[str, ...]
+
+
+def outcome(fault: Fault, result: Result) -> Outcome:
+    """What an analysis says of a planted fault."""
+    checks = fired(result)
+    own = [check for check in checks if check.name == fault.check]
+    found = bool(own) and all(word in own[0].message for word in fault.words)
+    others = tuple(check.name for check in checks if check.name != fault.check)
+    return Outcome(found, found and checks[0].name == fault.check, others)
+
+
+def leaks(units: int, seed: int, share: float) -> bool:
+    """Whether two layers are called dependent, if a share of the units has one hash for both."""
+    random = np.random.default_rng(seed)
+    first, second = random.random(units), random.random(units)
+    second = np.where(random.random(units) < share, first, second)
+    names = [str(unit) for unit in range(units)]
+    pairs = independence(
+        {
+            name: pd.Series(np.where(draws < 0.5, "a", "b").tolist(), names, dtype="str")
+            for name, draws in (("one", first), ("other", second))
+        }
+    )
+    adjusted = pairs[0].p_adjusted
+    return adjusted is not None and adjusted < 0.001
+
+
+def _detection(impressions: int, seeds: range, only: str) -> None:
+    for name, fault in FAULTS.items():
+        if only not in name:
+            continue
+        start, results, others = time.process_time(), [], Counter[str]()
+        for seed in seeds:
+            log = fault.plant(simulated(impressions, seed), np.random.default_rng(seed + 10_000))
+            one = outcome(fault, analysed(log))
+            results.append(one)
+            others.update(one.others)
+        found, first = (sum(getattr(r, k) for r in results) for k in ("found", "first"))
+        seconds = (time.process_time() - start) / len(results)
+        beside = ", ".join(f"{check} {n}" for check, n in others.most_common())
+        sys.stdout.write(
+            f"{name}: found {found}, first {first} of {len(results)} "
+            f"({seconds:.1f} s each){'; beside it: ' + beside if beside else ''}\n"
+        )
+        sys.stdout.flush()
+    if only in "a hash that leaks":
+        leaked = [leaks(impressions // 60, seed, 0.1) for seed in seeds]
+        sys.stdout.write(f"a hash that leaks for a tenth of the units: {sum(leaked)}\n")
+
+
+def _clean(impressions: int, seeds: range) -> None:
+    for effect in (0.0, 0.3):
+        names, warned, failed = Counter[str](), 0, 0
+        for seed in seeds:
+            checks = fired(analysed(simulated(impressions, seed, effect), TWENTY))
+            failed += any(check.status == "fail" for check in checks)
+            warned += any(check.status == "warn" for check in checks)
+            names.update(f"{check.name} {check.status}" for check in checks)
+        listed = ", ".join(f"{name} {n}" for name, n in names.most_common())
+        sys.stdout.write(
+            f"effect {effect:.0%}: of {len(seeds)} logs {failed} fail, {warned} warn; {listed}\n"
+        )
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Print one line a fault, or one an effect."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--impressions", type=int, default=400_000)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--clean", action="store_true")
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    if options.clean:
+        _clean(options.impressions, seeds)
+    else:
+        _detection(options.impressions, seeds, options.only)
+
+
+if __name__ == "__main__":
+    main()

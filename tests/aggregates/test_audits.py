@@ -1,0 +1,141 @@
+"""What the audits count, against pandas on a log with every kind of fault."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from abeval.aggregates import audits
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import collect
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.metrics import chosen_metrics
+from abeval.logs.run import Run
+from tests.logs.small import PERIOD, small_log
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    random = np.random.default_rng(9)
+    log = small_log(rows=6_000, units=150, seed=9)
+    log["position"] += np.where(log["request_id"] % 7 == 0, 3, 0)
+    log["impression_id"] = np.arange(len(log))
+    log["device"] = np.where(log["user_id"] % 3 == 0, "phone", "desk")
+    log["score"] = log["score"].mask(random.random(len(log)) < 0.1)
+    return log[random.random(len(log)) > 0.15]
+
+
+@pytest.fixture(scope="module")
+def clicks(log: pd.DataFrame) -> pd.DataFrame:
+    own = log[log["click"] == 1]
+    delay = np.random.default_rng(2).integers(-2_000, 5_000, len(own)) // 1_000 * 1_000
+    late = np.where(own["impression_id"] % 11 == 0, 2 * 86_400_000, 0)
+    ts = own["ts"] + pd.to_timedelta(delay + late, unit="ms")
+    return pd.DataFrame({"impression_id": own["impression_id"], "ts": ts})
+
+
+@pytest.fixture(scope="module")
+def aggregates(log: pd.DataFrame, clicks: pd.DataFrame) -> Aggregates:
+    return aggregated(log, clicks)
+
+
+def aggregated(log: pd.DataFrame, clicks: pd.DataFrame) -> Aggregates:
+    experiment = parse_experiment(
+        {
+            "name": "audited",
+            "unit": "user_id",
+            "control": "a",
+            "variants": {"a": {}, "b": {}},
+            "period": PERIOD,
+            "logs": {"impressions": {}, "clicks": {}},
+            "segments": {"device": "device"},
+            "metrics": [{"name": "ctr"}, {"name": "clicks_per_user"}],
+        }
+    )
+    frames = {"impressions": log.drop(columns=["click", "dwell"]), "clicks": clicks}
+    engine = DuckDBEngine()
+    found = collect(Run(experiment, engine, frames), chosen_metrics(experiment))
+    engine.close()
+    return found
+
+
+def counted(aggregates: Aggregates, audit: str) -> dict[tuple[str, str], tuple[int, int]]:
+    rows = aggregates.audits[aggregates.audits["audit"] == audit]
+    keys = zip(rows["cell"], rows["variant"], strict=True)
+    return dict(zip(keys, zip(rows["y"].tolist(), rows["x"].tolist(), strict=True), strict=True))
+
+
+def test_nulls_and_hours(log: pd.DataFrame, aggregates: Aggregates) -> None:
+    for variant, own in log.groupby("variant"):
+        assert counted(aggregates, "null")["score", variant] == (
+            own["score"].isna().sum(),
+            len(own),
+        )
+        hours = own["ts"].astype("datetime64[ms]").astype("int64") // 3_600_000
+        for hour, rows in hours.value_counts().items():
+            assert counted(aggregates, "hour")[str(hour), variant] == (rows, len(own))
+        assert counted(aggregates, "rhythm")["5", variant][0] == (hours % 24 == 5).sum()
+
+
+def holes_of(own: pd.DataFrame) -> tuple[int, int, dict[int, tuple[int, int]]]:
+    """Positions that lists lack inside, places of lists, and both by position."""
+    holes, places, at = 0, 0, dict[int, tuple[int, int]]()
+    for _, rows in own.groupby("request_id"):
+        has, first, last = set(rows["position"]), rows["position"].min(), rows["position"].max()
+        places += last - first + 1
+        for place in range(first + 1, last):
+            missing = place not in has
+            holes += missing
+            lacking, of = at.get(place, (0, 0))
+            at[place] = lacking + missing, of + 1
+    return holes, places, at
+
+
+def test_holes_of_lists_in_all_by_position_and_by_segment(
+    log: pd.DataFrame, aggregates: Aggregates
+) -> None:
+    for variant, own in log.groupby("variant"):
+        holes, places, at = holes_of(own)
+        assert counted(aggregates, "holes")["", variant] == (holes, places)
+        for place, both in at.items():
+            assert counted(aggregates, "holes_at")[str(place), variant] == both
+        for device, rows in own.groupby("device"):
+            assert counted(aggregates, "holes:device")[device, variant] == holes_of(rows)[:2]
+
+
+def test_delays_of_clicks(log: pd.DataFrame, clicks: pd.DataFrame, aggregates: Aggregates) -> None:
+    joined = clicks.merge(log, on="impression_id", suffixes=("_click", ""))
+    delay = (joined["ts_click"] - joined["ts"]).dt.total_seconds()
+    for variant in "ab":
+        own = delay[joined["variant"] == variant]
+        assert counted(aggregates, "click_delay")["before", variant] == ((own < 0).sum(), len(own))
+        assert counted(aggregates, "click_delay")["same", variant][0] == (own == 0).sum()
+        assert counted(aggregates, "click_delay")["late", variant][0] == (own > 86_400).sum()
+
+
+def test_the_clusters_of_a_variant_are_its_units_by_hash(aggregates: Aggregates) -> None:
+    rows = aggregates.audits[aggregates.audits["audit"] == "impressions"]
+    assert (rows["clusters"] <= 64).all()
+    assert (rows["clusters"] > 30).all()
+
+
+def test_the_extremes_are_the_units_that_deviate_most(
+    log: pd.DataFrame, aggregates: Aggregates
+) -> None:
+    joined = log.groupby(["variant", "user_id"]).size()
+    rows = aggregates.extremes
+    for variant in "ab":
+        ctr = rows[(rows["metric"] == "ctr") & (rows["variant"] == variant)]
+        assert len(ctr) == 10
+        assert set(ctr["x"].astype(int)) <= set(joined[variant])
+
+
+def test_a_long_log_is_audited_on_some_of_its_units(
+    log: pd.DataFrame, clicks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audits, "MOST_ROWS", 1_000)
+    some = counted(aggregated(log, clicks), "null")
+    read = sum(some["score", variant][1] for variant in "ab")
+    assert 200 < read < 3_000

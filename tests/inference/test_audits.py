@@ -1,0 +1,185 @@
+"""Faults that are planted into logs, and what an analysis says of them; sound logs say nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.results import Check
+from abeval.results.analysis import Result
+from benchmarks.calibration.audits import (
+    FAULTS,
+    Log,
+    analysed,
+    fired,
+    leaks,
+    outcome,
+    simulated,
+)
+from tests.logs.small import analyze, small_log
+
+
+def check(result: Result, name: str) -> Check:
+    return next(one for one in result.trust if one.name == name)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_named_and_ranked_first(name: str) -> None:
+    fault = FAULTS[name]
+    log = simulated(400_000 if "hour" in name else 120_000, seed=11)
+    found = outcome(fault, analysed(fault.plant(log, np.random.default_rng(1))))
+    assert (found.found, found.first) == (True, True), found
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.3])
+def test_a_sound_log_passes_every_audit_also_with_an_effect(effect: float) -> None:
+    result = analysed(simulated(120_000, seed=3, effect=effect))
+    # What a ratio divides by is moved by the effect: this check says so, and is no audit.
+    assert [c.name for c in fired(result) if c.name != "denominators"] == []
+    assert (result["ctr"].lift or 0) > 0.1 if effect else True
+
+
+def test_a_hash_that_leaks_between_layers_is_found_and_chance_is_not() -> None:
+    assert leaks(20_000, seed=1, share=0.1)
+    assert not leaks(20_000, seed=1, share=0.0)
+
+
+def lists(rows: int = 12_000) -> pd.DataFrame:
+    return small_log(rows=rows, units=400, seed=4)
+
+
+def test_nulls_of_items_warn_and_nulls_of_scores_fail() -> None:
+    """Other items may have no category; a score is the model's own."""
+    log = lists()
+    gone = (log["variant"] == "b") & (np.random.default_rng(2).random(len(log)) < 0.2)
+    metrics = ["ctr", "category_diversity", "gauc"]
+    items = analyze(log.assign(category=log["category"].mask(gone)), metrics=metrics)
+    scores = analyze(log.assign(score=log["score"].mask(gone)), metrics=metrics)
+    warned, failed = check(items, "nulls"), check(scores, "nulls")
+    assert (warned.status, warned.threshold, warned.metrics) == (
+        "warn",
+        None,
+        ("category_diversity",),
+    )
+    assert "category (a 0.00%, b 2" in warned.message
+    assert (failed.status, failed.metrics) == ("fail", ("gauc",))
+    assert scores["gauc"].status == "untrusted"
+    assert scores["ctr"].status != "untrusted"
+
+
+def test_rows_without_a_unit_or_a_time_in_one_variant() -> None:
+    log = small_log(rows=12_000, units=400, seed=4)
+    log["ts"] = log["ts"] + pd.to_timedelta(np.arange(len(log)) % 12, unit="D")
+    gone = (log["variant"] == "b") & (np.random.default_rng(3).random(len(log)) < 0.1)
+    period = {"start": "2024-03-01", "end": "2024-04-01"}
+    people = analyze(log.assign(user_id=log["user_id"].astype("Int64").mask(gone)), period=period)
+    times = analyze(log.assign(ts=log["ts"].mask(gone)), period=period)
+    for result, reason in ((people, "null_unit"), (times, "null_time")):
+        found = check(result, "set_aside_by_variant")
+        assert found.status == "fail"
+        assert (
+            f"{reason} (a 0.00%, b 1" in found.message or f"{reason} (a 0.00%, b 9" in found.message
+        )
+
+
+def test_duplicates_of_one_variant() -> None:
+    log = lists()
+    again = log[(log["variant"] == "b") & (np.random.default_rng(5).random(len(log)) < 0.05)]
+    result = analyze(pd.concat([log, again]))
+    found = check(result, "duplicates_by_variant")
+    assert found.status == "fail"
+    assert "(a 0.00%, b 5" in found.message or "(a 0.00%, b 4" in found.message
+    both = log[np.random.default_rng(5).random(len(log)) < 0.05]
+    assert check(analyze(pd.concat([log, both])), "duplicates_by_variant").status == "pass"
+
+
+def test_what_was_not_served_as_meant() -> None:
+    log = lists()
+    random = np.random.default_rng(6)
+    b = log["variant"] == "b"
+    log = log.assign(slow=(random.random(len(log)) < np.where(b, 0.3, 0.001)).astype(int))
+    log["old"] = random.random(len(log)) < 0.001
+    result = analyze(log, logs={"impressions": {"columns": {"timeout": "slow", "stale": "old"}}})
+    assert check(result, "served:timeout").status == "fail"
+    assert "a timeout: a 0." in check(result, "served:timeout").message
+    assert check(result, "served:stale").status == "pass"
+    # A text that is called so is another thing, and stops nobody.
+    words = analyze(log.assign(fallback="page 2"))
+    assert check(words, "served").status == "skipped"
+
+
+def test_exposed_units_without_an_impression() -> None:
+    log = lists()
+    units = np.arange(4_000)
+    variant = np.where(units % 2 == 0, "a", "b")
+    silent = (units >= 400) & (units % 2 == 0) & (units % 8 != 0)
+    exposed = pd.DataFrame({"user_id": units, "variant": variant, "ts": log["ts"].min()})
+    seen = np.repeat(np.arange(400, 4_000), 1)
+    more = pd.DataFrame({**log.iloc[:1].to_dict("list"), "user_id": [0]}).loc[[0] * len(seen)]
+    more = more.assign(
+        user_id=seen, variant=np.where(seen % 2 == 0, "a", "b"), request_id=10**6 + seen
+    )
+    whole = pd.concat([log, more[~silent[seen]]])
+    result = analyze(whole, exposures=exposed)
+    found = check(result, "silent_units")
+    assert found.status == "warn"
+    assert found.threshold is None
+
+
+def test_a_log_that_ends_too_early() -> None:
+    log = simulated(120_000, seed=5)
+    ts = log.impressions["ts"].to_numpy()
+    end = ts.max()
+    late = (end - ts) < np.timedelta64(6, "h")
+    thin = log.impressions[~(late & (np.random.default_rng(1).random(len(ts)) < 0.9))]
+    found = check(analysed(Log(thin, log.clicks)), "late_data")
+    assert found.status == "warn"
+    assert "more may be on its way" in found.message
+
+
+def test_the_units_of_every_policy_stand_side_by_side() -> None:
+    log = lists()
+    log.loc[log.index[-40:], "variant"] = "a"
+    result = analyze(log)
+    found = check(result, "crossover_policies")
+    assert "first: a " in found.message
+    assert "exclude: a " in found.message
+
+
+def test_each_effect_says_what_its_ten_units_make_of_it() -> None:
+    units = abeval.define(
+        name="units",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"units": {}},
+        metrics=[{"name": "rounds"}],
+    )
+    random = np.random.default_rng(8)
+    table: dict[str, Any] = {
+        "user_id": np.arange(2_000),
+        "variant": np.where(np.arange(2_000) % 2 == 0, "a", "b"),
+        "rounds": random.poisson(50, 2_000),
+    }
+    table["rounds"][0] = 49_854
+    result = units.analyze(logs={"units": pd.DataFrame(table)})
+    found = check(result, "influence")
+    assert (found.status, found.metrics) == ("fail", ("rounds",))
+    assert result["rounds"].status == "untrusted"
+    (one,) = result.influence
+    rounds = pd.DataFrame(table)
+    means = rounds[rounds["user_id"] > 0].groupby("variant")["rounds"].mean()
+    assert one.lift < -0.4
+    assert one.lift_without == pytest.approx(means["b"] / means["a"] - 1, abs=0.01)
+    assert one.units == 10
+    assert "49,854" not in found.message
+
+
+def test_few_units_are_not_looked_at_where_the_file_says_so() -> None:
+    result = analyze(lists(), privacy={"min_units": 5})
+    assert result.influence == ()
+    assert check(result, "influence").status == "skipped"

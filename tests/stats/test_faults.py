@@ -1,0 +1,144 @@
+"""Faults of a log have a sharp shape; effects and chance have not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from abeval.stats import faults, influence, ratios
+from abeval.stats.faults import Hours, Sums
+from abeval.stats.moments import Moments
+
+CLUSTERS = 64
+
+
+def sums(y: np.ndarray, x: np.ndarray) -> Sums:
+    return Sums(len(y), *(int(v.sum()) for v in (y, x, y * y, y * x, x * x)))
+
+
+def test_a_share_has_the_variance_of_the_delta_method() -> None:
+    random = np.random.default_rng(1)
+    x = random.poisson(40, 500)
+    y = random.binomial(x, 0.1)
+    mine, theirs = faults.share(sums(y, x)), ratios.estimate(Moments.of(y, x))
+    assert mine is not None
+    assert mine.value == pytest.approx(theirs.value, rel=1e-12)
+    assert mine.error**2 == pytest.approx(theirs.variance, rel=1e-9)
+
+
+def test_nothing_is_sure_where_there_is_nothing() -> None:
+    some = sums(np.array([1, 2]), np.array([5, 5]))
+    assert faults.difference(Sums(0, 0, 0, 0, 0, 0), some) is None
+    assert faults.difference(Sums(1, 1, 9, 1, 9, 81), some) is None
+
+
+def test_a_sure_difference_is_not_more_than_the_true_one() -> None:
+    """Rows of a unit are alike, so rows as clusters would be far too sure."""
+    random = np.random.default_rng(2)
+    sure = []
+    for _ in range(400):
+        pair = []
+        for rate in (0.02, 0.05):
+            x = random.poisson(300, CLUSTERS)
+            y = random.binomial(x // 20, rate) * 20
+            pair.append(sums(y, np.maximum(x, y)))
+        found = faults.difference(*pair)
+        assert found is not None
+        sure.append(found.sure)
+    assert max(sure) < 0.03
+    same = [faults.difference(pair[0], sums(y, np.maximum(x, y))) for pair in [pair, pair[::-1]]]
+    assert all(one is not None for one in same)
+
+
+def timeline(
+    rng: np.random.Generator, units: float, hours: int = 240, kept: np.ndarray | float = 1.0
+) -> Hours:
+    """Units that are active in an hour bring ten rows each, more or less."""
+    rhythm = 1 + 0.8 * np.sin(np.arange(hours) / 24 * 2 * np.pi)
+    active = rng.poisson(units * rhythm * kept)
+    rows = np.array([rng.geometric(0.1, n).sum() for n in active], dtype=float)
+    cluster = [len(set(rng.integers(0, CLUSTERS, n))) for n in active]
+    return Hours(rows, np.array(cluster, dtype=float))
+
+
+@pytest.mark.parametrize("units", [3, 30, 300])
+def test_chance_an_effect_and_a_changed_split_are_no_gap(units: int) -> None:
+    rng = np.random.default_rng(units)
+    ramp = np.where(np.arange(240) < 48, 0.2, 1.0)
+    for kept in (1.0, 1.3, ramp):
+        for _ in range(5):
+            control, treatment = timeline(rng, units), timeline(rng, units, kept=kept)
+            assert faults.gaps(control, treatment, CLUSTERS) == []
+            assert faults.gaps(treatment, control, CLUSTERS) == []
+
+
+@pytest.mark.parametrize(("first", "last"), [(100, 100), (30, 32), (96, 119), (237, 239), (0, 1)])
+def test_empty_hours_are_gaps_of_their_variant_alone(first: int, last: int) -> None:
+    rng = np.random.default_rng(7)
+    kept = np.ones(240)
+    kept[first : last + 1] = 0
+    control, treatment = timeline(rng, 150), timeline(rng, 150, kept=kept)
+    found = faults.gaps(control, treatment, CLUSTERS)
+    # At night few units come, and nobody is missed for sure.
+    busy = [h for h in range(first, last + 1) if np.sin(h / 24 * 2 * np.pi) > -0.8]
+    assert set(busy) <= set(found) <= set(range(first, last + 1))
+    assert faults.gaps(treatment, control, CLUSTERS) == []
+
+
+def rhythm(rng: np.random.Generator, rows: int, hours: int = 0, more: float = 0.0) -> list[Sums]:
+    """Rows by hour of the day; `more` of them come in the evening."""
+    hour = np.arange(24)
+    weights = 1 + 0.8 * np.sin((hour - 9) / 24 * 2 * np.pi) + more * (hour > 18)
+    shares = np.roll(weights / weights.sum(), hours)
+    counts = rng.multinomial(rows // CLUSTERS, shares, CLUSTERS)
+    return [sums(counts[:, h], counts.sum(axis=1)) for h in range(24)]
+
+
+@pytest.mark.parametrize("hours", [-5, 1, 8, 12])
+def test_a_shifted_rhythm_is_found_with_its_hours(hours: int) -> None:
+    rng = np.random.default_rng(abs(hours))
+    found = faults.shift(rhythm(rng, 200_000), rhythm(rng, 200_000, hours))
+    assert found.hours == hours
+    assert found.left < 0.1
+
+
+@pytest.mark.parametrize("more", [0.0, 0.3])
+def test_chance_and_more_people_in_the_evening_shift_nothing(more: float) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        assert faults.shift(rhythm(rng, 200_000), rhythm(rng, 200_000, more=more)).hours == 0
+
+
+def test_influence_is_what_dropping_the_units_gives() -> None:
+    random = np.random.default_rng(5)
+    groups, values = [], []
+    for outlier in (0.0, 900.0):
+        x = random.poisson(20, 300) + 1.0
+        y = random.binomial(x.astype(int), 0.2).astype(float)
+        y[0] += outlier
+        deviation = np.abs(y - y.sum() / x.sum() * x)
+        top = np.argsort(-deviation)[:10]
+        groups.append(
+            influence.Group(y.sum(), x.sum(), [influence.Unit(y[i], x[i]) for i in top.tolist()])
+        )
+        values.append((y, x, deviation))
+    found = influence.influence(*groups)
+    assert found is not None
+    (y0, x0, d0), (y1, x1, d1) = values
+    control = y0.sum() / x0.sum()
+    treatment = y1.sum() / x1.sum()
+    moves = np.concatenate([d0 / x0.sum() * treatment / control**2, d1 / x1.sum() / control])
+    out = np.argsort(-moves)[:10]
+    left0 = np.delete(np.arange(300), out[out < 300])
+    left1 = np.delete(np.arange(300), out[out >= 300] - 300)
+    expected = (y1[left1].sum() / x1[left1].sum()) / (y0[left0].sum() / x0[left0].sum()) - 1
+    assert found.lift == pytest.approx(treatment / control - 1)
+    assert found.lift_without == pytest.approx(expected)
+    assert found.treatment == (out >= 300).sum()
+
+
+def test_no_lift_has_no_influence() -> None:
+    nobody = influence.Group(0.0, 10.0, [])
+    assert influence.influence(nobody, influence.Group(3.0, 10.0, [])) is None
+    one = influence.Group(1.0, 10.0, [influence.Unit(1.0, 1.0)])
+    assert influence.influence(one, influence.Group(3.0, 10.0, [])) is None
