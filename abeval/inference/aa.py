@@ -8,12 +8,14 @@ trust check; `time/aa.py` replays on the logs, for `abeval aa`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
+from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
 from abeval.stats.arrays import Floats
@@ -23,22 +25,23 @@ from abeval.stats.replay import aa_replay, aa_summary
 BINS = 20
 """Of the histogram of p-values, from 0 to 1."""
 
+EXACT = "judged by Fisher's exact test, which keeps its level with few successes or failures"
+
 AA_UNITS = 200
 """With fewer units a variant than this, large-sample tests do not keep their level."""
 
 
 def aa_of(analysis: Analysis) -> AAResult | None:
-    """A/A replays of the metrics, None where none were requested or units are too few.
-
-    Metrics that an exact test judges are left out: the replays are of the large-sample test.
-    """
+    """A/A replays of the metrics, None where none were requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
-    exact = analysis.exact if aggregates.buckets else frozenset()
-    sums = {name: one for name, one in aggregates.buckets.items() if name not in exact}
-    if not sums or min(counts.values()) < AA_UNITS:
+    if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
-    return aa_replays(experiment, sums, counts, experiment.trust.aa_runs)
+    exact = dict.fromkeys(analysis.exact, EXACT)
+    sums = {name: one for name, one in aggregates.buckets.items() if name not in exact}
+    unlike = {m.name: m.source.no_replays for m in analysis.metrics if m.source.no_replays}
+    result = aa_replays(experiment, sums, counts, experiment.trust.aa_runs)
+    return replace(result, refused={**unlike, **exact, **result.refused})
 
 
 def aa_replays(
@@ -58,7 +61,9 @@ def aa_replays(
         seed: Of the re-splits.
     """
     share = _share(experiment, counts)
-    p_values, refused = aa_p_values(sums, share, runs, seed)
+    exact = {name: EXACT for name, one in sums.items() if few_expected(one, share)}
+    large = {name: one for name, one in sums.items() if name not in exact}
+    p_values, refused = aa_p_values(large, share, runs, seed)
     units = sum(counts.values())
     return AAResult(
         alpha=experiment.alpha,
@@ -67,8 +72,41 @@ def aa_replays(
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
         histograms={name: _histogram(p) for name, p in p_values.items()},
-        refused=refused,
+        refused={**exact, **refused},
+        notes=_notes(experiment),
     )
+
+
+def _notes(experiment: Experiment) -> tuple[str, ...]:
+    """How the tests of the rows differ from those that are replayed."""
+    inference, notes = experiment.inference, []
+    if inference.adjust != "none":
+        notes.append(f'replayed without adjust = "{inference.adjust}"')
+    if inference.resample is not None:
+        notes.append(f'replayed without resample = "{inference.resample}"')
+    if inference.looks != "fixed":
+        notes.append("replayed with one look at the end")
+    return tuple(notes)
+
+
+def few_expected(sums: BucketSums, share: float) -> bool:
+    """Whether values of 0 and 1 are so few in the smaller variant that an exact test judges them.
+
+    Args:
+        sums: Pooled sums of a metric.
+        share: Of units that go to treatment.
+
+    Example:
+        >>> few_expected(BucketSums.of_units([1.0] * 9 + [0.0] * 991, [1.0] * 1000), 0.5)
+        True
+    """
+    y, x, yy, _, xx = sums.sums.sum(axis=0).tolist()
+    n = float(sums.units.sum())
+    if not y == yy == round(y) or not x == xx == n:
+        return False
+    smaller = min(share, 1 - share)
+    limit = FEW_UNEVEN if 1 - smaller > UNEVEN * smaller else FEW
+    return bool(smaller * min(y, n - y) < limit)
 
 
 def aa_p_values(

@@ -241,16 +241,23 @@ def _aa(analysis: Analysis, aa: AAResult | None) -> Check:
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     smallest = min(doubts.values())
     doubtful = [name for name, p_value in doubts.items() if p_value < AA_WARN]
+    besides = _besides(aa)
     if not doubtful:
-        message = f"all {len(doubts)} metrics keep their level in {runs:,} A/A replays"
+        message = f"{len(doubts)} metrics keep their level in {runs:,} A/A replays{besides}"
         return Check("aa", "pass", smallest, AA_FAIL, message)
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
     message = (
-        f"tests at level {aa.alpha:.3g} do not reject {100 * aa.alpha:.3g}% of A/A replays "
-        f"({listed}): look for "
-        "few units with most of the value (cap it), or a unit other than the randomised one"
+        f"tests at level {aa.alpha:.3g} reject more than {100 * aa.alpha:.3g}% of A/A replays "
+        f"({listed}): few units have most of the value; cap it (cap = 0.99), or test by "
+        f'[inference] resample = "permutation", or make the variants more even{besides}'
     )
     return Check("aa", "warn", smallest, AA_FAIL, message)
+
+
+def _besides(aa: AAResult) -> str:
+    """What is not replayed, and how the tests that are replayed differ from those of the rows."""
+    listed = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
+    return "".join(f"; {one}" for one in (*aa.notes, *listed))
 
 
 def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
@@ -264,7 +271,7 @@ def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
     if units < AA_UNITS:
         return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
     if aggregates.buckets:
-        return "they are of `abeval analyze`, and of metrics without an exact test"
+        return "they are of `abeval analyze`"
     return "no metric is a sum over units"
 
 

@@ -191,16 +191,16 @@ def test_a_diagnostic_that_differed_before_is_seen_too() -> None:
     }
 
 
-def whales(units: int = 600) -> pd.DataFrame:
-    """Everybody watches a little, and three in all watch for days."""
+def whales(units: int = 600, every: int = 2, long: int = 3) -> pd.DataFrame:
+    """Everybody watches a little, and a few for days; each so many units is in the variant."""
     rows = np.arange(units)
     return pd.DataFrame(
         {
             "user_id": rows,
-            "variant": np.where(rows % 2 == 0, "a", "b"),
+            "variant": np.where(rows % every == 0, "b", "a"),
             "ts": pd.Timestamp("2024-03-01 12:00"),
             "click": 1,
-            "dwell": np.where(rows < 3, 1e6, 1.0 + rows % 7),
+            "dwell": np.where(rows < long, 1e6, 1.0 + rows % 7),
         }
     )
 
@@ -210,10 +210,13 @@ def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> Non
         {"name": "dwell_per_user", "role": "goal"},
         {"name": "watched", "value": "dwell < 4"},
     ]
-    found = analyze(whales(), metrics=metrics, trust={"aa_runs": 2000})
+    uneven = {"variants": {"a": {"weight": 0.9}, "b": {"weight": 0.1}}}
+    log = whales(3000, every=10, long=30)
+    found = analyze(log, metrics=metrics, trust={"aa_runs": 2000}, **uneven)
     aa = next(c for c in found.trust if c.name == "aa")
     assert aa.status == "warn"
     assert "dwell_per_user" in aa.message
+    assert 'resample = "permutation"' in aa.message
     assert "watched" not in aa.message
     off, kept = found["dwell_per_user"], found["watched"]
     assert (off.status, off.reason) == ("untrusted", "failed_aa")
@@ -221,6 +224,18 @@ def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> Non
     assert kept.status != "untrusted"
     assert found.verdicts[0].decision != "ship"
     assert [row.metric for row in found.aa] == ["dwell_per_user", "watched"]
+
+
+def test_a_test_that_rejects_too_rarely_is_no_reason_for_doubt() -> None:
+    """Three units have nearly all of the value, half of the units each variant: 0 % rejected."""
+    metrics = [{"name": "dwell_per_user", "role": "goal"}, {"name": "dwell_p50"}]
+    found = analyze(whales(), metrics=metrics, inference={"adjust": "none"})
+    aa = next(c for c in found.trust if c.name == "aa")
+    (row,) = found.aa
+    assert row.rejection_high < 0.05
+    assert found["dwell_per_user"].status != "untrusted"
+    assert (aa.status, aa.value) == ("pass", 1.0)
+    assert "not replayed: dwell_p50" in aa.message
 
 
 def test_capping_the_few_brings_the_level_back() -> None:
@@ -258,7 +273,7 @@ def test_a_reason_of_its_own_outlives_a_failed_check() -> None:
         ("constant", {}, "m: a metric is the same for every unit"),
         ("value", {"trust": {"aa_runs": 0}}, "aa_runs is 0"),
         ("value", {"variants": {"a": {}, "b": {"weight": 0.05}}}, "b has 60 units, fewer than 200"),
-        ("rare", {}, "metrics without an exact test"),
+        ("rare", {}, "m: judged by Fisher's exact test"),
     ],
 )
 def test_why_there_are_no_replays_is_said(column: str, entries: dict[str, Any], why: str) -> None:
