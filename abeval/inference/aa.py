@@ -127,6 +127,8 @@ def aa_p_values(
         >>> p["mean"].shape, refused
         ((200,), {})
     """
+    if not sums:
+        return {}, {}
     # Metrics with the same units in each bucket are computed together, which is faster.
     together = [name for name, one in sums.items() if _same_units(one, next(iter(sums.values())))]
     try:
