@@ -30,4 +30,6 @@ def aa(
     print_frame(result.to_frame())
     for name in result.off():
         typer.echo(f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests", err=True)
+    for note in result.notes:
+        typer.echo(note, err=True)
     print_refused(result.refused)

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from abeval.aggregates.aggregates import Aggregates, ByStretch
 from abeval.experiment.model import Experiment
 from abeval.inference import denominator
-from abeval.inference.aa import AA_UNITS
+from abeval.inference.aa_check import AA_FAIL, aa_check
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Reason, Rule, adjusted_p_values
 from abeval.inference.split_checks import (
@@ -38,7 +38,6 @@ REASSIGNED_WARN, REASSIGNED_FAIL = 0.001, 0.01
 IMBALANCE_WARN, IMBALANCE_FAIL = 0.01, 0.001
 DAYS_FAIL = 0.5
 LACKING_WARN, LACKING_FAIL = 0.01, 0.001
-AA_WARN, AA_FAIL = 0.01, 0.001
 
 Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
 """Metrics, and metric → moments of (y, x) by stretch and variant."""
@@ -55,7 +54,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         _assignment(experiment, aggregates),
         *_balance_checks(analysis),
         *denominator.checks(analysis),
-        _aa(analysis, aa),
+        aa_check(analysis, aa),
         *([] if experiment.of_units else [_missing_days(experiment, aggregates)]),
         *_lacking(experiment, aggregates),
         *_row_checks(experiment, aggregates),
@@ -258,45 +257,6 @@ def _balance_check(row: Balance) -> Check:
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
     )
     return Check(name, status, row.p_adjusted, IMBALANCE_FAIL, message)
-
-
-def _aa(analysis: Analysis, aa: AAResult | None) -> Check:
-    """Whether each metric's test keeps its level on these logs.
-
-    It never fails as a whole, because one metric's test says nothing about the others; the rows of
-    a metric that fails are untrusted.
-    """
-    if aa is None or not aa.metrics:
-        message = f"no A/A replays: {_no_replays(analysis, aa)}"
-        return Check("aa", "skipped", None, AA_FAIL, message)
-    doubts, runs = aa.doubts(), aa.metrics[0].runs
-    smallest = min(doubts.values())
-    doubtful = [name for name, p_value in doubts.items() if p_value < AA_WARN]
-    if not doubtful:
-        message = f"all {len(doubts)} metrics keep their level in {runs:,} A/A replays"
-        return Check("aa", "pass", smallest, AA_FAIL, message)
-    listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
-    message = (
-        f"tests at level {aa.alpha:.3g} do not reject {100 * aa.alpha:.3g}% of A/A replays "
-        f"({listed}): look for "
-        "few units with most of the value (cap it), or a unit other than the randomised one"
-    )
-    return Check("aa", "warn", smallest, AA_FAIL, message)
-
-
-def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
-    """Why no metric was replayed."""
-    experiment, aggregates = analysis.experiment, analysis.aggregates
-    if aa is not None:
-        return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
-    if not experiment.trust.aa_runs:
-        return "[trust] aa_runs is 0"
-    units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
-    if units < AA_UNITS:
-        return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
-    if aggregates.buckets:
-        return "they are of `abeval analyze`, and of metrics without an exact test"
-    return "no metric is a sum over units"
 
 
 def _missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:

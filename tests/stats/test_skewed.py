@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats import skewed
+from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -132,10 +132,10 @@ class TestIntervals:
 
     def test_without_an_upper_end_there_is_none(self) -> None:
         test = compared(spent(1, 5000, buyers=0.01), spent(2, 100, buyers=0.01))
-        assert not skewed.is_bounded(test)
+        assert not skewed_ends.is_bounded(test)
         with pytest.raises(Refusal, match="no upper end"):
             skewed.effect(test)
-        assert skewed.is_bounded(skewed.times_units(test, 30.0))
+        assert skewed_ends.is_bounded(skewed.times_units(test, 30.0))
 
     def test_far_tails_have_a_logarithm(self) -> None:
         effect = skewed.effect(compared(spent(1, 90_000), 3 + spent(2, 10_000)))
