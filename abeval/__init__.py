@@ -14,7 +14,7 @@ from abeval.version import __version__
 
 if TYPE_CHECKING:
     from abeval import stats
-    from abeval.api import LoadedExperiment, analyze, define, load
+    from abeval.api import LoadedExperiment, analyze, analyze_sums, define, load
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.offline.evaluate import evaluate
@@ -49,6 +49,7 @@ __all__ = [
     "TimeResult",
     "__version__",
     "analyze",
+    "analyze_sums",
     "define",
     "draft",
     "evaluate",
@@ -75,6 +76,7 @@ _HOME = {
     "Result": "results.analysis",
     "TimeResult": "results.windows",
     "analyze": "api",
+    "analyze_sums": "api",
     "define": "api",
     "draft": "drafts.run",
     "evaluate": "offline.evaluate",

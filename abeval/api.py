@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from abeval.time.clock import By
 
 
-__all__ = ["LoadedExperiment", "analyze", "define", "load"]
+__all__ = ["LoadedExperiment", "analyze", "analyze_sums", "define", "load"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,9 @@ class LoadedExperiment:
             0.01
         """
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
+        if "include" not in entries:
+            # What they include stands in the entries already.
+            own["overrides"] = self.experiment.overrides
         return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
 
     def analyze(
@@ -113,6 +116,23 @@ class LoadedExperiment:
         from abeval.pipeline import judged_folder
 
         return judged_folder(self.experiment, Path(folder), step or silent)
+
+    def from_sums(self, sums: object) -> "Result":
+        """Judge sums by metric, variant and day, as a warehouse has them: no log is read.
+
+        Args:
+            sums: A frame, or a file (Parquet, CSV, JSON), with columns `metric`, `variant`, `n`,
+                `sum_y`, `sum_yy`; of a ratio `sum_x`, `sum_xx`, `sum_xy`; of values before the
+                period `sum_c`, `sum_cc`, `sum_cy`; `day`, empty for the whole period.
+
+        Raises:
+            LogError: A row is no sum, or of another variant.
+            ExperimentError: The experiment asks for what sums cannot give, which is named.
+        """
+        from abeval.pipeline import judged_summaries
+        from abeval.store.summaries import name_of, read_sums
+
+        return judged_summaries(self.experiment, read_sums(sums), name_of(sums))
 
     def compare(
         self,
@@ -476,6 +496,42 @@ def analyze(
     )
     loaded = LoadedExperiment(table_experiment(table, options))
     return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
+
+
+def analyze_sums(
+    sums: object,
+    *,
+    control: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    **entries: Any,  # noqa: ANN401
+) -> "Result":
+    """Analyse sums by metric, variant and day, without an experiment file; every metric is a goal.
+
+    Args:
+        sums: As for `LoadedExperiment.from_sums`.
+        control: The variant the others are compared with; without it one that is called so, or
+            else the first by name.
+        weights: Variant → intended share; without it as for `analyze`.
+        **entries: More top-level entries of an experiment file.
+
+    Raises:
+        LogError: A row is no sum.
+        ExperimentError: A name is none, or there are no two variants.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = {"metric": ["spent"] * 2, "variant": ["a", "b"], "n": [200, 200]}
+        >>> sums = pd.DataFrame({**rows, "sum_y": [400.0, 700.0], "sum_yy": [1000.0, 3400.0]})
+        >>> result = analyze_sums(sums)
+        >>> result["spent"].control, result["spent"].treatment
+        (2.0, 3.5)
+    """
+    from abeval.store.summaries import read_sums
+    from abeval.sums_table import sums_experiment
+
+    rows = read_sums(sums)
+    loaded = LoadedExperiment(sums_experiment(rows, sums, control, weights, entries))
+    return loaded.from_sums(sums)
 
 
 def define(

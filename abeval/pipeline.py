@@ -10,6 +10,7 @@ from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
+from abeval.aggregates.summaries import Summary
 from abeval.engines.choice import open_engine
 from abeval.engines.inputs import files_of_experiment, files_of_log
 from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
@@ -121,6 +122,19 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
         return _judged_sums(experiment, file, step)
     step("reading the aggregates")
     return judged(experiment, read_aggregates(folder, experiment), step)
+
+
+def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: str) -> Result:
+    """What sums by metric, variant and day say of an experiment.
+
+    Raises:
+        ExperimentError: The experiment asks for what sums cannot give.
+        LogError: The sums are of other variants.
+    """
+    from abeval.store.summaries import of_experiment
+
+    metrics, aggregates = of_experiment(experiment, named_metrics(experiment), rows, source)
+    return judge(experiment, metrics, aggregates)
 
 
 def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:

@@ -109,8 +109,8 @@ class _Look:
         columns = {"variant": self._column(options.variant)}
         unit = ROW_UNIT if options.unit is None else self._column(options.unit)
         counts = self._counts(columns["variant"])
-        control = _control(options.control, list(counts))
-        weights, whence = _weights(options.weights, counts)
+        control = control_of(options.control, list(counts))
+        weights, whence = weights_of(options.weights, counts)
         covariates = [self._covariate(text) for text in options.covariates]
         return {
             "name": name,
@@ -267,7 +267,8 @@ def _word(text: str) -> str:
     return word if re.match("[A-Za-z]", word) else f"m_{word}"
 
 
-def _control(named: str | None, variants: Sequence[str]) -> str:
+def control_of(named: str | None, variants: Sequence[str]) -> str:
+    """The variant that others are compared with: the named one, or one that is called so."""
     if named is not None:
         if named not in variants:
             hint = suggestion(named, variants)
@@ -287,7 +288,7 @@ def is_usual_control(variant: str) -> bool:
     return variant.lower() in _CONTROLS
 
 
-def _weights(
+def weights_of(
     named: Mapping[str, float] | None, counts: Mapping[str, int]
 ) -> tuple[Mapping[str, float], str]:
     """Variant → weight, and whether they were planned or are those of the table."""

@@ -1,4 +1,6 @@
-"""The same examples on every run, without deadlines; `explore` is the profile for new ones."""
+"""The same examples on every run, without deadlines; new ones with `EXPLORE=1`."""
+
+import os
 
 from hypothesis import HealthCheck, settings
 
@@ -10,4 +12,4 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("repeatable")
+settings.load_profile("explore" if os.environ.get("EXPLORE") else "repeatable")

@@ -15,6 +15,7 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("api",),
+    ("sums_table",),
     ("table",),
     ("report", "pipeline"),
     ("store", "time"),

@@ -41,7 +41,9 @@ def started(folder: Path, ignored: bool = False) -> subprocess.Popen[str]:
     temporary = folder / "temporary"
     small_log().to_parquet(folder / "log.parquet")
     (folder / "e.toml").write_text(EXPERIMENT.replace("TEMPORARY", str(temporary)))
-    begin = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" if ignored else ""
+    # A run inherits from these tests whether a hangup is ignored.
+    hangup = "SIG_IGN" if ignored else "SIG_DFL"
+    begin = f"import signal; signal.signal(signal.SIGHUP, signal.{hangup})\n"
     run = subprocess.Popen(  # noqa: S603 (our own command)
         [sys.executable, "-c", begin + RUN], stdout=subprocess.PIPE, text=True, cwd=folder
     )

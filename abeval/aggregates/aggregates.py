@@ -290,7 +290,8 @@ def _moments(row: Row, scales: tuple[float, float]) -> Moments:
         [int(str(row[name])) for name in VARIABLES],
         [[products[frozenset((a, b))] for b in VARIABLES] for a in VARIABLES],
         (*scales, *scales, 1.0),
-        [int(str(row[name])) for name in _THIRD_COLUMNS],
+        # Sums from a warehouse have none.
+        None if row["y_y_y"] is None else [int(str(row[name])) for name in _THIRD_COLUMNS],
     )
 
 

@@ -1,6 +1,6 @@
 """Impressions of files that lack a column which others have, by variant: exact sums over units.
 
-`collect.py` keeps them with the sums of the metrics; `inference/trust.py` compares the shares.
+`collect.py` keeps them with the sums of the metrics; `inference/trust/` compares the shares.
 """
 
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""Unit → number → range, as every platform does it; in Python and, where there is a form, in SQL.
+"""Unit → number → range, as every platform does it.
 
 A **draw** hashes a text around the id to a number. A **stage** gives the number the label of the
 range that holds it. A **rule** is stages in a row: who falls into no range of one is not in the
 experiment, and the last stage names the variant. `platforms.py` writes each platform as a rule;
-`cli/audit.py` and `audit/` compute variants by it.
+`cli/audit.py` and `audit/` compute variants by it; `engines/rule_sql.py` writes it as SQL.
 """
 
 from __future__ import annotations
@@ -30,12 +30,6 @@ HashName = Literal[
     "java",
     "flagsmith",
 ]
-
-HexHash = Literal["md5", "sha1", "sha256"]
-"""Hashes that SQL has, as text of hex digits."""
-
-HexNumber = Callable[[HexHash, str, int, int], str]
-"""Hash, SQL of a text, first digit, number of digits → SQL of the number."""
 
 LONG_SCALE = float(0xFFFFFFFFFFFFFFF)
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1."""
@@ -118,28 +112,6 @@ class Rule(NamedTuple):
         """The variant of each unit, in their order."""
         return [self.variant(unit) for unit in units]
 
-    def sql(self, unit: str, hex_number: HexNumber) -> str | None:
-        """The same as an SQL expression, None where a hash has no form in plain SQL.
-
-        Args:
-            unit: SQL of the id as text.
-            hex_number: SQL of the number of at most 15 hex digits of a text's hash.
-        """
-        numbers = [_number_sql(stage.draw, unit, hex_number) for stage in self.stages]
-        label: str | None = "null"
-        for stage, number in zip(reversed(self.stages), reversed(numbers), strict=True):
-            if number is None:
-                return None
-            last = stage is self.stages[-1]
-            cases = " ".join(
-                f"when {number} >= {_sql_number(r.start)} and {number} < {_sql_number(r.stop)} "
-                f"then {_literal(r.label) if last else f'({label})'}"
-                for r in stage.ranges
-                if r.start < r.stop
-            )
-            label = f"case {cases} end" if cases else "null"
-        return label
-
 
 def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
     """Ranges of `size` numbers in proportion to the weights, from 0 on.
@@ -192,56 +164,7 @@ _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
     "flagsmith": _flagsmith,
 }
 
-_HEX_SQL: Mapping[HashName, tuple[HexHash, int]] = {
-    "md5_32": ("md5", 8),
-    "md5_60": ("md5", 15),
-    "sha1_60": ("sha1", 15),
-    "sha256_64": ("sha256", 16),
-    "sha256": ("sha256", 64),
-}
-"""The SQL function, and how many of its hex digits make the number."""
-
 
 def _xor32(number: int, seed: int) -> int:
     h = (number ^ seed) & 0xFFFFFFFF
     return h - 0x100000000 if h >= 0x80000000 else h
-
-
-def _number_sql(draw: Draw, unit: str, hex_number: HexNumber) -> str | None:
-    if draw.hash not in _HEX_SQL:
-        return None
-    function, digits = _HEX_SQL[draw.hash]
-    parts = [_literal(draw.before)] if draw.before else []
-    parts += [unit] + ([_literal(draw.after)] if draw.after else [])
-    text = " || ".join(parts)
-
-    def number(start: int, count: int) -> str:
-        return hex_number(function, text, start, count)
-
-    whole = _remainder_sql(number, digits, draw.modulus)
-    if draw.divisor is None:
-        return whole
-    return f"(cast({whole} as double) / cast({draw.divisor!r} as double))"
-
-
-def _remainder_sql(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
-    """The remainder of a number of many hex digits, eight digits at a time."""
-    if digits <= hashes.HEX_DIGITS:
-        whole = number(1, digits)
-        return whole if modulus is None else f"({whole} % {modulus})"
-    if modulus is None:
-        raise ValueError("a number of more than 60 bits needs a modulus")
-    rest = "0"
-    for start in range(1, digits, 8):
-        rest = f"(({rest} * 4294967296 + {number(start, 8)}) % {modulus})"
-    return rest
-
-
-def _sql_number(number: float) -> str:
-    if math.isinf(number):
-        return "1e300" if number > 0 else "-1e300"
-    return str(int(number)) if number == int(number) else f"cast({number!r} as double)"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

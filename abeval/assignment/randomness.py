@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,8 @@ MIN_EXPECTED = 5.0
 """Units expected in a cell, below which a chi-square test is not to be trusted."""
 
 
-class Independence(NamedTuple):
+@dataclass(frozen=True)
+class Independence:
     """Whether two experiments were assigned independently of each other.
 
     Attributes:
@@ -69,7 +70,7 @@ def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independenc
     tested = [row.p_value for row in rows if row.p_value is not None]
     adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
     return tuple(
-        row if row.p_value is None else row._replace(p_adjusted=float(next(adjusted)))
+        row if row.p_value is None else replace(row, p_adjusted=float(next(adjusted)))
         for row in rows
     )
 

@@ -17,7 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.expected import expected_variants
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.results.audit import AuditDay, AuditResult, IndependentPair, Reassigned
+from abeval.results.audit import AuditDay, AuditResult, Reassigned
 
 SINCE_LEVEL = 0.001
 """A change of the mismatch rate is named if its p-value, times the days tried, is below this."""
@@ -61,7 +61,7 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         since=_since(days),
         matrix=_matrix(cells),
         days=days,
-        pairs=tuple(IndependentPair(**pair._asdict()) for pair in pairs),
+        pairs=pairs,
         uniformity=None if rule is None else _uniformity(rule, units),
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.bounds import MAX_REPLAYS
-from abeval.cli.options import JsonFile, MetricNames, print_frame, print_refused, write_json
+from abeval.cli.options import JsonFile, MetricNames, Whole, print_tables, write_json
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -19,6 +19,7 @@ def aa(
     runs: Annotated[int, typer.Option(help="Number of replays.", min=1, max=MAX_REPLAYS)] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the random splits.", min=0)] = 0,
     metric: MetricNames = None,
+    whole: Whole = False,
     json_file: JsonFile = None,
 ) -> None:
     """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?"""
@@ -27,9 +28,4 @@ def aa(
     with steps() as step:
         result = loaded.aa(runs=runs, seed=seed, metrics=metric, step=step)
     write_json(json_file, result)
-    print_frame(result.to_frame())
-    for name in result.off():
-        typer.echo(f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests", err=True)
-    for note in result.notes:
-        typer.echo(note, err=True)
-    print_refused(result.refused)
+    print_tables(result, whole)

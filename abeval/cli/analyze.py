@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, ReportFile, folder, output_file, writable, write_json
+from abeval.cli.options import (
+    JsonFile,
+    ReportFile,
+    console,
+    folder,
+    output_file,
+    writable,
+    write_json,
+)
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -44,6 +52,10 @@ def analyze(
         Path | None,
         folder("Compute the result from saved aggregates or a warehouse's sums, without the log."),
     ] = None,
+    sums: Annotated[
+        Path | None,
+        typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
     from abeval.files import write_text
@@ -51,8 +63,14 @@ def analyze(
 
     if aggregates is not None and (store is not None or save_aggregates is not None):
         raise ExperimentError("--aggregates reads no log: remove --store and --save-aggregates")
+    if sums is not None and (aggregates or store or save_aggregates):
+        raise ExperimentError(
+            "--sums reads no log: remove --aggregates, --store, --save-aggregates"
+        )
     with steps(profile=profile) as step:
-        if aggregates is None:
+        if sums is not None:
+            result = loaded.from_sums(sums)
+        elif aggregates is None:
             result = loaded.analyze(step=step, store=store, save_aggregates=save_aggregates)
         else:
             result = loaded.from_aggregates(aggregates, step=step)
@@ -68,10 +86,6 @@ def analyze(
 
 
 def _print(result: "Result") -> None:
-    from rich.console import Console
-
     from abeval.report.terminal import print_result
 
-    # A pipe has no width of its own; the table needs about this much.
-    console = Console()
-    print_result(result, console if console.is_terminal else Console(width=112))
+    print_result(result, console())

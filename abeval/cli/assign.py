@@ -85,14 +85,14 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
 
 
 def _sql(plan: "Plan", dialect: str) -> str:
-    from abeval.engines.builders import CallBuilders
+    from abeval.engines.rule_sql import rule_sql
     from abeval.engines.statement import rule_statement
 
     if plan.overrides or plan.sticky:
         raise ExperimentError(
             "overrides and sticky units are a table, not a rule", "join the table in your own SQL"
         )
-    variant = plan.rule().sql("cast(unit_id as varchar)", CallBuilders().hex_number)
+    variant = rule_sql(plan.rule(), "cast(unit_id as varchar)")
     return rule_statement(f"select unit_id, {variant} as variant from units", dialect)
 
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, write_json
+from abeval.cli.options import JsonFile, Whole, print_tables, write_json
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.results.off_policy import OffPolicyResult, Support
 
 
 def off_policy(
@@ -47,6 +46,7 @@ def off_policy(
     min_ess: Annotated[
         float, typer.Option(help="Effective sample size below which nothing is estimated.")
     ] = 100.0,
+    whole: Whole = False,
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the clicks or reward of a policy from the log of a variant with propensities."""
@@ -67,33 +67,4 @@ def off_policy(
             step=step,
         )
     write_json(json_file, result)
-    _print(result)
-
-
-def _print(result: "OffPolicyResult") -> None:
-    typer.echo(f"{result.policy}, from the log of {result.source}\n")
-    table = result.to_frame().drop(columns=["method", "message"])
-    if result.realised is None:
-        table = table.drop(columns="z")
-    # A column of None has no dtype of numbers, and `na_rep` would not apply.
-    numbers = table.columns.difference(["estimator", "reason"])
-    table[numbers] = table[numbers].astype(float)
-    table = table.assign(reason=table["reason"].fillna(""))
-    typer.echo(table.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.6g}"))
-    if result.realised is not None:
-        real = result.realised
-        typer.echo(f"\nrealised: {real.value:.6g} [{real.low:.6g}, {real.high:.6g}]")
-    if result.support is not None:
-        typer.echo(_support_line(result.support))
-    messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
-    for note in (*result.notes, *messages):
-        typer.echo(note, err=True)
-
-
-def _support_line(support: "Support") -> str:
-    weight = f"mean weight {support.mean_weight:.4f} ± {support.mean_weight_se:.4f}"
-    size = f"effective sample size {support.ess:,.0f} of {support.rows:,}"
-    line = f"{size}; {weight}, largest {support.max_weight:.4g}"
-    if support.unsupported is None:
-        return line
-    return f"{line}; {100 * support.unsupported:.3g} % of the policy never shown"
+    print_tables(result, whole)

@@ -5,6 +5,7 @@ import the rest.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,10 +15,15 @@ import typer
 from abeval.bounds import MAX_THREADS
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from rich.console import Console
 
     from abeval.api import LoadedExperiment
+    from abeval.report.short import Brief
     from abeval.results.record import Record
+
+
+PIPE = 112
+"""Columns of a table that goes to a file or another program."""
 
 
 class Source(NamedTuple):
@@ -26,12 +32,14 @@ class Source(NamedTuple):
     Attributes:
         help: Of the argument.
         flags: Its own flags, with the annotations of their values.
-        load: Of the argument and the values of the flags.
+        load: Of the argument, its own flags and those of the command.
+        is_needed: Whether the argument cannot be left out.
     """
 
     help: str
     flags: Mapping[str, object]
-    load: Callable[[Path, Mapping[str, Any]], "LoadedExperiment"]
+    load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"]
+    is_needed: bool = True
 
 
 def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
@@ -88,6 +96,9 @@ def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
 
 ReportFile = Annotated[Path | None, output_file("--report", "Write the HTML report.", page)]
 JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON.", writable)]
+Whole = Annotated[
+    bool, typer.Option("--all", help="Print every metric and column, not only the main ones.")
+]
 MetricNames = Annotated[
     list[str] | None, typer.Option(help="A metric; repeat for more. Default: the whole scorecard.")
 ]
@@ -115,10 +126,10 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
         source: What the experiment is loaded from.
     """
 
-    def run(experiment: Path, **values: Any) -> None:  # noqa: ANN401 (typer's values)
+    def run(experiment: Path | None = None, **values: Any) -> None:  # noqa: ANN401 (typer's)
         flags = {name: values.pop(name) for name in _ENGINE}
-        named = {name: values.pop(name) for name in source.flags}
-        loaded = _on(source.load(experiment, named), flags)
+        loaded = _on(source.load(experiment, values), flags)
+        values = {name: value for name, value in values.items() if name not in source.flags}
         _check_outputs(loaded, experiment, values)
         command(loaded, **values)
 
@@ -127,7 +138,10 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
     file = inspect.Parameter(
         "experiment",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        annotation=Annotated[Path, typer.Argument(help=source.help)],
+        default=inspect.Parameter.empty if source.is_needed else None,
+        annotation=Annotated[
+            Path if source.is_needed else Path | None, typer.Argument(help=source.help)
+        ],
     )
     added = [
         inspect.Parameter(name, kind, default=None, annotation=annotation)
@@ -153,7 +167,9 @@ _FILES: Mapping[str, str] = {"json_file": "--json", "report": "--report", "csv":
 """Parameters of commands that name a file to write, and their flags."""
 
 
-def _check_outputs(loaded: "LoadedExperiment", experiment: Path, values: Mapping[str, Any]) -> None:
+def _check_outputs(
+    loaded: "LoadedExperiment", experiment: Path | None, values: Mapping[str, Any]
+) -> None:
     """Refuse, before a log is read, outputs that would replace what a command reads."""
     from abeval.logs.outputs import Output, check_outputs
     from abeval.pipeline import folders
@@ -161,8 +177,15 @@ def _check_outputs(loaded: "LoadedExperiment", experiment: Path, values: Mapping
     files = [Output(flag, file) for name, flag in _FILES.items() if (file := values.get(name))]
     written = folders(values.get("store"), values.get("save_aggregates"))
     flags = [output._replace(name=f"--{output.name.replace('_', '-')}") for output in written]
-    inputs = {"the experiment file": experiment, **_other_inputs(values)}
-    check_outputs(loaded.experiment, [*files, *flags], inputs)
+    included = loaded.experiment.include
+    inputs = {
+        "the experiment file": experiment,
+        **{f"the included {name}": loaded.experiment.folder / name for name in included},
+        "the sums": values.get("sums"),
+        **_other_inputs(values),
+    }
+    there = {name: file for name, file in inputs.items() if file is not None}
+    check_outputs(loaded.experiment, [*files, *flags], there)
 
 
 def _other_inputs(values: Mapping[str, Any]) -> dict[str, Path]:
@@ -182,12 +205,20 @@ def write_json(file: Path | None, result: "Record") -> None:
         write_text(file, result.to_json())
 
 
-def print_frame(frame: "pd.DataFrame") -> None:
-    """Print a frame with numbers to four digits."""
-    typer.echo(frame.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+def console() -> "Console":
+    """Standard output as Rich writes it; a pipe has no width of its own."""
+    from rich.console import Console
+
+    console = Console()
+    is_open = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console if is_open else Console(width=PIPE)
 
 
-def print_refused(refused: Mapping[str, str]) -> None:
-    """Print why metrics are missing from a result."""
-    for name, why in refused.items():
-        typer.echo(f"{name} is not shown: {why}", err=True)
+def print_tables(result: "Brief", whole: bool = False) -> None:
+    """Print a result's tables, and on stderr what the reader must know beside them."""
+    from abeval.report.short import notes
+    from abeval.report.terminal import print_brief
+
+    print_brief(result, console(), whole)
+    for note in notes(result):
+        typer.echo(note, err=True)

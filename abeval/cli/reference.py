@@ -4,23 +4,32 @@ The metrics are those of `metrics/builtin.py`; the schema is that of `experiment
 """
 
 import json
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from abeval.report.layout import Kind
 
 
 def metrics() -> None:
     """List the built-in metrics with formula, unit, direction and role."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from abeval.cli.options import console
     from abeval.experiment.model import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
+    from abeval.report.tables import TextTable
+    from abeval.report.terminal import text_table
 
-    table = Table("metric", "kind", "formula", "unit", "direction", "role", "needs")
-    for metric in builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values():
-        words = (metric.kind, metric.formula, metric.unit, metric.direction.label, metric.role)
-        table.add_row(metric.name, *words, ", ".join(sorted(metric.needs)))
-    Console().print(table)
+    own = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
+    rows = tuple(
+        (m.name, m.formula, m.unit, m.direction.label, m.role, ", ".join(sorted(m.needs)), m.kind)
+        for m in own
+    )
+    headers = ("metric", "formula", "unit", "direction", "role", "needs", "kind")
+    kinds: tuple[Kind, ...] = ("name", "words", "name", "extra", "name", "words", "extra")
+    out = console()
+    for part in text_table(TextTable("", "", headers, rows, kinds), out.width):
+        out.print(part)
 
 
 def schema() -> None:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.bounds import MAX_BINS, MAX_CURVE
-from abeval.cli.options import JsonFile, ReportFile, write_json
+from abeval.cli.options import JsonFile, ReportFile, Whole, print_tables, write_json
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.results.replay import ModelCoverage, ReplayResult
 
 
 class Ties(StrEnum):
@@ -95,6 +94,7 @@ def replay(
     split: Split = None,
     curve: LongestCurve = None,
     k_by: CutoffsBy = None,
+    whole: Whole = False,
     json_file: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
@@ -122,7 +122,7 @@ def replay(
     write_json(json_file, result)
     if report is not None:
         result.report(report)
-    _print(result)
+    print_tables(result, whole or bool(metric))
 
 
 def _whole(text: str) -> list[int]:
@@ -167,76 +167,3 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
     except ValueError:
         what = f"--k-by: {text!r} is not like device:phone=5,desktop=10"
         raise ExperimentError(what) from None
-
-
-def _print(result: "ReplayResult") -> None:
-    """Print the models side by side, their differences, and what is not counted."""
-    from abeval.results.format import words
-
-    frame = result.to_frame()
-    names = list(dict.fromkeys(frame["metric"]))
-    frame["shown"] = [
-        words(str(row.reason)) if row.value is None else f"{row.value:.6g}" for row in result.rows
-    ]
-    table = frame.pivot(index="metric", columns=["traffic", "model"], values="shown").loc[names]
-    typer.echo(table.to_string(na_rep="-"))
-    _print_pairs(result, names)
-    _print_extras(result)
-    for model in result.coverage:
-        typer.echo(_coverage_line(model), err=True)
-    for what, count in result.accounting:
-        if count:
-            typer.echo(f"{words(what)}: {count:,}", err=True)
-    for note in result.notes:
-        typer.echo(note, err=True)
-
-
-def _coverage_line(model: "ModelCoverage") -> str:
-    shares = (
-        (model.scored_requests, model.requests, "requests"),
-        (model.scored_units, model.units, "units"),
-        (model.rows - model.unscored_rows, model.rows, "pairs of a request and an item"),
-    )
-    parts = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
-    return f"{model.model} scores {', '.join(parts)}"
-
-
-def _print_pairs(result: "ReplayResult", names: list[str]) -> None:
-    """Differences with their intervals, one line per metric; the reason if there is none."""
-    from abeval.results.format import words
-
-    pairs = result.pairs_frame()
-    if pairs.empty:
-        return
-    pairs["difference"] = [
-        f"{pair.difference:+.4g} [{pair.low:+.4g}, {pair.high:+.4g}]"
-        if pair.difference is not None and pair.low is not None
-        else words(str(pair.reason))
-        for pair in result.pairs
-    ]
-    pairs["pair"] = pairs["model"] + " - " + pairs["control"]
-    table = pairs.pivot(index="metric", columns=["pair", "traffic"], values="difference").loc[names]
-    typer.echo("\nDifferences, paired by unit\n")
-    typer.echo(table.to_string(na_rep="-"))
-
-
-def _print_extras(result: "ReplayResult") -> None:
-    """Gaps between splits, elbows of curves, cut-offs by value."""
-    from abeval.results.format import words
-
-    if result.gaps:
-        typer.echo("\nGaps between splits, paired by unit\n")
-    for gap in result.gaps:
-        what = f"{gap.metric} of {gap.model} on {gap.traffic}, {gap.first} - {gap.other}"
-        if gap.difference is not None and gap.low is not None:
-            typer.echo(f"{what}: {gap.difference:+.4g} [{gap.low:+.4g}, {gap.high:+.4g}]")
-        else:
-            typer.echo(f"{what}: {words(str(gap.reason))}")
-    for curve in result.curves:
-        where = "none" if curve.elbow is None else f"at {curve.elbow}"
-        typer.echo(f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}")
-    if result.by_value is not None:
-        typer.echo(f"\nk by {result.by_value.column}: {dict(result.by_value.ks)}\n")
-        for row in result.by_value.rows:
-            shown = "-" if row.value is None else f"{row.value:.6g}"
-            typer.echo(f"{row.metric} of {row.model} on {row.traffic}: {shown}")

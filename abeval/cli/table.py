@@ -14,6 +14,7 @@ from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
+    from abeval.experiment.model import Experiment
 
 
 def _flag(text: str, metavar: str = "COLUMN") -> Any:  # noqa: ANN401 (typer's own type is Any)
@@ -40,12 +41,14 @@ _FLAGS: Mapping[str, object] = {
 }
 
 
-def _load(file: Path, flags: Mapping[str, Any]) -> "LoadedExperiment":
+def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
     from abeval.api import LoadedExperiment, load
     from abeval.engines.sources import is_table
-    from abeval.table import TableOptions, is_usual_control, table_experiment
+    from abeval.table import TableOptions, table_experiment
 
-    named = {name: value for name, value in flags.items() if value}
+    named = {name: value for name in _FLAGS if (value := flags[name])}
+    if file is None:
+        return _of_sums(flags.get("sums"), named)
     variant = named.pop("variant", None)
     if variant is None:
         if named:
@@ -65,10 +68,36 @@ def _load(file: Path, flags: Mapping[str, Any]) -> "LoadedExperiment":
         control=named.get("control"),
     )
     experiment = table_experiment(file, options)
-    control = experiment.control
-    if options.control is None and not is_usual_control(control):
-        typer.echo(f"control is {control}, the first by name; --control names another", err=True)
+    _say_control(experiment, options.control)
     return LoadedExperiment(experiment)
 
 
-TABLE_OR_FILE = Source("The experiment file (TOML), or a table with --variant.", _FLAGS, _load)
+def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":
+    """The experiment that a table of sums is of."""
+    from abeval.api import LoadedExperiment
+    from abeval.store.summaries import read_sums
+    from abeval.sums_table import sums_experiment
+
+    control = named.pop("control", None)
+    if sums is None:
+        raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
+    if named:
+        raise ExperimentError(
+            f"--{next(iter(named))} is for a table", "sums name their own columns"
+        )
+    experiment = sums_experiment(read_sums(sums), sums, control)
+    _say_control(experiment, control)
+    return LoadedExperiment(experiment)
+
+
+def _say_control(experiment: "Experiment", named: str | None) -> None:
+    from abeval.table import is_usual_control
+
+    control = experiment.control
+    if named is None and not is_usual_control(control):
+        typer.echo(f"control is {control}, the first by name; --control names another", err=True)
+
+
+TABLE_OR_FILE = Source(
+    "The experiment file (TOML), or a table with --variant.", _FLAGS, _load, is_needed=False
+)

@@ -12,8 +12,8 @@ from abeval.cli.options import (
     JsonFile,
     MetricNames,
     ReportFile,
-    print_frame,
-    print_refused,
+    Whole,
+    print_tables,
     write_json,
 )
 
@@ -41,6 +41,7 @@ def windows(
     by: Annotated[
         list[By] | None, typer.Option(help="Also effects by hour or weekday; repeat for both.")
     ] = None,
+    whole: Whole = False,
     json_file: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
@@ -62,10 +63,4 @@ def windows(
     write_json(json_file, result)
     if report is not None:
         result.report(report, replays)
-    print_frame(result.to_frame())
-    for test in result.rhythms:
-        same = test.reason if test.p_value is None else f"one effect in all: p {test.p_value:.3g}"
-        typer.echo(f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}")
-    for note in result.notes:
-        typer.echo(note, err=True)
-    print_refused(result.refused)
+    print_tables(result, whole)

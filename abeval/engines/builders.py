@@ -10,12 +10,15 @@ calls, `duckdb.py` defines them as macros.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
 
-from abeval.assignment.draws import HexHash
 from abeval.engines.sql import literal
+
+HexHash = Literal["md5", "sha1", "sha256"]
+"""Hashes that SQL has, as text of hex digits."""
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 UTC_TIME = "abeval_utc_time"
@@ -111,10 +114,6 @@ class CallBuilders:
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{HASH60}({literal(salt)}, {unit})"
-
-    def hex_number(self, function: HexHash, text: str, start: int, count: int) -> str:
-        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
-        return hex_call(function, text, start, count)
 
 
 def duckdb_epoch_ms(timestamp: str) -> str:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.assignment.draws import HexHash
     from abeval.experiment.model import EngineOptions, LogSource
 
 _Result = TypeVar("_Result")
@@ -54,6 +53,7 @@ class DuckDBEngine:
         folder: Path = Path(),
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
+        self._worker = ThreadPoolExecutor(1, "abeval-duckdb")
         self._folder = folder
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
@@ -228,12 +228,9 @@ class DuckDBEngine:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{builders.HASH60}({literal(salt)}, {unit})"
 
-    def hex_number(self, function: "HexHash", text: str, start: int, count: int) -> str:
-        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
-        return builders.hex_call(function, text, start, count)
-
     def close(self) -> None:
         """Release memory and files, and detach what was attached to the caller's connection."""
+        self._worker.shutdown()
         with suppress(duckdb.Error):
             self._tables.close()
             self._connection.close()
@@ -261,15 +258,14 @@ class DuckDBEngine:
             finally:
                 idle.set()
 
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                return pool.submit(unless_stopped).result()
-            except (KeyboardInterrupt, SystemExit):
-                stopped.set()
-                # DuckDB forgets an interrupt that comes before the query has begun.
-                while not idle.wait(0.05):
-                    self._connection.interrupt()
-                raise
+        try:
+            return self._worker.submit(unless_stopped).result()
+        except (KeyboardInterrupt, SystemExit):
+            stopped.set()
+            # DuckDB forgets an interrupt that comes before the query has begun.
+            while not idle.wait(0.05):
+                self._connection.interrupt()
+            raise
 
     def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
         return self._wait(lambda: self._connection.execute(sql).fetchall())

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.assignment.draws import HexHash
     from abeval.experiment.model import LogSource
 
 Cell = str | int | float | bool | None
@@ -60,9 +59,6 @@ class Engine(Protocol):
 
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
-
-    def hex_number(self, function: "HexHash", text: str, start: int, count: int) -> str:
-        """SQL: the number of at most 15 hex digits of the hash of a text expression."""
 
     def close(self) -> None:
         """Release memory and files."""

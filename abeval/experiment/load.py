@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
+from abeval.experiment.include import check_entries, merged
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, problems_of, without
 
@@ -33,14 +34,15 @@ def load_experiment(path: str | Path) -> Experiment:
         raise ExperimentError(f"{file} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
         raise ExperimentError(f"{file} is not valid TOML: it is nested too deeply") from error
+    check_entries(raw, str(file))
     return parse_experiment(raw, folder=file.parent, source=str(file))
 
 
 _TOML_HINT = "put text in quotes, begin a table with [name], and use each key once in it"
 
 
-def _text(file: Path) -> str:
-    """A file's text, without the byte order mark that some editors write."""
+def _text(file: Path, why: str = "") -> str:
+    """A file's text, without the byte order mark that some editors write; `why` it is read."""
     try:
         # A device such as /dev/zero has no end.
         if file.is_char_device():
@@ -48,6 +50,8 @@ def _text(file: Path) -> str:
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         hint = "give the path of a TOML file, or make an example with: abeval simulate DIR"
+        if why:
+            raise ExperimentError(f"no file at {file}; {why}", "correct `include`") from error
         raise ExperimentError(f"no experiment file at {file}", hint) from error
     except IsADirectoryError as error:
         raise ExperimentError(f"{file} is a folder", "name the TOML file in it") from error
@@ -70,7 +74,8 @@ def parse_experiment(
         source: Its name in messages.
 
     Raises:
-        ExperimentError: With every mistake: its path, the value, and a suggestion.
+        ExperimentError: With every mistake: its path, the value, and a suggestion; or of a file
+            that `include` names.
 
     Example:
         >>> parse_experiment({"name": "x"})
@@ -81,6 +86,9 @@ def parse_experiment(
           variants: missing
           logs: missing
     """
+    if raw.get("include") is not None and "overrides" not in raw:
+        entries, notes = merged(raw, Path(folder), source, _text)
+        raw = {**entries, "overrides": notes}
     try:
         experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
         problems: list[Problem] = []

@@ -12,13 +12,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
 from abeval.assignment.plan import Holdout, Layer, Plan
@@ -28,7 +28,6 @@ from abeval.bounds import (
     MAX_ATTRIBUTION_HOURS,
     MAX_GAP_MINUTES,
     MAX_LONG_SECONDS,
-    MAX_REPLAYS,
     MAX_SIZE,
     MAX_THREADS,
     MAX_VALUE,
@@ -36,6 +35,8 @@ from abeval.bounds import (
     MIN_ALPHA,
     MIN_RESOLUTION,
 )
+from abeval.experiment.section import Section
+from abeval.experiment.trust import TrustOptions
 from abeval.metrics.definition import Role
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
@@ -57,12 +58,6 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 ROW_UNIT = "row"
 OWN_TABLE = "log"
 """What the query of a log calls the rows of the log itself."""
-
-
-class Section(BaseModel):
-    """A part of the experiment file: no unknown keys, no change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _local(value: object) -> object:
@@ -389,13 +384,6 @@ class Inference(Section):
     family: Family = "holm"
 
 
-class TrustOptions(Section):
-    """Options of the trust checks."""
-
-    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
-    outside_period: Annotated[float, Field(gt=0, le=1)] = 0.5
-
-
 class Privacy(Section):
     """What results may show of few units."""
 
@@ -416,6 +404,7 @@ class EngineOptions(Section):
 class Experiment(Section):
     """An A/B test: its variants, period, logs, metrics and options."""
 
+    include: list[Name] = Field(default_factory=list)
     name: Name
     unit: Name
     control: Name
@@ -439,7 +428,8 @@ class Experiment(Section):
     trust: TrustOptions = TrustOptions()
     privacy: Privacy = Privacy()
     engine: EngineOptions = EngineOptions()
-    folder: Annotated[Path, Field(exclude=True)] = Path()
+    folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
+    overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
 
     @model_validator(mode="before")
     @classmethod

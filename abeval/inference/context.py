@@ -191,7 +191,7 @@ def notes(
         *_small_arms(experiment, metrics, aggregates),
         *_stretches(experiment, aggregates),
     ]
-    return (*sentences, *aggregates.notes)
+    return (*sentences, *experiment.overrides, *aggregates.notes)
 
 
 def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:

@@ -17,7 +17,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import adjustments, boundaries, scorecard, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
-from abeval.inference.trust import trust_checks, untrusted
+from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
@@ -38,7 +38,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     aa = aa_of(analysis)
     # Messages and notes may name files, whose addresses may hold secrets.
     trust = tuple(replace(c, message=masked(c.message)) for c in trust_checks(analysis, aa))
-    rows = scorecard(analysis, untrusted(metrics, trust, aa))
+    rows = scorecard(analysis, untrusted(analysis, trust, aa))
     infos = tuple(context.metric_info(metric) for metric in metrics)
     return Result(
         schema_version=SCHEMA_VERSION,

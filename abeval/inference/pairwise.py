@@ -11,7 +11,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment, Family
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
-from abeval.inference.trust import trust_checks
+from abeval.inference.trust.checks import trust_checks
 from abeval.metrics.definition import Metric
 from abeval.results.pairwise import Pair, Pairwise
 from abeval.stats.multiplicity import Method

@@ -56,8 +56,8 @@ def _plan(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
         return Plan(
             metric=metric.name,
             role=metric.role,
-            baseline=None,
-            sd=None,
+            baseline=None if one.refusal else one.seen.value,
+            sd=None if one.refusal else one.seen.sd,
             mde=target.mde,
             units_control=None,
             units=None,

@@ -1,9 +1,10 @@
 """The decision on each variant, and the one sentence that says it.
 
-Ship only if no trust check failed, a goal is better, no goal is worse, and every guardrail is
-proven to hold (Spotify's rule; Schultzberg et al. 2024, arXiv:2402.11609): a guardrail that is
-merely not significant has not passed. All guardrails must hold, so each is tested at the full
-level; any of them can stop a variant, so "worse" is corrected for their number (`families.py`).
+Ship only if no failed trust check touches a goal or a guardrail, a goal is better, no goal is
+worse, and every guardrail is proven to hold (Spotify's rule; Schultzberg et al. 2024,
+arXiv:2402.11609): a guardrail that is merely not significant has not passed. All guardrails must
+hold, so each is tested at the full level; any of them can stop a variant, so "worse" is corrected
+for their number (`families.py`).
 
 `judge.py` hands it checks, rows and metrics, and puts the verdicts into the result.
 """
@@ -21,12 +22,22 @@ HELD = frozenset({"better", "non_inferior", "equivalent"})
 
 @dataclass(frozen=True)
 class _Case:
-    """What the decision on one variant rests on."""
+    """What the decision on one variant rests on.
+
+    Attributes:
+        goals: Its rows.
+        guardrails: Its rows.
+        failed: Checks that failed, and touch a goal or a guardrail of any variant.
+        warned: Checks that warned.
+        beside: Checks that failed, and touch other metrics only.
+        metrics: Definitions.
+    """
 
     goals: tuple[Row, ...]
     guardrails: tuple[Row, ...]
     failed: tuple[Check, ...]
     warned: tuple[Check, ...]
+    beside: tuple[Check, ...]
     metrics: tuple[MetricInfo, ...]
 
     def metric(self, row: Row) -> MetricInfo | None:
@@ -53,24 +64,35 @@ def decide(
         >>> decide([check], [row], [])[0].sentence
         'DO NOT TRUST: srm: the split is 52/48, planned 50/50.'
     """
-    failed = tuple(check for check in trust if check.status == "fail")
+    judged = {row.metric for row in rows if row.role != "diagnostic"}
+    all_failed = [check for check in trust if check.status == "fail"]
+    failed = tuple(check for check in all_failed if check.touches(judged))
+    beside = tuple(check for check in all_failed if check not in failed)
     warned = tuple(check for check in trust if check.status == "warn")
     verdicts = []
     for variant in dict.fromkeys(row.variant for row in rows):
         own = [row for row in rows if row.variant == variant]
         goals = tuple(row for row in own if row.role == "goal")
         guardrails = tuple(row for row in own if row.role == "guardrail")
-        verdicts.append(_verdict(variant, _Case(goals, guardrails, failed, warned, tuple(metrics))))
+        case = _Case(goals, guardrails, failed, warned, beside, tuple(metrics))
+        verdicts.append(_verdict(variant, case))
     return tuple(verdicts)
 
 
 def _verdict(variant: str, case: _Case) -> Verdict:
     decision = _decision(case)
     clause = _CLAUSES[decision](case)
-    warned = [check.name for check in case.warned]
-    if warned and decision != "do_not_trust":
-        clause += f"; note the warning on {fmt.listing(warned)}"
+    if decision != "do_not_trust":
+        clause += _notes(case)
     return Verdict(variant, decision, f"{fmt.words(decision).upper()}: {clause}.")
+
+
+def _notes(case: _Case) -> str:
+    """Warnings, and failures that touch no goal and no guardrail."""
+    warned, beside = ([check.name for check in checks] for checks in (case.warned, case.beside))
+    failures = f"; {fmt.listing(beside)} failed, which touches other metrics only" if beside else ""
+    warnings = f"; note the warning on {fmt.listing(warned)}" if warned else ""
+    return failures + warnings
 
 
 def _decision(case: _Case) -> Decision:

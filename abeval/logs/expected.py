@@ -9,13 +9,14 @@ import pandas as pd
 from abeval.assignment.draws import Rule
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
+from abeval.engines.rule_sql import rule_sql
 
 _ID = "cast(logged_id as varchar)"
 
 
 def write_expected_units(rule: Rule, engine: Engine) -> None:
     """Create `expected_units` from `unit_names`: by the engine where it can, else in Python."""
-    expected = rule.sql(_ID, engine.hex_number)
+    expected = rule_sql(rule, _ID)
     if expected is None:
         engine.add_frame("computed_variants", _computed(rule, engine))
         sql = "select unit_id, expected from computed_variants"

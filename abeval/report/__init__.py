@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abeval.errors import AbevalError
 from abeval.files import write_text
@@ -10,7 +11,10 @@ from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
 from abeval.results.windows import TimeResult
 
-__all__ = ["Reported", "Result", "check_page", "summary_html", "write_report"]
+if TYPE_CHECKING:
+    from abeval.report.short import Brief
+
+__all__ = ["AAResult", "Reported", "Result", "check_page", "summary_html", "write_report"]
 
 Reported = Result | ReplayResult | TimeResult
 
@@ -65,8 +69,8 @@ def _page(result: Reported, aa: AAResult | None) -> str:
             return windows_page_html(result, aa)
 
 
-def summary_html(result: Result) -> str:
-    """The verdict and the scorecard as inline HTML without scripts, for notebooks."""
-    from abeval.report.page import summary
+def summary_html(result: "Result | Brief") -> str:
+    """The result as inline HTML without scripts, for notebooks."""
+    from abeval.report.page import brief, summary
 
-    return summary(result)
+    return summary(result) if isinstance(result, Result) else brief(result)

@@ -15,6 +15,7 @@ from abeval.report.daily_figures import daily_effect
 from abeval.report.effects import anchors, definitions
 from abeval.report.figures import island
 from abeval.report.scorecard import role_views
+from abeval.report.short import Brief, notes, parts
 from abeval.report.slices import SliceView, daily_views, segment_views
 from abeval.report.tables import segment_tables, tables
 from abeval.results import Check, MetricInfo, Row
@@ -65,6 +66,13 @@ def summary(result: Result) -> str:
     """The verdict and the scorecard for a notebook's output cell."""
     style = assets.text("tokens.css") + assets.text("summary.css")
     return templates.render("summary.html", **_shared(result), style=Markup(style))  # noqa: S704 (our own file)
+
+
+def brief(result: Brief) -> str:
+    """The short tables of a result for a notebook's output cell."""
+    style = assets.text("tokens.css") + assets.text("summary.css")
+    shown = (*parts(result), *notes(result))
+    return templates.render("brief.html", parts=shown, style=Markup(style))  # noqa: S704 (our own file)
 
 
 def _shared(result: Result) -> dict[str, object]:

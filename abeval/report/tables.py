@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from abeval.report.layout import Kind
 from abeval.results import Adjustment, Row, SegmentContrast, SegmentTest
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -20,12 +21,21 @@ ROLES = (
 
 
 class TextTable(NamedTuple):
-    """A table, formatted as text; `lead` says in one sentence what it shows."""
+    """A table, formatted as text.
+
+    Attributes:
+        title: Its heading.
+        lead: What it shows, in one sentence.
+        headers: Of its columns.
+        rows: A cell for each column.
+        kinds: How columns give way on a narrow terminal; those without one keep every letter.
+    """
 
     title: str
     lead: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    kinds: tuple[Kind, ...] = ()
 
 
 def decisive_p(row: Row) -> float | None:
@@ -77,6 +87,7 @@ def _adjustments(result: Result) -> TextTable:
         "each difference without variance reduction and caps, and with them.",
         ("metric", "variant", "by", "without", "with", "p without, with", "what changed"),
         tuple(rows),
+        ("name", "name", "words", "name", "name", "name", "words"),
     )
 
 
@@ -181,6 +192,7 @@ def _segment_tests(result: Result) -> TextTable:
             )
             for test in result.segment_tests
         ),
+        ("name", "name", "name", "spare", "spare", "spare", "name", "spare", "words"),
     )
 
 

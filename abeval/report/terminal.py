@@ -1,26 +1,30 @@
-"""The result in the terminal: verdict, trust checks and scorecard.
+"""Results in the terminal: verdict, trust checks and scorecard; tables of what is no analysis.
 
-`cli/analyze.py` prints it; `results/views.py` returns it as text, for `print(result)`.
+The commands of `cli/` print them; `results/views.py` returns them as text, for `print(result)`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
-from rich.box import Box
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
+from abeval.report.short import Brief, Part, notes, parts
 from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, tables
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
 WIDTH = 110
-NARROW = 96
-"""Below this many columns the values of control and treatment are left out."""
-_RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+_COLUMNS = (
+    *(Column("metric"), Column("variant"), Column("control", "spare")),
+    *(Column("treatment", "spare"), Column("lift"), Column("p"), Column("status")),
+    Column("reason", "note"),
+)
+"""Of the scorecard."""
+
 _DECISION_STYLE: dict[Decision, str] = {
     "ship": "bold blue",
     "do_not_ship": "bold red",
@@ -31,35 +35,57 @@ _STATUS_STYLE = {
     "better": "blue",
     "non_inferior": "blue",
     "worse": "red",
+    "drifting": "yellow",
+    "settling": "yellow",
+    "off": "bold red",
     "untrusted": "red",
     "fail": "bold red",
     "warn": "yellow",
 }
 
 
-def as_text(result: Result, width: int | None = None) -> str:
+def as_text(result: Result | Brief, width: int | None = None, whole: bool = False) -> str:
     """The result as plain text: no colours, the same on every machine.
 
     Args:
         result: The result.
         width: Columns to fit into; 110 when omitted.
+        whole: All metrics and columns of results that are shown in part.
     """
     out = StringIO()
     console = Console(
         file=out, width=width or WIDTH, color_system=None, force_terminal=False, _environ={}
     )
-    print_result(result, console)
+    if isinstance(result, Result):
+        print_result(result, console)
+    else:
+        print_brief(result, console, whole)
+        for note in notes(result):
+            console.print(Text(plain(note)))
     # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def print_brief(result: Brief, console: Console, whole: bool) -> None:
+    """Print the tables of a result that is not that of an analysis, without its notes."""
+    for i, part in enumerate(parts(result, whole)):
+        if i and isinstance(part, TextTable):
+            console.print()
+        for block in _part(part, console.width, whole):
+            console.print(block)
+
+
+def _part(part: Part, width: int, whole: bool) -> Iterable[Text | Padding]:
+    return (Text(plain(part)),) if isinstance(part, str) else text_table(part, width, whole)
 
 
 def print_result(result: Result, console: Console) -> None:
     """Print verdicts, trust checks, the scorecard by role, and the accounting."""
     sections = (
         _verdicts(result),
-        _trust(result),
-        _scorecard(result, narrow=console.width < NARROW),
-        *(_text_table(table) for table in (*tables(result), *segment_tables(result))),
+        _trust(result, console.width),
+        _scorecard(result, console.width),
+        *(text_table(table, console.width) for table in (*tables(result), *segment_tables(result))),
         _left_out(result),
         _accounting(result),
         _notes(result),
@@ -76,36 +102,47 @@ def _verdicts(result: Result) -> Iterator[Text]:
     for verdict in result.verdicts:
         word, _, rest = verdict.sentence.partition(":")
         yield Text.assemble(
-            (f"{_plain(verdict.variant)}: " if several else ""),
+            (f"{plain(verdict.variant)}: " if several else ""),
             (word, _DECISION_STYLE[verdict.decision]),
-            _plain(f":{rest}"),
+            plain(f":{rest}"),
         )
     info = result.experiment
-    units = ", ".join(f"{_plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
-    yield Text(f"{_plain(info.name)}: {_period(result)}{_plain(info.unit)} units: {units}")
+    units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
+    yield Text(f"{plain(info.name)}: {_period(result)}{plain(info.unit)} units: {units}")
 
 
 def _period(result: Result) -> str:
     info = result.experiment
     if info.start is None or info.end is None:
         return ""
-    return f"{_plain(info.start)} up to {_plain(info.end)} ({_plain(info.timezone)}); "
+    return f"{plain(info.start)} up to {plain(info.end)} ({plain(info.timezone)}); "
 
 
-def _trust(result: Result) -> Iterator[Text | Padding]:
+def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
     passed = sum(check.status == "pass" for check in result.trust)
     yield _heading(f"Trust: {passed} of {len(result.trust)} checks passed")
     rest = [check for check in result.trust if check.status != "pass"]
     if rest:
-        yield _check_table(rest)
+        yield from _check_table(rest, width)
 
 
-def _check_table(checks: Sequence[Check]) -> Padding:
-    table = _table("check", "status", "result")
-    for check in checks:
-        status = Text(check.status, _STATUS_STYLE.get(check.status, ""))
-        table.add_row(_cell(check.name), status, _cell(check.message))
-    return _indented(table)
+def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text]:
+    columns = (Column("check"), Column("status"), Column("result", "words"))
+    rows = [
+        (
+            cell(check.name),
+            Text(check.status, _STATUS_STYLE.get(check.status, "")),
+            cell(_with_remedy(check)),
+        )
+        for check in checks
+    ]
+    return laid_out(columns, [Group("", rows)], width)
+
+
+def _with_remedy(check: Check) -> str:
+    if check.status == "skipped" or not check.remedy:
+        return check.message
+    return f"{check.message}. What to do: {check.remedy}"
 
 
 def _family(result: Result) -> str:
@@ -113,59 +150,21 @@ def _family(result: Result) -> str:
     return "unadjusted" if family == "none" else f"after {family.capitalize()}"
 
 
-def _scorecard(result: Result, narrow: bool) -> Iterator[Text | Padding]:
+def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     level = fmt.level(result.experiment.alpha)
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals {_family(result)}")
-    yield _indented(_score_table(result, _headers(result, narrow)))
-    if any(_in_own_unit(row) for row in result.scorecard):
-        yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
-    if narrow:
-        yield from _reason_notes(result)
-
-
-def _reason_notes(result: Result) -> Iterator[Text]:
-    """The reasons that have no column."""
-    for row in result.scorecard:
-        if why := fmt.reason(row.reason, row.units_needed):
-            yield Text(f"  {_plain(row.metric)}, {_plain(row.variant)}: {_plain(why)}", "dim")
-
-
-def _headers(result: Result, narrow: bool) -> tuple[str, ...]:
     several = len({row.variant for row in result.scorecard}) > 1
-    reasons = not narrow and any(
-        fmt.reason(row.reason, row.units_needed) for row in result.scorecard
-    )
-    arms = () if narrow else ("control", "treatment")
-    return (
-        *("metric", *("variant",) * several),
-        *(*arms, "lift", "p", "status"),
-        *("reason",) * reasons,
-    )
-
-
-def _score_table(result: Result, headers: Sequence[str]) -> Table:
-    table = _table(*headers)
-    longest = max((len(row.metric) for row in result.scorecard), default=0)
-    table.columns[0].min_width = min(longest, 22 if "control" in headers else 20)
-    for header, column in zip(headers, table.columns, strict=True):
-        column.no_wrap = header not in ("metric", "variant", "reason")
-        column.justify = "right" if header in ("control", "treatment") else "left"
+    columns = [column for column in _COLUMNS if several or column.header != "variant"]
     units = {metric.name: metric.unit for metric in result.metrics}
+    groups = []
     for role, title, _ in ROLES:
         rows = [row for row in result.scorecard if row.role == role]
-        cells = [_row_cells(row, units.get(row.metric, "")) for row in rows]
-        _add_role(table, title, [[dict(row)[header] for header in headers] for row in cells])
-    return table
-
-
-def _add_role(table: Table, title: str, rows: Sequence[Sequence[Text]]) -> None:
-    if rows and table.row_count:
-        table.add_row()
-    if rows:
-        table.add_row(Text(title, "dim"))
-    for cells in rows:
-        table.add_row(*cells)
+        cells = [dict(_row_cells(row, units.get(row.metric, ""))) for row in rows]
+        groups.append(Group(title, [[row[column.header] for column in columns] for row in cells]))
+    yield from laid_out(columns, groups, width)
+    if any(_in_own_unit(row) for row in result.scorecard):
+        yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
 
 
 def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
@@ -174,14 +173,14 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
     control, treatment = fmt.pair(row.control, row.treatment, unit)
     return (
-        ("metric", _cell(row.metric)),
-        ("variant", _cell(row.variant)),
-        ("control", _cell(control)),
-        ("treatment", _cell(treatment)),
-        ("lift", _cell(lift)),
+        ("metric", cell(row.metric)),
+        ("variant", cell(row.variant)),
+        ("control", cell(control)),
+        ("treatment", cell(treatment)),
+        ("lift", cell(lift)),
         ("p", Text(fmt.p_value(decisive_p(row)))),
         ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", _cell(fmt.reason(row.reason, row.units_needed))),
+        ("reason", cell(fmt.reason(row.reason, row.units_needed))),
     )
 
 
@@ -190,12 +189,16 @@ def _in_own_unit(row: Row) -> bool:
     return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
 
 
-def _text_table(source: TextTable) -> Iterator[Text | Padding]:
-    yield _heading(f"{_plain(source.title)}: {_plain(source.lead)}")
-    table = _table(*source.headers)
-    for row in source.rows:
-        table.add_row(*(_cell(cell) for cell in row))
-    yield _indented(table)
+def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[Text | Padding]:
+    """A table with its heading; with `whole`, no column is left out."""
+    lead = f": {plain(source.lead)}" if source.lead else ""
+    if source.title:
+        yield _heading(f"{plain(source.title)}{lead}")
+    names: tuple[Kind, ...] = ("name",)
+    kinds = source.kinds or names * len(source.headers)
+    columns = [Column(header, kind) for header, kind in zip(source.headers, kinds, strict=True)]
+    rows = [[cell(text, _STATUS_STYLE.get(text, "")) for text in row] for row in source.rows]
+    yield from laid_out(columns, [Group("", rows)], width, whole)
 
 
 def _left_out(result: Result) -> Iterator[Text]:
@@ -204,11 +207,11 @@ def _left_out(result: Result) -> Iterator[Text]:
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
         if any(item.count for item in same):
             does = "has 0 for" if same[0].as_zero else "leaves out"
-            yield Text(f"{_plain(metric)} {does} {_plain(what)}: {_counts(same)}", "dim")
+            yield Text(f"{plain(metric)} {does} {plain(what)}: {_counts(same)}", "dim")
 
 
 def _counts(items: Sequence[LeftOut]) -> str:
-    return ", ".join(f"{fmt.count(item.count)} in {_plain(item.variant)}" for item in items)
+    return ", ".join(f"{fmt.count(item.count)} in {plain(item.variant)}" for item in items)
 
 
 def _accounting(result: Result) -> Iterator[Text]:
@@ -216,10 +219,10 @@ def _accounting(result: Result) -> Iterator[Text]:
         yield _heading("Rows")
     for account in result.accounting:
         set_aside = sum(rows for _, rows in account.set_aside)
-        line = f"  {_plain(account.log)}: {fmt.count(account.read)} read = "
+        line = f"  {plain(account.log)}: {fmt.count(account.read)} read = "
         line += f"{fmt.count(account.used)} used + {fmt.count(set_aside)} set aside"
         reasons = ", ".join(
-            f"{fmt.count(n)} {_plain(fmt.words(why))}" for why, n in account.set_aside
+            f"{fmt.count(n)} {plain(fmt.words(why))}" for why, n in account.set_aside
         )
         yield Text(f"{line} ({reasons})" if reasons else line)
 
@@ -228,28 +231,8 @@ def _notes(result: Result) -> Iterator[Text]:
     if result.notes:
         yield _heading("Notes")
     for note in result.notes:
-        yield Text(f"  - {_plain(note)}")
+        yield Text(f"  - {plain(note)}")
 
 
 def _heading(text: str) -> Text:
     return Text(text, style="bold")
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
-    for header in headers:
-        table.add_column(Text(header), overflow="fold")
-    return table
-
-
-def _indented(table: Table) -> Padding:
-    return Padding(table, (0, 0, 0, 2), expand=False)
-
-
-def _cell(text: str) -> Text:
-    return Text(_plain(text))
-
-
-def _plain(text: str) -> str:
-    """A name from a log must not control the terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -12,11 +12,11 @@ import pandas as pd
 from scipy import special
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.results.record import Record
+from abeval.results.record import Record, named
 from abeval.results.trust import AAMetric
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AAResult(Record):
     """A/A replays of an experiment's metrics on its own logs.
 
@@ -43,7 +43,7 @@ class AAResult(Record):
 
     def __getitem__(self, metric: str) -> AAMetric:
         """The row of a metric."""
-        return next(row for row in self.metrics if row.metric == metric)
+        return named(self.metrics, "metric", metric)
 
     def off(self) -> tuple[str, ...]:
         """Metrics whose rejection rate is more than three standard errors above alpha.

@@ -29,12 +29,12 @@ from abeval.results import (
     Verdict,
     views,
 )
-from abeval.results.record import Record, csv_text, frame
+from abeval.results.record import Record, csv_text, frame, named
 
 SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Record):
     """Everything that an analysis computes and its report shows."""
 
@@ -60,16 +60,15 @@ class Result(Record):
 
     @property
     def trusted(self) -> bool:
-        """Whether no trust check failed."""
-        return all(check.status != "fail" for check in self.trust)
+        """Whether no failed check touches a goal or a guardrail, nor all rows."""
+        judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
+        return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Row:
         """The row of a metric, or of a metric and variant where there are several variants."""
         metric, variant = (key, None) if isinstance(key, str) else key
-        for row in self.scorecard:
-            if row.metric == metric and variant in (None, row.variant):
-                return row
-        raise KeyError(key)
+        rows = [row for row in self.scorecard if variant in (None, row.variant)]
+        return named(rows, "metric", metric)
 
     def to_frame(self) -> pd.DataFrame:
         """The scorecard, one row per metric and variant."""
@@ -82,12 +81,6 @@ class Result(Record):
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""
         return views.write_report(self, path)
-
-    def _repr_html_(self) -> str:
-        return views.summary_html(self)
-
-    def __str__(self) -> str:
-        return views.as_text(self)
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from abeval.assignment.randomness import Independence
 from abeval.results.record import Record, frame
 
 
@@ -40,28 +41,7 @@ class AuditDay:
     mismatches: int
 
 
-@dataclass(frozen=True)
-class IndependentPair:
-    """Two experiments, and whether their variants are independent.
-
-    Attributes:
-        one: Name of an experiment.
-        other: Name of another.
-        units: Units that are in both.
-        p_value: Of the chi-square test; None with too few units.
-        p_adjusted: After Holm over all pairs.
-        cramers_v: 0 where independent, 1 where one decides the other.
-    """
-
-    one: str
-    other: str
-    units: int
-    p_value: float | None
-    p_adjusted: float | None
-    cramers_v: float | None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditResult(Record):
     """Whether a log's variants are those that the rule of assignment gives.
 
@@ -90,7 +70,7 @@ class AuditResult(Record):
     since: str | None
     matrix: tuple[Reassigned, ...]
     days: tuple[AuditDay, ...]
-    pairs: tuple[IndependentPair, ...]
+    pairs: tuple[Independence, ...]
     uniformity: float | None
 
     def to_frame(self) -> pd.DataFrame:

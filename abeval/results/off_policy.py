@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from abeval.results.record import Record, frame
+from abeval.results.record import Record, frame, named
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Realised:
     units: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OffPolicyResult(Record):
     """The value of a policy, from the log of another variant.
 
@@ -124,10 +124,7 @@ class OffPolicyResult(Record):
 
     def __getitem__(self, estimator: str) -> OffPolicyRow:
         """The row of an estimator."""
-        for row in self.rows:
-            if row.estimator == estimator:
-                return row
-        raise KeyError(f"{estimator!r}; there are {', '.join(r.estimator for r in self.rows)}")
+        return named(self.rows, "estimator", estimator)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per estimator."""

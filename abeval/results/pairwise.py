@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from abeval.results.record import Record, frame
+from abeval.results.record import Record, frame, named
 from abeval.results.trust import Check
 
 
@@ -43,7 +43,7 @@ class Pair:
     reason: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pairwise(Record):
     """All pairs of variants on one metric.
 
@@ -62,6 +62,12 @@ class Pairwise(Record):
     alpha: float
     pairs: tuple[Pair, ...]
     trust: tuple[Check, ...]
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Pair:
+        """The first pair with a variant compared; or the pair `(variant, base)`."""
+        variant, base = (key, None) if isinstance(key, str) else key
+        pairs = [pair for pair in self.pairs if base in (None, pair.base)]
+        return named(pairs, "variant", variant)
 
     def matrix(self) -> pd.DataFrame:
         """Adjusted p-values, variants × variants, empty on the diagonal."""

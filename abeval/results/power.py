@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from abeval.results.record import Record
+from abeval.results.record import Record, named
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DecisionPlan:
     reason: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plans(Record):
     """The plans of several metrics, at one level and power, and of the decision on all of them."""
 
@@ -82,6 +82,10 @@ class Plans(Record):
     looks: str
     plans: tuple[Plan, ...]
     decision: DecisionPlan | None = None
+
+    def __getitem__(self, metric: str) -> Plan:
+        """The plan of a metric."""
+        return named(self.plans, "metric", metric)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric."""

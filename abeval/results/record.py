@@ -6,14 +6,18 @@ The base of every result of `results/` that a call of the API returns.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
+from abeval.results import views
 
-@dataclass(frozen=True)
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, repr=False)
 class Record:
-    """A result that can be written as JSON."""
+    """A result that can be written as JSON, and that displays itself as the terminal shows it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as the JSON file has them."""
@@ -23,10 +27,32 @@ class Record:
         """The result as JSON text, the same on every run; missing numbers are null."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
+    def __str__(self) -> str:
+        return views.as_text(self)
+
+    def __repr__(self) -> str:
+        return views.as_text(self).rstrip()
+
+    def _repr_html_(self) -> str:
+        return views.summary_html(self)
+
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record, one column per field; the columns are there without rows, too."""
     return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])
+
+
+def named(rows: Sequence[Row], field: str, name: str) -> Row:
+    """The first row of this name.
+
+    Raises:
+        KeyError: There is none; it says which there are.
+    """
+    for row in rows:
+        if getattr(row, field) == name:
+            return row
+    there = ", ".join(dict.fromkeys(str(getattr(row, field)) for row in rows))
+    raise KeyError(f"{name!r}; there are {there or 'none'}")
 
 
 def csv_text(rows: pd.DataFrame) -> str:

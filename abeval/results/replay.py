@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from abeval.results import views
-from abeval.results.record import Record, frame
+from abeval.results.record import Record, frame, named
 
 REPLAY_SCHEMA_VERSION = "1"
 
@@ -224,7 +224,7 @@ class CutByValue:
     pairs: tuple[PairRow, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReplayResult(Record):
     """The result of a replay.
 
@@ -263,6 +263,17 @@ class ReplayResult(Record):
     gaps: tuple[Gap, ...] = ()
     curves: tuple[Curve, ...] = ()
     by_value: CutByValue | None = None
+
+    def __getitem__(self, key: str | tuple[str, ...]) -> ReplayRow:
+        """The row of a metric; or of a metric and model; or of a metric, model and traffic."""
+        metric, *rest = (key,) if isinstance(key, str) else key
+        model, traffic = (*rest, None, None)[:2]
+        rows = [
+            row
+            for row in self.rows
+            if model in (None, row.model) and traffic in (None, row.traffic)
+        ]
+        return named(rows, "metric", metric)
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """The first row of a metric, and of a model and a traffic if they are named.

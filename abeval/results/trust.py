@@ -1,9 +1,10 @@
 """Trust checks, A/A replays, balance before the period, and the decision on each variant.
 
-`inference/trust.py`, `inference/verdict.py` and `inference/aa.py` fill these records. They are
+`inference/trust/`, `inference/verdict.py` and `inference/aa.py` fill these records. They are
 fields of `Result`; `Balance` is one of `TimeResult`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +19,19 @@ class Check:
     Attributes:
         name: Its id, such as `srm`.
         status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
-        value: What was measured.
-        threshold: Its limit.
-        message: In words: what was measured, and what to look at.
+        value: What was measured: a p-value, adjusted over the tests of its family, or a number.
+        threshold: From here on it fails: p-values below, numbers above; None if it never does.
+        message: What was measured, in words.
+        warn_threshold: From here on it warns.
+        threshold_reason: Why the thresholds are what they are.
+        remedy: What to do where it did not pass.
+        metrics: Whose rows are not to be trusted where it fails; None for all of them.
+        is_test: Whether the value is a p-value.
+
+    Example:
+        >>> lost = Check("clicks_late", "fail", 0.3, 0.2, "30 % late", metrics=("ctr",))
+        >>> lost.touches(["sessions_per_user"]), lost.touches(["ctr"])
+        (False, True)
     """
 
     name: str
@@ -28,6 +39,15 @@ class Check:
     value: float | None
     threshold: float | None
     message: str
+    warn_threshold: float | None = None
+    threshold_reason: str = ""
+    remedy: str = ""
+    metrics: tuple[str, ...] | None = None
+    is_test: bool = False
+
+    def touches(self, metrics: Iterable[str]) -> bool:
+        """Whether what it found concerns one of these metrics."""
+        return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from abeval.results import Balance, Ramp, views
 from abeval.results.aa import AAResult
-from abeval.results.record import Record, frame
+from abeval.results.record import Record, frame, named
 
 TIME_SCHEMA_VERSION = "1"
 
@@ -245,7 +245,7 @@ class EventRow:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TimeResult(Record):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
@@ -286,10 +286,8 @@ class TimeResult(Record):
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
         """The stability of a metric, or of a metric and variant where there are several."""
         metric, variant = (key, None) if isinstance(key, str) else key
-        for row in self.stability:
-            if row.metric == metric and variant in (None, row.variant):
-                return row
-        raise KeyError(key)
+        rows = [row for row in self.stability if variant in (None, row.variant)]
+        return named(rows, "metric", metric)
 
     def to_frame(self) -> pd.DataFrame:
         """Verdicts and their evidence, one row per metric and variant."""

@@ -1,6 +1,6 @@
 """Sample ratio mismatch: did the variants get the shares of units they were promised?
 
-`inference/trust.py` hands over the units of each variant and the weights of the experiment file,
+`inference/trust/` hands over the units of each variant and the weights of the experiment file,
 for the trust check `srm`.
 """
 

@@ -1,7 +1,7 @@
 """Sample ratio mismatch by segment: in which, and is it the same in all?
 
 `inference/segments.py` hands over the units by cell of a segment, for the trust checks of
-`inference/trust.py`.
+`inference/trust/`.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from itertools import chain
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.context import ramps
-from abeval.inference.trust import balance
+from abeval.inference.trust.before import balance
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.results import Ramp

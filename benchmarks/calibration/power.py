@@ -1,10 +1,12 @@
 """Calibration of plans: power predicted from a log against power realised in new experiments.
 
     python -m benchmarks.calibration.power
+    python -m benchmarks.calibration.power --whole 400
 
 Metrics in logs of 14 days whose users come once, weekly or daily, planned for 7 days and, beyond
 the log, for 28; then the decision on two goals and three guardrails, at the units that
-`abeval power` plans from a log without time.
+`abeval power` plans from a log without time. With `--whole`, each of those experiments goes through
+the whole analysis, trust checks included.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 import abeval
+from abeval.api import LoadedExperiment
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.growth import Growth, Horizon
@@ -218,9 +221,17 @@ def decision_plan(mde: float, users: int = 20_000, seed: int = 0) -> DecisionPla
     log = outcomes(rng, users).assign(
         user_id=np.arange(users), variant=np.where(rng.random(users) < 0.5, "a", "b")
     )
+    plan = planned().power(mde=mde, logs={"impressions": log}).decision
+    if plan is None or plan.units is None:
+        raise ValueError("no plan")
+    return plan
+
+
+def planned() -> LoadedExperiment:
+    """Two goals and three guardrails over rows of one user each."""
     own: list[dict[str, object]] = [{"name": name, "role": "goal"} for name in GOALS]
     own += [{"name": name, "role": "guardrail", "margin": MARGIN} for name in GUARDRAILS]
-    loaded = abeval.define(
+    return abeval.define(
         ".",
         name="planned",
         unit="user_id",
@@ -229,10 +240,24 @@ def decision_plan(mde: float, users: int = 20_000, seed: int = 0) -> DecisionPla
         logs={"impressions": {}},
         metrics=[{**one, "value": one["name"], "direction": "increase"} for one in own],
     )
-    plan = loaded.power(mde=mde, logs={"impressions": log}).decision
-    if plan is None or plan.units is None:
-        raise ValueError("no plan")
-    return plan
+
+
+def whole_decisions(
+    units: int, effects: tuple[float, ...], runs: int, seed: int = 2
+) -> list[Decision]:
+    """Decisions of whole analyses, from the rows on, of new experiments of so many units."""
+    rng = np.random.default_rng([seed, 35])
+    loaded = planned()
+    found: list[Decision] = []
+    for _ in range(runs):
+        treated = rng.random(units) < 0.5
+        lifts = dict(zip((*GOALS, *GUARDRAILS), (*effects, 0.0, 0.0, 0.0), strict=True))
+        frame = outcomes(rng, units)
+        log = pd.DataFrame(
+            {name: frame[name] * np.where(treated, 1 + lift, 1.0) for name, lift in lifts.items()}
+        ).assign(user_id=np.arange(units), variant=np.where(treated, "b", "a"))
+        found.append(loaded.analyze(logs={"impressions": log}).verdicts[0].decision)
+    return found
 
 
 def decisions(units: int, effects: tuple[float, ...], runs: int, seed: int = 1) -> list[Decision]:
@@ -284,11 +309,14 @@ def markdown(table: Iterator[Row]) -> Iterator[str]:
         )
 
 
-def shipping(runs: int) -> Iterator[str]:
-    """Lines of the table of decisions."""
+def shipping(
+    runs: int, mdes: Sequence[float] = (0.03, 0.1), *, whole: bool = False
+) -> Iterator[str]:
+    """Lines of the table of decisions, by the statistics alone or by whole analyses."""
+    judged = whole_decisions if whole else decisions
     yield "| effect on each goal, % | units | truth | predicted: ship, % | realised: ship, % |"
     yield "|--:|--:|---|--:|--:|"
-    for mde in (0.03, 0.1):
+    for mde in mdes:
         plan = decision_plan(mde)
         units = round(plan.units or 0)
         truths = (
@@ -296,7 +324,7 @@ def shipping(runs: int) -> Iterator[str]:
             ("nothing", (0.0, 0.0), plan.ship_none),
         )
         for name, effects, predicted in truths:
-            shipped = decisions(units, effects, runs).count("ship") / runs
+            shipped = judged(units, effects, runs).count("ship") / runs
             yield (
                 f"| {100 * mde:.0f} | {units:,} | {name} | {100 * (predicted or 0):.1f} | "
                 f"{100 * shipped:.1f} |"
@@ -308,7 +336,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.power")
     parser.add_argument("--logs", type=int, default=10)
     parser.add_argument("--experiments", type=int, default=100, help="for each log's plan")
+    parser.add_argument("--whole", type=int, help="whole analyses of each decision, nothing else")
     options = parser.parse_args()
+    if options.whole:
+        for line in shipping(options.whole, (0.03, 0.05), whole=True):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        return
     for line in markdown(rows(options.logs, options.experiments)):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -26,7 +26,8 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Numbers
 from abeval.inference.judge import judge
-from abeval.inference.split_checks import srm_check
+from abeval.inference.trust.family import decided
+from abeval.inference.trust.split import srm_check
 from abeval.logs.stretches import ENTERED, planned_splits, stretches_of
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
@@ -322,7 +323,8 @@ def tally(
         for what, size in (("rejected", 0.0), ("covered", lift)):
             for way, analysis in _analyses(world, units_of(world, seed + i, size), ways):
                 if way != "pooled":
-                    check = srm_check(analysis.experiment, analysis.aggregates)
+                    found = srm_check(analysis.experiment, analysis.aggregates)
+                    (check,) = decided([found], analysis.experiment.trust)
                     failed.append(check.status == "fail")
                 for (metric, variant), comparison in analysis.comparisons.items():
                     row = comparison.numbers

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +21,7 @@ from abeval.results import Row as ScoreRow
 from abeval.results import SliceRow
 from abeval.results.analysis import Result
 from tests.aggregates.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
+from tests.examples import drawn
 
 EffectRow = ScoreRow | SliceRow
 
@@ -35,9 +36,7 @@ IDS = st.sampled_from([[1, 2, 3, 7, 40, 2**53 + 1], ["ü", "名前", "a b", "it'
 SCORES = st.sampled_from([None, math.inf, -math.inf, -0.5, 0.0, 0.1, 0.1, 0.25, 0.73, 1.0])
 DWELLS = st.sampled_from([None, -1.0, 0.0, 0.25, 12.345, 29.999, 30.0, 30.0, 61.5])
 FEW = settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    drawn(10),
     # An analysis takes a third of a second: shrinking a failure would take minutes.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )

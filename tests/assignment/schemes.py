@@ -1,12 +1,16 @@
-"""One scheme of every platform, as the experiment file would have it, and odd ids to assign."""
+"""One scheme of every platform, as in an experiment file; odd ids; rules run in DuckDB."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 from pydantic import TypeAdapter
 
+from abeval.assignment.draws import Rule
 from abeval.assignment.platforms import AnyScheme, Scheme
+from abeval.engines import builders
+from abeval.engines.rule_sql import rule_sql
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "growthbook_1": {"platform": "growthbook", "seed": "exp", "version": 1},
@@ -62,3 +66,19 @@ def odd_ids(count: int) -> list[str]:
     ]
     odd += ["0", "00", "-1", "1e5", "x" * 500, "\\", "\\'", "%s", "null", "NaN"]
     return odd + [f"user_{i:07d}" if i % 2 else str(i) for i in range(count - len(odd))]
+
+
+def in_duckdb(rule: Rule, units: list[str]) -> list[str | None] | None:
+    """The variants of units by the rule's SQL, None where it has none."""
+    sql = rule_sql(rule, "id")
+    if sql is None:
+        return None
+    with duckdb.connect() as connection:
+        for macro in builders.duckdb_macros():
+            connection.execute(macro)
+        rows = connection.execute(
+            f"select {sql} from (select unnest($ids) as id, generate_subscripts($ids, 1) as place) "
+            "order by place",
+            {"ids": units},
+        ).fetchall()
+    return [row[0] for row in rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.assignment.platforms import GrowthBook
 from abeval.assignment.randomness import independence, uniformity
-from abeval.engines import builders
 from abeval.errors import ExperimentError
-from tests.assignment.schemes import odd_ids
+from tests.assignment.schemes import in_duckdb, odd_ids
 
 EVEN = Assignment("exp", {"control": 1, "treatment": 1})
 UNITS = [f"user_{i}" for i in range(20_000)]
@@ -93,17 +91,8 @@ def test_holdout_layer_traffic_and_split_are_the_same_in_sql() -> None:
     layer = Layer("ranker", {"exp": (100_000, 800_000)})
     plan = Plan(EVEN, 0.6, (layer, "exp"), Holdout("hold", 0.1))
     units = odd_ids(10_000)
-    sql = plan.rule().sql("id", builders.hex_call)
-    with duckdb.connect() as connection:
-        for macro in builders.duckdb_macros():
-            connection.execute(macro)
-        rows = connection.execute(
-            f"select {sql} from (select unnest($ids) as id, generate_subscripts($ids, 1) as place) "
-            "order by place",
-            {"ids": units},
-        ).fetchall()
     in_python = plan.place_many(units).variant
-    assert [row[0] for row in rows] == [None if pd.isna(v) else v for v in in_python]
+    assert in_duckdb(plan.rule(), units) == [None if pd.isna(v) else v for v in in_python]
     assert in_python.isna().mean() == pytest.approx(1 - 0.9 * 0.7 * 0.6, abs=0.02)
 
 

@@ -18,7 +18,6 @@ from tests.assignment.schemes import SETTINGS, scheme
 
 EVEN = {"control": 1.0, "treatment": 1.0}
 UNITS = np.array([f"user-{i}" for i in range(12_000)])
-DAYS = pd.Timestamp("2026-03-01") + pd.to_timedelta(np.arange(len(UNITS)) * 10 % 10, unit="D")
 
 
 def log(
@@ -180,7 +179,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert end.value.code == 0
     text = capsys.readouterr().out
     assert "are in another variant than abeval gives" in text
-    assert "exp and other: p = " in text
+    assert "exp   other   p = " in text
     assert '"mismatches"' in (tmp_path / "a.json").read_text()
     monkeypatch.setattr("sys.argv", ["abeval", "audit", files[0], "--against", "other"])
     with pytest.raises(SystemExit) as end:

@@ -278,7 +278,7 @@ def test_mistakes_of_assign(
         (["sql", "units/unit_days"], "no query is called 'units/unit_days'"),
         (["simulate", "x", "--impressions", "5"], "5 impressions are too few"),
         (["simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
-        (["analyze"], "Missing argument"),
+        (["analyze"], "name an experiment file, a table, or --sums"),
         (["analyse", "x"], "No such command 'analyse'"),
         (["analyze", "x", "--jsn", "y"], "No such option"),
     ],

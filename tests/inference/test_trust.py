@@ -14,7 +14,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.trust import trust_checks
+from abeval.inference.trust.checks import trust_checks
 from abeval.results import Check
 from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log
@@ -221,7 +221,7 @@ def bots(units: int = 3000) -> pd.DataFrame:
     )
 
 
-RATE = {"name": "rate", "value": "clicks", "per": "views", "role": "goal"}
+RATE = {"name": "rate", "numerator": "clicks", "denominator": "views", "role": "goal"}
 
 
 def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> None:
@@ -240,7 +240,7 @@ def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> Non
 
 
 def test_what_the_check_advises_mends_it() -> None:
-    advice = next(c for c in analyze(bots(), metrics=[RATE]).trust if c.name == "aa").message
+    advice = next(c for c in analyze(bots(), metrics=[RATE]).trust if c.name == "aa").remedy
     assert "cap = 0.99" in advice
     capped = analyze(bots(), metrics=[{**RATE, "cap": 0.99}])
     assert next(c for c in capped.trust if c.name == "aa").status == "pass"

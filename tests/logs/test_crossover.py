@@ -119,9 +119,9 @@ def test_a_tie_among_exposures_is_one_too() -> None:
 def test_an_aa_log_without_times_stays_one() -> None:
     """Of heavy users, alphabetical order would put all into one variant."""
     p_values = []
-    for seed in range(40):
+    for seed in range(16):
         found = analyze(log_of_users(100 + seed), metrics=SPENT, trust={"aa_runs": 0})
         assert not any(check.status == "fail" for check in found.trust)
         p_values.append(found["spent_per_user"].p_value)
-    assert sum(p < 0.05 for p in p_values) <= 6
+    assert sum(p < 0.05 for p in p_values) <= 4
     assert min(p_values) > 1e-4

@@ -111,7 +111,7 @@ def test_a_split_that_no_weights_fit_still_fails():
     )
     check = next(check for check in result.trust if check.name == "srm")
     assert check.status == "fail"
-    assert "[[assignment.splits]]" in check.message
+    assert "[[assignment.splits]]" in check.remedy
 
 
 def test_a_schedule_may_change_the_split_within_a_day():

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
@@ -18,6 +18,7 @@ from abeval.offline.metrics.presets import PRESETS, Policy, Scoring
 from abeval.offline.metrics.units import cut_column
 from abeval.offline.sums.run import run_models
 from abeval.offline.sums.sums import Sums
+from tests.examples import drawn
 
 METRICS = tuple(
     dict.fromkeys(
@@ -94,9 +95,7 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
     )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@drawn(12)
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([1, 7, 40, 1 << 17]))
 def test_kernels_and_queries_agree(monkeypatch, seed, shuffled, part):
     monkeypatch.setattr("abeval.offline.candidates.rows._PART", part)

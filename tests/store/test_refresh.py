@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import abeval
@@ -19,6 +19,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError
 from abeval.results.analysis import Result
 from tests.cli.test_cli import call
+from tests.examples import drawn
 from tests.logs.small import small_log
 
 METRICS = ["ctr", "clicks_per_user", "impressions_per_user"]
@@ -88,6 +89,11 @@ def same(folder: Path, **entries: Any) -> tuple[str, ...]:
     return told(stored)
 
 
+def stored(folder: Path, **entries: Any) -> None:
+    """Analyse with a store alone, for what comes after it."""
+    experiment(folder, **entries).analyze(store=folder / "store")
+
+
 def counts(notes: tuple[str, ...]) -> tuple[int, int]:
     """Files read and kept."""
     words = notes[0].split()
@@ -113,9 +119,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@drawn(4)
 @given(events=EVENTS, seed=st.integers(0, 50))
 def test_whatever_happens_to_the_files(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]], seed: int
@@ -144,7 +148,7 @@ def test_whatever_happens_to_the_files(
 def test_a_vanished_file_is_dropped_and_named(tmp_path: Path) -> None:
     for day in range(4):
         write(tmp_path, f"day-{day}", day_log(day))
-    same(tmp_path)
+    stored(tmp_path)
     (tmp_path / "log" / "day-2.parquet").unlink()
     notes = same(tmp_path)
     assert counts(notes) == (0, 3)
@@ -155,7 +159,7 @@ def test_a_vanished_file_is_dropped_and_named(tmp_path: Path) -> None:
 def test_a_file_written_anew_with_the_same_size_is_read(tmp_path: Path) -> None:
     for day in range(3):
         write(tmp_path, f"day-{day}", day_log(day))
-    same(tmp_path)
+    stored(tmp_path)
     file = tmp_path / "log" / "day-1.parquet"
     stat = file.stat()
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000))
@@ -185,7 +189,7 @@ def test_a_changed_definition_recomputes_what_it_must(
 ) -> None:
     for day in range(3):
         write(tmp_path, f"day-{day}", day_log(day))
-    same(tmp_path)
+    stored(tmp_path)
     assert counts(same(tmp_path, **change)) == (read, 3 - read)
 
 
@@ -202,7 +206,7 @@ def test_other_logs_enter_by_what_they_say(tmp_path: Path, log: str) -> None:
     more = {"name": "own", "value": "case when category = 'x' then 1 else 0 end"}
     entries = {"logs": logs, "metrics": [*METRICS, *([more] if log == "items" else [])]}
     frames[log].to_parquet(tmp_path / f"{log}.parquet")
-    same(tmp_path, **entries)
+    stored(tmp_path, **entries)
     frames[log].sample(frac=1, random_state=1).to_parquet(tmp_path / f"{log}.parquet")
     assert counts(same(tmp_path, **entries)) == (0, 3)
     frames[log].iloc[2:].to_parquet(tmp_path / f"{log}.parquet")
@@ -214,7 +218,7 @@ def test_items_that_no_sum_reads_recompute_nothing(tmp_path: Path) -> None:
     items = pd.DataFrame({"item_id": range(12), "category": ["x", "y", "z"] * 4})
     logs = {"impressions": {"path": "log/*.parquet"}, "items": {"path": "items.parquet"}}
     items.to_parquet(tmp_path / "items.parquet")
-    same(tmp_path, logs=logs)
+    stored(tmp_path, logs=logs)
     items.iloc[2:].to_parquet(tmp_path / "items.parquet")
     assert counts(same(tmp_path, logs=logs)) == (0, 1)
 
@@ -243,7 +247,7 @@ def test_metrics_that_read_rows_are_named(tmp_path: Path) -> None:
     for day in range(3):
         write(tmp_path, f"day-{day}", day_log(day))
     metrics = [*METRICS, "gauc", "sessions_per_user"]
-    same(tmp_path, metrics=metrics)
+    stored(tmp_path, metrics=metrics)
     write(tmp_path, "day-3", day_log(3))
     notes = same(tmp_path, metrics=metrics)
     assert counts(notes) == (1, 3)
@@ -285,7 +289,7 @@ def test_a_killed_run_is_not_believed(
 def test_a_damaged_part_is_computed_anew(tmp_path: Path, damage: str) -> None:
     for day in range(3):
         write(tmp_path, f"day-{day}", day_log(day))
-    same(tmp_path)
+    stored(tmp_path)
     part = min((tmp_path / "store").glob("part-*"))
     data = bytearray(part.read_bytes())
     match damage:
@@ -306,7 +310,7 @@ def test_a_damaged_part_is_computed_anew(tmp_path: Path, damage: str) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3, "experiment": "daily"}', "\x00"])
 def test_a_damaged_manifest_is_computed_anew(tmp_path: Path, text: str) -> None:
     write(tmp_path, "day", pd.concat(day_log(day) for day in range(3)))
-    same(tmp_path)
+    stored(tmp_path)
     (tmp_path / "store" / "manifest.json").write_text(text)
     notes = same(tmp_path)
     assert counts(notes) == (1, 0)
@@ -315,7 +319,7 @@ def test_a_damaged_manifest_is_computed_anew(tmp_path: Path, text: str) -> None:
 
 def test_another_format_is_computed_anew(tmp_path: Path) -> None:
     write(tmp_path, "day", pd.concat(day_log(day) for day in range(3)))
-    same(tmp_path)
+    stored(tmp_path)
     file = tmp_path / "store" / "manifest.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 0}))
     assert "format 0" in same(tmp_path)[1]
@@ -337,7 +341,7 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
         experiment(tmp_path).analyze(store=foreign)
     with pytest.raises(ExperimentError, match="is a file"):
         experiment(tmp_path).analyze(store=foreign / "day.parquet")
-    same(tmp_path)
+    stored(tmp_path)
     with pytest.raises(ExperimentError, match="store of the experiment 'daily', not of 'other'"):
         experiment(tmp_path, name="other").analyze(store=tmp_path / "store")
 
@@ -394,7 +398,7 @@ def test_the_command_says_what_it_read(
 def test_a_count_in_a_new_file_is_no_click(tmp_path: Path) -> None:
     write(tmp_path, "day-0", day_log(0))
     write(tmp_path, "day-1", day_log(1))
-    same(tmp_path)
+    stored(tmp_path)
     write(tmp_path, "day-2", day_log(2).assign(click=3))
     with pytest.raises(AbevalError, match="a click is 0 or 1"):
         experiment(tmp_path).analyze(store=tmp_path / "store")

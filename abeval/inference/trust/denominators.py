@@ -1,20 +1,22 @@
 """A ratio whose denominator the treatment moves, taken apart into its sums per unit.
 
-`trust.py` has it among its checks.
+`checks.py` has it among its checks.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms
 from abeval.inference.stretches import pair_of
+from abeval.inference.trust.finding import Significance, Words
 from abeval.metrics.definition import Metric
-from abeval.results import Check
 from abeval.stats import means, multiplicity
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
-WARN = 0.01
+_NAMED = 0.01
+"""Ratios with a smaller p-value are named in the message."""
 
 
 class Moved(NamedTuple):
@@ -29,7 +31,7 @@ class Moved(NamedTuple):
     words: str
 
 
-def checks(analysis: Analysis) -> list[Check]:
+def denominator_checks(analysis: Analysis) -> list[Significance]:
     """Whether a treatment moves what a goal or a guardrail divides by.
 
     Then the ratio compares other impressions than control's: it can fall although none of them is
@@ -46,20 +48,21 @@ def checks(analysis: Analysis) -> list[Check]:
     if not lifts:
         return []
     adjusted = multiplicity.adjust([lift.p_value for lift in lifts.values()], "holm").tolist()
-    smallest = min(adjusted)
-    words = [
-        f"{lift.words} ({name} of {variant})" if len(variants) > 1 else lift.words
-        for ((name, variant), lift), p in zip(lifts.items(), adjusted, strict=True)
-        if p < WARN
-    ]
-    if not words:
-        message = "no treatment moves what the ratios divide by"
-        return [Check("denominators", "pass", smallest, WARN, message)]
-    message = (
-        f"the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        f"control's; judge it beside its parts, per unit: {'; '.join(words)}"
+    moved = [key for key, p in zip(lifts, adjusted, strict=True) if p < _NAMED]
+    words = [_said(name, variant, lifts[name, variant], variants) for name, variant in moved]
+    alarm = (
+        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        f"control's: {'; '.join(words)}"
     )
-    return [Check("denominators", "warn", smallest, WARN, message)]
+    calm = "no treatment moves what the ratios divide by"
+    remedy = "judge the ratio beside its parts, per unit"
+    metrics = tuple(dict.fromkeys(name for name, _ in moved))
+    said = Words(calm, alarm, remedy)
+    return [Significance("denominators", min(adjusted), said, metrics=metrics, worst="warn")]
+
+
+def _said(name: str, variant: str, lift: Moved, variants: Sequence[str]) -> str:
+    return f"{lift.words} ({name} of {variant})" if len(variants) > 1 else lift.words
 
 
 def _moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:

@@ -1,6 +1,6 @@
 """Checks of the traffic split: units against weights, overall, by stretch and by segment.
 
-`trust.py` puts them first among its checks, because nothing else can be read where they fail.
+`checks.py` puts them first among its checks, because nothing else can be read where they fail.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,39 +11,45 @@ import numpy as np
 
 from abeval.aggregates.aggregates import SEGMENT, Aggregates
 from abeval.experiment.model import Experiment
+from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
 from abeval.logs.stretches import Stretch, Stretches, planned_splits
-from abeval.results import Check, CheckStatus
+from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats import multiplicity, srm, srm_segments
 from abeval.stats.records import Refusal
 
-SRM_WARN, SRM_FAIL = 0.01, 0.001
+_LOST = (
+    "look for units lost after assignment, redirects, bots, or a filter that acts on one variant"
+)
+
+_ANNOUNCE = (
+    "if it was meant to change, write [[assignment.splits]]; if not, look for what lost units of "
+    "one variant then"
+)
+
+_NAMED = 0.01
+"""A stretch is named in the message where its p-value is smaller."""
+
+_UNANNOUNCED = Limits(
+    1, None, "a change is found where p < 1e-6; without one, in 0 of 9,000 simulated logs"
+)
 
 
-def srm_check(experiment: Experiment, aggregates: Aggregates) -> Check:
+def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
     """Whether units match the weights, in every stretch its own."""
     if experiment.weights == "observed":
         message = "the weights are those of the table, so the split cannot be checked"
-        return Check("srm", "skipped", None, SRM_FAIL, message)
+        return skipped("srm", message)
     try:
         split = _split(experiment, aggregates)
     except Refusal as refusal:
-        return Check("srm", "fail", None, SRM_FAIL, f"sample ratio: {refusal}")
-    p_value, counts = split.p_value, split.counts
-    if p_value >= SRM_WARN:
-        message = f"units match the weights{split.where}: {counts}"
-        return Check("srm", "pass", p_value, SRM_FAIL, message)
-    message = (
-        f"units do not match the weights{split.where} ({counts}; chi-square p = {p_value:.2g}): "
-        "look for units lost after assignment, redirects, bots, or a filter that acts on one "
-        f"variant{split.remedy}"
+        return Check("srm", "fail", None, None, f"sample ratio: {refusal}", remedy=_LOST)
+    calm = f"units match the weights{split.where}: {split.counts}"
+    alarm = (
+        f"units do not match the weights{split.where} ({split.counts}; chi-square "
+        f"p = {split.p_value:.2g})"
     )
-    return Check("srm", split_status(p_value), p_value, SRM_FAIL, message)
-
-
-def split_status(p_value: float) -> CheckStatus:
-    """The status of a check of the split by its p-value."""
-    return "fail" if p_value <= SRM_FAIL else "warn" if p_value <= SRM_WARN else "pass"
+    return Significance("srm", split.p_value, Words(calm, alarm, f"{_LOST}{split.remedy}"))
 
 
 class _Split(NamedTuple):
@@ -76,7 +82,7 @@ def _as_scheduled(stretches: Stretches) -> _Split:
     everywhere = srm.stratified(observed, planned).p_value
     adjusted = multiplicity.adjust([*p_values, everywhere], "holm")
     worst = int(np.argmin(adjusted))
-    if adjusted[worst] >= SRM_WARN:
+    if adjusted[worst] >= _NAMED:
         where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
     elif worst == len(stretches):
         where, counts = " of all stretches together", _sums(stretches)
@@ -143,13 +149,11 @@ def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]
     )
     if not surprises:
         message = f"the split changed as [[assignment.splits]] says; {within}"
-        return [Check("split", "pass", 0.0, 0.0, message)]
-    message = (
-        f"the split changed {fmt.listing(surprises)}, which no schedule announces; {within}. If "
-        "it was meant to change, write [[assignment.splits]]; if not, look for what lost units "
-        "of one variant then"
-    )
-    return [Check("split", "warn", float(len(surprises)), 0.0, message)]
+        return [graded("split", 0.0, _UNANNOUNCED, Words(message, message))]
+    message = f"the split changed {fmt.listing(surprises)}, which no schedule announces; {within}"
+    return [
+        graded("split", float(len(surprises)), _UNANNOUNCED, Words(message, message, _ANNOUNCE))
+    ]
 
 
 def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
@@ -158,6 +162,23 @@ def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
     name = max(moves, key=lambda variant: moves[variant])
     shares = before.shares[name], after.shares[name]
     return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
+
+
+def segment_checks(experiment: Experiment, aggregates: Aggregates) -> list[Finding]:
+    """The split in the worst cell of each segment: where a mismatch comes from."""
+    return [_segment_check(experiment, aggregates, name) for name in experiment.segments]
+
+
+def _segment_check(experiment: Experiment, aggregates: Aggregates, name: str) -> Finding:
+    worst = worst_cell(experiment, aggregates, name)
+    if worst is None:
+        return skipped(f"srm:{name}", f"no units by {name}")
+    calm = f"units match the weights in each of {worst.cells} cells of {name}"
+    alarm = (
+        f"{name} = {worst.cell!r} does not match the weights (p = {worst.p_value:.2g} after "
+        f"Holm; without it, all other units together p = {worst.p_value_without:.2g})"
+    )
+    return Significance(f"srm:{name}", worst.p_value, Words(calm, alarm, _LOST), family="segments")
 
 
 class CellSplit(NamedTuple):

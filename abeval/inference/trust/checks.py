@@ -1,0 +1,61 @@
+"""The list of all checks, and the rows that they make untrusted.
+
+`judge.py` and `pairwise.py` hand it the analysis and put the checks into their results;
+`verdict.py` decides by them.
+"""
+
+from collections.abc import Sequence
+
+from abeval.inference.compare import Analysis
+from abeval.inference.comparison import Reason
+from abeval.inference.trust.before import before_checks
+from abeval.inference.trust.days import missing_days, outside_period
+from abeval.inference.trust.denominators import denominator_checks
+from abeval.inference.trust.family import decided
+from abeval.inference.trust.finding import Finding
+from abeval.inference.trust.lacking import lacking_checks
+from abeval.inference.trust.replays import NAME as AA
+from abeval.inference.trust.replays import aa_check, doubted
+from abeval.inference.trust.rows import row_checks
+from abeval.inference.trust.split import change_checks, segment_checks, srm_check
+from abeval.inference.trust.units import assignment, crossover
+from abeval.results import Check
+from abeval.results.aa import AAResult
+
+
+def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
+    """Every check, in the order of how much it can spoil."""
+    return decided(_findings(analysis, aa), analysis.experiment.trust)
+
+
+def _findings(analysis: Analysis, aa: AAResult | None) -> list[Finding]:
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    of_log = not experiment.of_units
+    return [
+        srm_check(experiment, aggregates),
+        *change_checks(experiment, aggregates),
+        *segment_checks(experiment, aggregates),
+        crossover(experiment, aggregates),
+        assignment(experiment, aggregates),
+        *before_checks(analysis),
+        *denominator_checks(analysis),
+        aa_check(analysis, aa),
+        *([missing_days(experiment, aggregates)] if of_log else []),
+        *lacking_checks(analysis),
+        *([outside_period(experiment, aggregates)] if of_log else []),
+        *row_checks(analysis),
+    ]
+
+
+def untrusted(
+    analysis: Analysis, checks: Sequence[Check], aa: AAResult | None
+) -> dict[str, Reason]:
+    """Metrics whose numbers must not be trusted: those that a failed check, or A/A, touches."""
+    names = [metric.name for metric in analysis.metrics]
+    replays = next((check for check in checks if check.name == AA), None)
+    doubts: dict[str, Reason] = dict.fromkeys(
+        doubted(aa, replays, analysis.experiment.trust), "failed_aa"
+    )
+    failed = [check for check in checks if check.status == "fail"]
+    touched = [name for name in names if any(check.touches([name]) for check in failed)]
+    return doubts | dict.fromkeys(touched, "failed_trust_check")

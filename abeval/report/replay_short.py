@@ -1,0 +1,250 @@
+"""A replay as short tables: some metrics a cut-off, models side by side, and their difference.
+
+`short.py` asks for them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from abeval.report.tables import TextTable
+from abeval.results import format as fmt
+from abeval.results.replay import (
+    POOLED,
+    CutByValue,
+    ModelCoverage,
+    PairRow,
+    ReplayResult,
+    ReplayRow,
+)
+
+ROWS = 12
+"""Metrics a cut-off, and without one, that a short table shows."""
+
+_FIRST = (
+    *("ndcg", "map", "mrr", "recall", "precision", "hit", "f1", "mar", "ild", "novelty"),
+    *("serendipity", "popularity", "auc", "gauc", "log_loss", "ne", "q_ctr", "ece", "brier"),
+    *("rig", "rmse", "fcp"),
+)
+"""Metrics that most teams quote, in the order of quoting."""
+
+_DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
+"""Of several definitions of one metric, the one that a short table shows."""
+
+Key = tuple[str, str, str]
+"""Model, traffic and metric."""
+
+
+class _Id(NamedTuple):
+    """A metric's id in its parts: `map@10[min]`."""
+
+    name: str
+    k: str
+    definition: str
+
+    @classmethod
+    def of(cls, text: str) -> "_Id":
+        """The parts that the id has; others are empty."""
+        match = re.fullmatch(r"([^@\[]+)(?:@(\d+))?(?:@?\[?(.*?)\]?)", text)
+        return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
+
+
+def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
+    """The models on all traffic together; with `whole`, every metric, on each traffic too."""
+    tables: list[TextTable | str] = []
+    metrics = list(dict.fromkeys(row.metric for row in result.rows))
+    shown = metrics if whole else chosen(metrics, _pooled(result))
+    for traffic in _traffics(result, whole):
+        for title, names in _by_cut(shown):
+            tables.append(_table(result, f"{title}, {_words(traffic)}", traffic, names))
+    if hidden := len(metrics) - len(shown):
+        tables.append(f"{hidden} more metrics, and each variant's traffic: --all")
+    tables += [_coverage_line(model) for model in result.coverage]
+    return (*tables, *_extras(result))
+
+
+def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
+    """At most a dozen metrics a cut-off, one definition of each, in the order of the result.
+
+    Args:
+        metrics: Ids of the result.
+        valued: Those that have a value; others are left out first.
+
+    Example:
+        >>> chosen(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
+        ['ndcg@5[exp]', 'ndcg@5[lin]', 'recall@5', 'auc']
+    """
+    with_value = frozenset(valued)
+    kept: set[str] = set()
+    for _, names in _by_cut(metrics):
+        few = len(names) <= ROWS
+        kept.update(names if few else _quoted([name for name in names if name in with_value]))
+    return [name for name in metrics if name in kept]
+
+
+def _quoted(names: Sequence[str]) -> list[str]:
+    one_each: dict[str, str] = {}
+    for name in names:
+        metric = _Id.of(name)
+        if metric.name not in one_each or metric.definition in _DEFINITIONS:
+            one_each[metric.name] = name
+    places = {name: i for i, name in enumerate(_FIRST)}
+    order = sorted(one_each, key=lambda name: places.get(name, len(_FIRST)))
+    return [one_each[name] for name in order[:ROWS]]
+
+
+def _by_cut(metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The metrics of each cut-off, and those without one."""
+    groups: dict[str, list[str]] = {}
+    for name in metrics:
+        k = _Id.of(name).k
+        groups.setdefault(f"At {k}" if k else "Without a cut-off", []).append(name)
+    return list(groups.items())
+
+
+def _pooled(result: ReplayResult) -> Iterator[str]:
+    (traffic,) = _traffics(result, whole=False)
+    return (row.metric for row in result.rows if row.traffic == traffic and row.value is not None)
+
+
+def _traffics(result: ReplayResult, whole: bool) -> list[str]:
+    traffics = list(dict.fromkeys(row.traffic for row in result.rows))
+    if whole or len(traffics) == 1:
+        return traffics
+    return [POOLED] if POOLED in traffics else traffics[-1:]
+
+
+def _words(traffic: str) -> str:
+    return "all traffic" if traffic == POOLED else f"traffic of {traffic}"
+
+
+def _table(result: ReplayResult, title: str, traffic: str, metrics: Sequence[str]) -> TextTable:
+    models = [model.name for model in result.models]
+    rows = {(r.model, r.traffic, r.metric): r for r in result.rows if r.traffic == traffic}
+    pairs = [pair for pair in result.pairs if pair.traffic == traffic]
+    if len(models) == 2 and len({(pair.control, pair.model) for pair in pairs}) == 1:
+        return _side_by_side(title, rows, pairs, metrics)
+    return _one_below_the_other(title, models, rows, pairs, metrics)
+
+
+def _side_by_side(
+    title: str, rows: dict[Key, ReplayRow], pairs: Sequence[PairRow], metrics: Sequence[str]
+) -> TextTable:
+    """Two models."""
+    by_metric = {pair.metric: pair for pair in pairs}
+    control, model, traffic = pairs[0].control, pairs[0].model, pairs[0].traffic
+    cells = []
+    for metric in metrics:
+        two = [rows.get((name, traffic, metric)) for name in (control, model)]
+        places = _places(two)
+        cells.append(
+            (metric, *(_value(row, places) for row in two), _difference(by_metric.get(metric)))
+        )
+    return TextTable(
+        title,
+        f"{model} - {control}, paired by unit.",
+        ("metric", control, model, "difference"),
+        tuple(cells),
+        ("name", "number", "number", "name"),
+    )
+
+
+def _one_below_the_other(
+    title: str,
+    models: Sequence[str],
+    rows: dict[Key, ReplayRow],
+    pairs: Sequence[PairRow],
+    metrics: Sequence[str],
+) -> TextTable:
+    """One model, or more than two, of which each is compared with its own control."""
+    by_key = {(pair.model, pair.metric): pair for pair in pairs}
+    traffic = next((key[1] for key in rows), "")
+    cells = []
+    for metric in metrics:
+        of_metric = {model: rows.get((model, traffic, metric)) for model in models}
+        places = _places(list(of_metric.values()))
+        for model, row in of_metric.items():
+            pair = by_key.get((model, metric))
+            against = "" if pair is None else pair.control
+            change = "" if pair is None else _difference(pair)
+            cells.append((metric, model, _value(row, places), against, change))
+    return TextTable(
+        title,
+        "differences paired by unit.",
+        ("metric", "model", "value", "against", "difference"),
+        tuple(cells),
+        ("name", "name", "number", "name", "name"),
+    )
+
+
+def _places(rows: Sequence[ReplayRow | None]) -> int | None:
+    """Decimals for the values of one metric, by the narrowest interval."""
+    widths = [
+        (row.high - row.low) / 2
+        for row in rows
+        if row is not None and row.low is not None and row.high is not None and row.high > row.low
+    ]
+    return min(fmt.decimals(min(widths)) + 1, 12) if widths else None
+
+
+def _value(row: ReplayRow | None, places: int | None) -> str:
+    if row is None:
+        return ""
+    if row.value is None:
+        return fmt.words(str(row.reason))
+    return f"{row.value:.4g}" if places is None else f"{row.value:,.{places}f}"
+
+
+def _difference(pair: PairRow | None) -> str:
+    if pair is None:
+        return ""
+    shown = fmt.difference(pair.difference, pair.low, pair.high)
+    if shown is None or pair.low is None:
+        return fmt.words(str(pair.reason)) if pair.reason else fmt.MISSING
+    return shown.text
+
+
+def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
+    """Gaps between splits, elbows of curves, cut-offs by value."""
+    if result.gaps:
+        yield _gaps(result)
+    for curve in result.curves:
+        where = "none" if curve.elbow is None else f"at {curve.elbow}"
+        yield f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}"
+    if result.by_value is not None:
+        yield _by_value(result.by_value)
+
+
+def _gaps(result: ReplayResult) -> TextTable:
+    rows = []
+    for gap in result.gaps:
+        shown = fmt.difference(gap.difference, gap.low, gap.high)
+        change = fmt.words(str(gap.reason)) if shown is None or gap.low is None else shown.text
+        rows.append((gap.metric, gap.model, gap.traffic, f"{gap.first} - {gap.other}", change))
+    return TextTable(
+        "Gaps between splits",
+        "paired by unit.",
+        ("metric", "model", "traffic", "splits", "gap"),
+        tuple(rows),
+    )
+
+
+def _by_value(cut: CutByValue) -> TextTable:
+    ks = ", ".join(f"{value} {k}" for value, k in cut.ks)
+    return TextTable(
+        f"k by {cut.column}",
+        ks,
+        ("metric", "model", "traffic", "value"),
+        tuple((r.metric, r.model, r.traffic, _value(r, None)) for r in cut.rows),
+        ("name", "name", "name", "number"),
+    )
+
+
+def _coverage_line(model: ModelCoverage) -> str:
+    shares = (
+        (model.scored_requests, model.requests, "requests"),
+        (model.scored_units, model.units, "units"),
+        (model.rows - model.unscored_rows, model.rows, "pairs of a request and an item"),
+    )
+    parts = (f"{some / of if of else 0:.2%} of {of:,} {what}" for some, of, what in shares)
+    return f"{model.model} scores {', '.join(parts)}"

@@ -1,0 +1,276 @@
+"""Every other result as short tables: what was asked, the numbers that decide, and the reasons.
+
+`terminal.py` and `templates.py` print the tables; `results/views.py` asks for them when a result is
+displayed, and the commands of `cli/` when one has run.
+"""
+
+from typing import assert_never
+
+from abeval.report.layout import Kind
+from abeval.report.replay_short import replay_tables
+from abeval.report.tables import TextTable
+from abeval.report.time_short import time_tables
+from abeval.results import format as fmt
+from abeval.results.aa import AAResult
+from abeval.results.audit import AuditResult
+from abeval.results.off_policy import OffPolicyResult, Support
+from abeval.results.pairwise import Pair, Pairwise
+from abeval.results.power import DecisionPlan, Plan, Plans
+from abeval.results.replay import ReplayResult
+from abeval.results.windows import TimeResult
+
+Brief = TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult
+"""Results that are shown as tables; `Result` has a page of its own."""
+
+Part = TextTable | str
+"""A table, or a sentence."""
+
+ROWS = 20
+"""Of a short table of metrics; what needs attention is shown however many there are."""
+
+
+def parts(result: Brief, whole: bool = False) -> tuple[Part, ...]:
+    """The tables and sentences of a result, in the order of reading.
+
+    Args:
+        result: What a call of the API returned.
+        whole: Every metric and every column, instead of those that decide.
+    """
+    match result:
+        case TimeResult():
+            return time_tables(result, whole)
+        case ReplayResult():
+            return replay_tables(result, whole)
+        case AAResult():
+            return _aa(result, whole)
+        case Plans():
+            return _plans(result)
+        case Pairwise():
+            return _pairwise(result)
+        case OffPolicyResult():
+            return _off_policy(result)
+        case AuditResult():
+            return _audit(result)
+        case _:
+            assert_never(result)
+
+
+def notes(result: Brief) -> tuple[str, ...]:
+    """What the reader must know beside the tables: what was left out, and why."""
+    match result:
+        case TimeResult() | AAResult():
+            said = result.notes if isinstance(result, TimeResult) else _off(result)
+            return (*said, *(f"{name} is not shown: {why}" for name, why in result.refused.items()))
+        case ReplayResult():
+            return _replay_notes(result)
+        case Pairwise():
+            checks = (check for check in result.trust if check.status == "fail")
+            failed = (check.message for check in checks if check.touches([result.metric]))
+            return tuple(f"do not trust this result: {message}" for message in failed)
+        case OffPolicyResult():
+            messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
+            return (*result.notes, *messages)
+        case _:
+            return ()
+
+
+def _aa(result: AAResult, whole: bool) -> tuple[Part, ...]:
+    off = result.off()
+    rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
+    table = TextTable(
+        f"A/A replays of {fmt.count(result.units)} units",
+        f"how often each test rejects at {result.alpha:g} when nothing differs.",
+        ("metric", "test", "rejects", "interval", "uniform p", "replays"),
+        tuple(
+            (
+                row.metric,
+                "off" if row.metric in off else "holds",
+                f"{row.rejection_rate:.2%}",
+                f"[{row.rejection_low:.2%}, {row.rejection_high:.2%}]",
+                fmt.p_value(row.uniformity_p_value),
+                fmt.count(row.runs),
+            )
+            for row in rows
+        ),
+        ("name", "name", "number", "extra", "spare", "spare"),
+    )
+    return (table, *_more(len(result.metrics) - len(rows)))
+
+
+def _off(result: AAResult) -> tuple[str, ...]:
+    off = (
+        f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in result.off()
+    )
+    return (*off, *result.notes)
+
+
+def _more(rows: int) -> tuple[str, ...]:
+    """How much `--all` adds; nothing where nothing is left out."""
+    return (f"{rows} more: --all",) if rows > 0 else ()
+
+
+def _plans(result: Plans) -> tuple[Part, ...]:
+    table = TextTable(
+        "Plan",
+        f"the relative effect that one test finds with {fmt.percent(result.power)}.",
+        (
+            *("metric", "role", "baseline", "sd", "effect", "control units", "variant units"),
+            *("days", "why not"),
+        ),
+        tuple(_plan_cells(plan) for plan in result.plans),
+        ("name", "extra", "spare", "spare", *("number",) * 4, "note"),
+    )
+    return (table, *(() if result.decision is None else (_decision(result.decision),)))
+
+
+def _plan_cells(plan: Plan) -> tuple[str, ...]:
+    effect = "" if plan.mde is None else f"{100 * plan.mde:.3g}%"
+    return (
+        *(plan.metric, plan.role, _digits(plan.baseline), _digits(plan.sd), effect),
+        *("" if n is None else fmt.count(round(n)) for n in (plan.units_control, plan.units)),
+        "" if plan.days is None else f"{plan.days:,.1f}",
+        fmt.reason(plan.reason),
+    )
+
+
+def _digits(value: float | None, digits: int = 4) -> str:
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def _decision(plan: DecisionPlan) -> str:
+    """How often the plan ends in each decision."""
+    metrics = f"{plan.goals} goal{'s' * (plan.goals > 1)}"
+    if plan.guardrails:
+        metrics += f" and {plan.guardrails} guardrail{'s' * (plan.guardrails > 1)}"
+    if plan.units is None or plan.ship is None:
+        return f"No plan for the decision on {metrics}: {fmt.reason(plan.reason)}."
+    size = f"{plan.units:,.0f} units" + ("" if plan.days is None else f", {plan.days:.1f} days")
+    none = f"where nothing moves it ships in {plan.ship_none:.1%} and stops in {plan.stop_none:.1%}"
+    if plan.mde is None:
+        why = fmt.reason(plan.reason)
+        return f"{size}: ships in {plan.ship:.1%} at most ({why}); {none}."
+    one = "" if plan.goals == 1 else f" ({plan.ship_one:.1%} if only the first goal does)"
+    return (
+        f"The decision on {metrics}, {size}: it ships in {plan.ship:.1%} if every goal moves by "
+        f"{plan.mde:.2%} and no guardrail does{one}; {none}."
+    )
+
+
+def _pairwise(result: Pairwise) -> tuple[Part, ...]:
+    adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
+    values = TextTable(
+        result.metric,
+        "each variant's value.",
+        ("variant", "value"),
+        tuple((name, fmt.MISSING if x is None else _digits(x)) for name, x in result.values),
+        ("name", "number"),
+    )
+    pairs = TextTable(
+        "Pairs",
+        f"difference with {fmt.level(result.alpha)} interval; p {adjusted} over "
+        f"{len(result.pairs)} pairs.",
+        ("variant", "against", "difference", "lift", "p", "units", "why not"),
+        tuple(_pair_cells(pair) for pair in result.pairs),
+        ("name", "name", "number", "spare", "number", "spare", "note"),
+    )
+    return values, pairs
+
+
+def _pair_cells(pair: Pair) -> tuple[str, ...]:
+    shown = fmt.difference(pair.difference, pair.difference_low, pair.difference_high)
+    return (
+        pair.variant,
+        pair.base,
+        fmt.MISSING if shown is None else shown.text,
+        "" if pair.lift is None else f"{100 * pair.lift:+.2f}%",
+        fmt.p_value(pair.p_value if pair.p_adjusted is None else pair.p_adjusted),
+        f"{fmt.count(pair.units)}, {fmt.count(pair.units_base)}",
+        fmt.reason(pair.reason),
+    )
+
+
+def _off_policy(result: OffPolicyResult) -> tuple[Part, ...]:
+    rows = [
+        (
+            row.estimator,
+            fmt.MISSING if row.value is None else _digits(row.value, 6),
+            "" if row.low is None or row.high is None else f"[{row.low:.6g}, {row.high:.6g}]",
+            _digits(row.se),
+            "" if result.realised is None else _digits(row.z, 3),
+            fmt.reason(row.reason),
+        )
+        for row in result.rows
+    ]
+    table = TextTable(
+        result.policy,
+        f"from the log of {result.source}.",
+        ("estimator", "value", "interval", "se", "z", "why not"),
+        tuple(rows),
+        ("name", "number", "name", "spare", "spare", "note"),
+    )
+    real = result.realised
+    lines = (
+        [] if real is None else [f"realised: {real.value:.6g} [{real.low:.6g}, {real.high:.6g}]"]
+    )
+    lines += [] if result.support is None else [_support_line(result.support)]
+    return (table, *lines)
+
+
+def _support_line(support: Support) -> str:
+    weight = f"mean weight {support.mean_weight:.4f} ± {support.mean_weight_se:.4f}"
+    size = f"effective sample size {support.ess:,.0f} of {support.rows:,}"
+    line = f"{size}; {weight}, largest {support.max_weight:.4g}"
+    if support.unsupported is None:
+        return line
+    return f"{line}; {100 * support.unsupported:.3g} % of the policy never shown"
+
+
+def _audit(result: AuditResult) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    if result.units:
+        parts += _mismatches(result)
+    elif result.scheme is not None:
+        parts.append("the log names no variants: there is nothing to compare with the scheme")
+    if result.uniformity is not None:
+        parts.append(f"units are spread evenly over slots: p = {result.uniformity:.3g}")
+    if result.pairs:
+        cells = tuple(
+            (
+                pair.one,
+                pair.other,
+                "too few units" if pair.p_adjusted is None else f"p = {pair.p_adjusted:.3g}",
+                fmt.count(pair.units),
+            )
+            for pair in result.pairs
+        )
+        title = f"{len(result.pairs)} pairs of experiments"
+        headers = ("one", "other", "independent", "units in both")
+        kinds: tuple[Kind, ...] = ("name", "name", "name", "number")
+        parts.append(TextTable(title, "p after Holm over the pairs.", headers, cells, kinds))
+    return tuple(parts)
+
+
+def _mismatches(result: AuditResult) -> list[Part]:
+    rate, low, high = (100 * (x or 0) for x in (result.rate, result.low, result.high))
+    first = (
+        f"{result.mismatches:,} of {result.units:,} units ({rate:.2f} %; 95 % interval "
+        f"{low:.2f} % to {high:.2f} %) are in another variant than {result.scheme} gives"
+    )
+    since = [] if result.since is None else [f"they are more frequent since {result.since}"]
+    rows = tuple(
+        (one.logged, one.expected or "(not in the experiment)", fmt.count(one.units))
+        for one in result.matrix
+    )
+    table = TextTable(
+        "Units",
+        "by variant in the log and by the rule.",
+        ("in the log", "by the rule", "units"),
+        rows,
+        ("name", "name", "number"),
+    )
+    return [first, *since, table]
+
+
+def _replay_notes(result: ReplayResult) -> tuple[str, ...]:
+    counts = (f"{fmt.words(what)}: {count:,}" for what, count in result.accounting if count)
+    return (*counts, *result.notes)

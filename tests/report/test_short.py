@@ -1,0 +1,196 @@
+"""Results as text, at any width: no name, variant or status is cut; and how results display."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+import abeval
+from abeval.report.replay_short import chosen
+from abeval.report.terminal import as_text
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
+from abeval.results.record import Record
+from abeval.simulate import simulate
+from tests import builders
+from tests.cli.test_cli import abeval as command
+
+WIDTHS = (36, 60, 80, 112, 140)
+METRIC = "revenue_per_session_" * 6
+VARIANT = "the new ranker, with a long description " * 3
+UNIT = "seconds per session of a returning user."
+LONG = {"ctr": METRIC, "treatment": VARIANT, "sample": "s" * 120, "share": UNIT}
+SHORT: dict[str, str] = {}
+UNITS = {"share": UNIT}
+
+STATUS = {
+    "Result": [("scorecard", ("metric", "variant", "status"))],
+    "TimeResult": [("stability", ("metric", "variant", "verdict"))],
+    "AAResult": [("metrics", ("metric",))],
+    "Plans": [("plans", ("metric",))],
+    "Pairwise": [("values", (0,)), ("pairs", ("variant", "base"))],
+    "ReplayResult": [("models", ("name",))],
+}
+"""What every row of a result must show, in this order."""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
+    folder = tmp_path_factory.mktemp("short")
+    simulate(folder, impressions=6_000)
+    loaded = abeval.load(folder / "experiment.toml")
+    few = loaded.replace(metrics=[{"name": "ctr", "role": "goal"}, {"name": "dwell_per_user"}])
+    named: list[Record] = [
+        *(few.analyze(), few.windows(), few.aa(runs=50), few.power(), few.compare("ctr")),
+        loaded.replay(),
+    ]
+    return {type(result).__name__: result for result in named}
+
+
+def renamed(result: Any, names: dict[str, str]) -> Any:
+    """The same result with other names, wherever they stand."""
+    return TypeAdapter(type(result)).validate_python(_renamed(result.to_dict(), names))
+
+
+def _renamed(part: Any, names: dict[str, str]) -> Any:
+    if isinstance(part, dict):
+        keys = {"ctr": names.get("ctr", "ctr")}
+        return {keys.get(key, key): _renamed(value, names) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_renamed(one, names) for one in part]
+    return names.get(part, part) if isinstance(part, str) else part
+
+
+def squeezed(text: object) -> str:
+    return "".join(str(text).replace("_", " ").split())
+
+
+def in_order(result: Record, text: str) -> None:
+    """Each row's names and status stand in the text, in the order of the rows."""
+    whole = squeezed(text)
+    for field, keys in STATUS[type(result).__name__]:
+        rows = getattr(result, field)
+        # What is the same in every row has no column.
+        one = field == "scorecard" and len({row.variant for row in rows}) == 1
+        keys = tuple(key for key in keys if not (one and key == "variant"))
+        place = max(whole.find(squeezed("Scorecard")), 0)
+        for row in rows:
+            for key in keys:
+                word = fmt.words(row[key] if isinstance(key, int) else getattr(row, key))
+                place = whole.find(squeezed(word), place)
+                assert place >= 0, (field, key, word)
+
+
+@pytest.mark.parametrize("names", [SHORT, UNITS, LONG], ids=["short", "unit", "long"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kind", list(STATUS))
+def test_no_name_variant_or_status_is_cut(
+    results: dict[str, Record], kind: str, width: int, names: dict[str, str]
+) -> None:
+    result = renamed(results[kind], names)
+    for whole in (False, True):
+        text = as_text(result, width, whole)
+        assert max(len(line) for line in text.splitlines()) <= width
+        in_order(result, text)
+        assert "NaN" not in text
+        assert "None" not in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nor_is_one_of_several_variants(width: int) -> None:
+    result = renamed(builders.three_variants(), LONG)
+    in_order(result, as_text(result, width))
+    assert "…" not in as_text(result, width)
+
+
+def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) -> None:
+    result = results["ReplayResult"]
+    lines = as_text(result).splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("At 5, ")]
+    (start,) = starts
+    rows = lines[start + 3 : lines.index("", start)]
+    assert [row.split()[0].partition("@")[0] for row in rows][:3] == ["precision", "recall", "f1"]
+    assert len(rows) == 12
+    assert len(lines) < 70
+    assert any("more metrics, and each variant's traffic: --all" in line for line in lines)
+    whole = as_text(result, whole=True)
+    assert all(row.metric in whole for row in getattr(result, "rows"))  # noqa: B009
+    assert "traffic of treatment" in whole
+
+
+def test_metrics_without_a_value_give_way_first() -> None:
+    ids = [f"m{i}@5" for i in range(14)]
+    assert chosen(ids, ids[2:]) == ids[2:]
+
+
+def test_results_are_indexed_by_metric_and_say_what_there_is(results: dict[str, Record]) -> None:
+    for kind in ("Result", "TimeResult", "AAResult", "Plans"):
+        result: Any = results[kind]
+        assert result["ctr"].metric == "ctr"
+        with pytest.raises(KeyError, match="'clicks'; there are ctr"):
+            result["clicks"]
+    replay: Any = results["ReplayResult"]
+    assert replay["auc"] == replay["auc", "baseline", "control"]
+    assert replay["auc", "candidate", "pooled"].model == "candidate"
+    pairs: Any = results["Pairwise"]
+    assert pairs["treatment"] == pairs["treatment", "control"] == pairs.pairs[0]
+
+
+def test_results_display_themselves(results: dict[str, Record]) -> None:
+    for result in results.values():
+        assert f"{result!r}\n" == str(result) == as_text(result)  # type: ignore[arg-type]
+        page = result._repr_html_()
+        assert "<table" in page
+        assert "<script" not in page
+        assert len(result.to_frame()) > 0  # type: ignore[attr-defined]
+
+
+def test_names_of_a_result_are_text_in_a_notebook(results: dict[str, Record]) -> None:
+    page = renamed(results["Pairwise"], {"treatment": builders.HOSTILE})._repr_html_()
+    assert "<script" not in page
+    assert "&lt;script" in page
+
+
+def test_a_plan_without_an_answer_keeps_its_baseline(results: dict[str, Record]) -> None:
+    plans: Any = results["Plans"]
+    none = replace(plans["ctr"], mde=None, units=None, units_control=None, days=None, reason="x")
+    text = as_text(replace(plans, plans=(none,)), 80)
+    assert "x" in text
+    assert f"{none.baseline:.4g}" in text
+
+
+def test_a_pipe_is_wide_enough_without_colours(tmp_path: Path) -> None:
+    """A pipe, a terminal of 60 columns, NO_COLOR: the process itself."""
+    (tmp_path / "t.csv").write_text(
+        "unit,variant,a_rather_long_name_of_a_metric\n"
+        + "".join(f"{i},{'ab'[i % 2]},{i % 7}\n" for i in range(400))
+    )
+    flags = ("analyze", tmp_path / "t.csv", "--unit", "unit", "--variant", "variant")
+    for environment in ({"COLUMNS": "60"}, {"NO_COLOR": "1"}, {"COLUMNS": ""}):
+        done = command(*flags, **environment)
+        assert done.returncode == 0, done.stderr
+        assert "a_rather_long_name_of_a_metric" in done.stdout
+        assert "\x1b" not in done.stdout
+        limit = 60 if environment.get("COLUMNS") else 112
+        assert max(map(len, done.stdout.splitlines())) <= limit
+
+
+def test_metrics_are_listed_whole_at_any_width() -> None:
+    from abeval.experiment.model import Clicks, Sessions
+    from abeval.metrics.builtin import builtin_metrics
+
+    names = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)
+    for width in ("40", "80", "200"):
+        done = command("metrics", COLUMNS=width)
+        words = done.stdout.split()
+        assert all(name in words for name in names)
+        assert "…" not in done.stdout
+
+
+def test_the_result_of_an_analysis_is_not_in_part() -> None:
+    result: Result = builders.ship()
+    assert as_text(result, whole=True) == as_text(result)
