@@ -8,7 +8,7 @@ import numpy as np
 
 from abeval.aggregates.buckets import BucketSums
 from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
-from abeval.stats.skewed import Skewed
+from abeval.stats.split_moments import Skewed
 
 
 def without_past(sums: BucketSums) -> BucketSums:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
-from abeval.stats.skewed import Skewed
+from abeval.stats.split_moments import Skewed
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""

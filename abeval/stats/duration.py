@@ -11,9 +11,6 @@ import numpy as np
 
 from abeval.stats.records import Refusal
 
-_LONGEST = math.exp(20)
-"""Times the observed days: beyond, no end is predicted."""
-
 
 def days_for_units(cumulative: Sequence[float], needed: float) -> float:
     """Days until enough distinct units are in, from those seen up to each observed day.
@@ -55,13 +52,11 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
     """
     if not (min(ses, default=1.0) > 0 and wanted > 0):
         raise Refusal("zero_variance", "standard errors must be positive")
-    return days_for_information([se**-2 for se in ses], wanted**-2)
+    return _days([se**-2 for se in ses], wanted**-2)
 
 
 def days_for_information(information: Sequence[float], needed: float) -> float:
     """Days until there is so much information, from that up to each observed day.
-
-    After the observed days it grows as `information_at` says.
 
     Args:
         information: 1/se² in any unit, of the data up to and with each day, from the first.
@@ -73,54 +68,8 @@ def days_for_information(information: Sequence[float], needed: float) -> float:
     Example:
         >>> days_for_information([100.0, 180.0, 250.0], 180.0)
         2.0
-        >>> round(days_for_information([100.0, 150.0, 180.0], 200.0), 2)
-        4.0
     """
-    reached = [day for day, value in enumerate(information, 1) if value >= needed]
-    if reached:
-        return float(reached[0])
-    falls = _falls(information)
-    # The variance is a + b / days; this is b, over the variance that is wanted less a.
-    above = 1 / needed - (1 / information[-1] - falls / len(information))
-    if falls <= 0 or above * _LONGEST * len(information) < falls:
-        raise Refusal(
-            "not_applicable", "almost no information is added any more: no end can be predicted"
-        )
-    return falls / above
-
-
-def information_at(information: Sequence[float], days: float) -> float:
-    """Information after so many days beyond the observed ones.
-
-    The variance 1/information falls as in the last week, as a + b / days: what differs between
-    units that return stays (a), what differs between their visits averages out (b). Of units that
-    come once a is 0, and information grows with the days.
-
-    Args:
-        information: 1/se² in any unit, with the data up to and with each day; positive.
-        days: Days, no fewer than observed.
-
-    Raises:
-        Refusal: As `value_at`.
-
-    Example:
-        >>> [round(information_at(day, 6), 1) for day in ([100, 200, 300], [100, 150, 180])]
-        [600.0, 225.0]
-    """
-    falls = max(_falls(information), 0.0)
-    return float(1 / (1 / information[-1] - falls * (1 / len(information) - 1 / days)))
-
-
-def _falls(information: Sequence[float]) -> float:
-    """The b of a + b / days, which the variance of the last week follows; a is not negative."""
-    if len(information) < 2:
-        raise Refusal("too_few_units", "growth needs at least two days")
-    last = np.asarray(information, dtype=np.float64)[-7:]
-    if not last.min() > 0:
-        raise Refusal("not_applicable", "no units on some of the last days")
-    days = np.arange(1, len(information) + 1)[-7:]
-    slope = float(np.polyfit(1 / days, 1 / last, 1)[0])
-    return min(slope, len(information) / float(last[-1]))
+    return _days(information, needed)
 
 
 def value_at(values: Sequence[float], days: float) -> float:
@@ -151,7 +100,7 @@ def _days(information: Sequence[float], needed: float) -> float:
         return float(reached[0])
     slope = _slope(information)
     exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
-    if exponent > math.log(_LONGEST):
+    if exponent > 20:
         raise Refusal(
             "not_applicable", "almost no information is added any more: no end can be predicted"
         )

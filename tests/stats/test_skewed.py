@@ -12,6 +12,7 @@ import scipy.stats
 from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+from abeval.stats.split_moments import Skewed
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -21,7 +22,7 @@ def spent(seed: int, units: int, sigma: float = 0.8, buyers: float = 0.3) -> Flo
     return np.where(random.random(units) < buyers, random.lognormal(0, sigma, units), 0.0)
 
 
-def compared(control: Floats, treatment: Floats) -> skewed.Skewed:
+def compared(control: Floats, treatment: Floats) -> Skewed:
     return skewed.means(Moments.with_third(control), Moments.with_third(treatment))
 
 
