@@ -7,6 +7,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
 
@@ -15,6 +16,8 @@ from abeval.inference.skew import LIMIT, MOST
 from abeval.stats.arrays import Floats
 from abeval.stats.split_moments import TINY
 from abeval.stats.type_three import tails
+
+Flags = NDArray[np.bool_]
 
 ALPHA = 0.05
 FAR = 1e4
@@ -64,7 +67,7 @@ class Sides(NamedTuple):
         """−1 or 1 where a side rejects, else 0."""
         return np.asarray(1.0 * (self.upper < ALPHA / 2) - 1.0 * (self.lower < ALPHA / 2))
 
-    def where(self, condition: Floats, other: "Sides") -> "Sides":
+    def where(self, condition: Flags, other: "Sides") -> "Sides":
         """These where the condition holds, else the others."""
         pairs = zip(self, other, strict=True)
         return Sides(*(np.where(condition, one, two) for one, two in pairs))
@@ -81,9 +84,9 @@ class Judged(NamedTuple):
     """
 
     sides: Sides
-    refused: Floats
-    permuted: Floats
-    exact: Floats
+    refused: Flags
+    permuted: Flags
+    exact: Flags
 
 
 def judge(control: Arm, treatment: Arm) -> Judged:
@@ -122,7 +125,7 @@ def covers_difference(control: Arm, treatment: Arm, by: float, judged: Judged) -
     return np.where(others, np.nan, covered)
 
 
-def _holds(sides: Sides) -> Floats:
+def _holds(sides: Sides) -> Flags:
     return np.asarray((sides.lower >= ALPHA / 2) & (sides.upper >= ALPHA / 2))
 
 
@@ -188,14 +191,14 @@ def own_moments(control: Arm, treatment: Arm) -> tuple[Floats, Floats]:
     return square / (n - 1) / n + more / (m - 1) / m, its / m**3 - cube / n**3
 
 
-def _never_negative(one: Arm) -> Floats:
+def _never_negative(one: Arm) -> Flags:
     mean, variance = one.mean, one.square / one.units
     square = mean * mean + variance
     cube = mean**3 + 3 * mean * variance + one.cube / one.units
     return np.asarray((mean >= 0) & (cube >= 0) & (mean * cube >= square * square * (1 - 1e-9)))
 
 
-def _rare(control: Arm, treatment: Arm) -> Floats:
+def _rare(control: Arm, treatment: Arm) -> Flags:
     """Where values are 0 and 1, and few of either in an arm."""
     fewer, more = sorted((control.units, treatment.units))
     limit = FEW_UNEVEN if more > UNEVEN * fewer else FEW
@@ -208,7 +211,7 @@ def _rare(control: Arm, treatment: Arm) -> Floats:
     return np.asarray(binary & (fewest < limit))
 
 
-def _fisher(control: Arm, treatment: Arm, exact: Floats) -> Sides:
+def _fisher(control: Arm, treatment: Arm, exact: Flags) -> Sides:
     """Fisher's exact test: the hypergeometric tails."""
     lower, upper = np.full((2, exact.size), np.nan)
     c, t = (np.round(one.total[exact]).astype(int) for one in (control, treatment))

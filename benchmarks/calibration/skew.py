@@ -18,7 +18,7 @@ import numpy as np
 from abeval.metrics.definition import Metric
 from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from benchmarks.calibration.at_once import arm, covers, covers_difference, judge, welch
+from benchmarks.calibration.at_once import Flags, arm, covers, covers_difference, judge, welch
 
 SHARES = (0.5, 0.2, 0.1, 0.01)
 UNITS = (100, 200, 1_000, 3_000, 10_000)
@@ -194,7 +194,7 @@ def cell(name: str, share: float, units: int, runs: int, seed: int = 0) -> Cell:
     null, before = judge(control, treatment), welch(control, treatment).sign
     answered = null.sides.sign[~null.refused]
     effect = POWER_AT * world.sd * math.sqrt(1 / units + 1 / others) / world.mean
-    half, found = runs // 2, []
+    half, found = runs // 2, list[tuple[Floats | Flags, ...]]()
     for side, lift, part in ((1, effect, slice(half)), (-1, -min(effect, 0.9), slice(half, None))):
         whole = control.part(part)
         if name in SCALED:
@@ -225,13 +225,14 @@ def cell(name: str, share: float, units: int, runs: int, seed: int = 0) -> Cell:
         rejected,
         math.sqrt(rejected * (1 - rejected) / answered.size) if answered.size else math.nan,
         _side(answered),
-        *(_mean(one[~np.isnan(one)]) for one in covered),
+        _mean(covered[0][~np.isnan(covered[0])]),
+        _mean(covered[1][~np.isnan(covered[1])]),
         _mean(power),
         _mean(welch_power),
     )
 
 
-def _mean(values: Floats) -> float:
+def _mean(values: Floats | Flags) -> float:
     return float(np.mean(values)) if values.size else math.nan
 
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.inference.skew import MOST
-from abeval.stats.arrays import Floats
 from benchmarks.calibration.at_once import (
     Arm,
+    Flags,
     Sides,
     arm,
     by_moments,
@@ -90,7 +90,7 @@ def cell(world: str, sizes: tuple[int, int], runs: int, seed: int = 0) -> Cell:
     return Cell(world, sizes, float(answered.mean()), rejected, power)
 
 
-def _sides(sides: Sides, answered: Floats) -> tuple[float, float]:
+def _sides(sides: Sides, answered: Flags) -> tuple[float, float]:
     sign = sides.sign[answered]
     return float((sign < 0).mean()), float((sign > 0).mean())
 
