@@ -20,6 +20,7 @@ from abeval.bounds import (
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.files import real
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ class LoadedExperiment:
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
         reads = []
         if isinstance(policy, str | Path):
-            reads = [str((self.experiment.folder / policy).resolve())]
+            reads = [str(real(self.experiment.folder / policy))]
         with opened(self.experiment, inputs, reads) as run:
             return off_policy(run, source, choice, options, reward)
 

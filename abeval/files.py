@@ -46,6 +46,15 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
+def real(path: str | Path) -> Path:
+    """Where a path leads, links followed as far as they lead somewhere.
+
+    Unlike `Path.resolve` of Python 3.11 and 3.12 it accepts links that lead in a circle; who opens
+    the path is told of them.
+    """
+    return Path(os.path.realpath(path))
+
+
 def check_writable(path: Path) -> None:
     """Raise before long work what `write_text` would raise after it.
 
@@ -58,7 +67,7 @@ def check_writable(path: Path) -> None:
         mode = _mode(path)
     except OSError as error:
         raise AbevalError(*_explain(path, error)) from error
-    folder = path.resolve().parent
+    folder = real(path).parent
     if _is_device(mode):
         allowed = os.access(path, os.W_OK)
     else:
@@ -111,7 +120,7 @@ def _write(path: Path, data: bytes) -> None:
     if _is_device(_mode(path)):
         path.write_bytes(data)
         return
-    target = path.resolve()
+    target = real(path)
     sweep_drafts(target.parent)
     draft, descriptor = _locked_draft(target)
     try:

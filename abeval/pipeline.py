@@ -16,6 +16,7 @@ from abeval.engines.inputs import files_of_experiment, files_of_log
 from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment, LogSource
+from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.outputs import Output, check_named, check_outputs
 from abeval.logs.run import Inputs, Run, check_inputs
@@ -146,7 +147,7 @@ def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
     cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
     unchecked = experiment.model_copy(update={"cleaning": cleaning})
     with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
-        engine.confine([*files_of_experiment(unchecked), str(file.resolve())])
+        engine.confine([*files_of_experiment(unchecked), str(real(file))])
         return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 

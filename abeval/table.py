@@ -21,6 +21,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
 from abeval.experiment.problems import near_miss, suggestion
+from abeval.files import real
 from abeval.logs.mapping import is_number
 from abeval.metrics.expressions import (
     columns_of,
@@ -82,7 +83,7 @@ def table_experiment(table: object, options: TableOptions) -> Experiment:
     path = Path(table) if isinstance(table, str | Path) else None
     # Ids and names of variants in text files are read as the analysis reads them.
     source = LogSource(
-        path=None if path is None else str(path.resolve()), columns={"variant": options.variant}
+        path=None if path is None else str(real(path)), columns={"variant": options.variant}
     ).with_unit(options.unit or ROW_UNIT)
     with closing(DuckDBEngine()) as engine:
         if path is None:
@@ -91,7 +92,7 @@ def table_experiment(table: object, options: TableOptions) -> Experiment:
             engine.add_log(_TABLE, source)
         entries = _Look(engine, options).entries("table" if path is None else path.stem or "table")
     if path is not None:
-        entries["logs"]["units"]["path"] = str(path.resolve())
+        entries["logs"]["units"]["path"] = str(real(path))
     return parse_experiment({**entries, **options.entries}, source="the analysis")
 
 

@@ -1,10 +1,12 @@
 """Do the tests notice a change that changes an answer? Draws changes, and runs the tests of each.
 
     python -m benchmarks.mutants [--count 40] [--seed 1]
+    python -m benchmarks.mutants --named
 
 A change is one operator, number, bound or aggregate of `abeval/stats/`, `abeval/logs/`,
 `abeval/store/`, `abeval/assignment/`, the status, the verdict, or of a query. It is made in a
 copy of the tree, and judged by the tests of its room alone: those named after its module first.
+`--named` makes the eight changes that no test noticed once, each judged by one file of tests.
 A change that no test notices survives; look at it, and write the test, or see that it changes
 nothing.
 """
@@ -50,6 +52,48 @@ TESTS = {
 }
 """Tests by the beginning of a path: the first that fits."""
 
+NAMED = (
+    ("abeval/assignment/split.py", 'side="right"', 'side="left"', "tests/assignment/test_split.py"),
+    (
+        "abeval/stats/decisions.py",
+        "p_value < alpha",
+        "p_value <= alpha",
+        "tests/stats/test_decisions.py",
+    ),
+    (
+        "abeval/stats/decisions.py",
+        "not low <= 0 <= high",
+        "not low < 0 < high",
+        "tests/stats/test_decisions.py",
+    ),
+    (
+        "abeval/stats/decisions.py",
+        "gain.low > -margin",
+        "gain.low >= -margin",
+        "tests/stats/test_decisions.py",
+    ),
+    (
+        "abeval/stats/decisions.py",
+        "abs(distance) if meets_target else max(nearer)",
+        "max(nearer)",
+        "tests/stats/test_decisions.py",
+    ),
+    (
+        "abeval/inference/verdict.py",
+        "harm > metric.margin",
+        "harm >= metric.margin",
+        "tests/inference/test_verdict.py",
+    ),
+    ("abeval/stats/ratios.py", "1e-13", "1e-6", "tests/stats/test_ratios.py"),
+    (
+        "abeval/logs/canonical.py",
+        "< timestamp '9999-01-01'",
+        "< timestamp '9998-12-31'",
+        "tests/logs/test_time.py",
+    ),
+)
+"""File, what is there, what is put in its place, and the tests that must notice."""
+
 LIMIT = 900
 """Seconds after which a change counts as noticed: the tests do not end."""
 
@@ -79,7 +123,7 @@ COMPARED = {
     ast.NotEq: ast.Eq,
 }
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-NAMED = {"min": "max", "max": "min", "left": "right", "right": "left", "any": "all", "all": "any"}
+SWAPPED = {"min": "max", "max": "min", "left": "right", "right": "left", "any": "all", "all": "any"}
 
 
 def changed(node: ast.AST) -> Iterator[ast.AST]:
@@ -100,10 +144,10 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(node.value + 1)
         case ast.Constant(value=float()):
             yield ast.Constant(node.value * 10)
-        case ast.Constant(value=str(name)) if name in NAMED:
-            yield ast.Constant(NAMED[name])
-        case ast.Call(func=ast.Name(id=name)) if name in NAMED:
-            yield ast.Call(ast.Name(NAMED[name]), node.args, node.keywords)
+        case ast.Constant(value=str(name)) if name in SWAPPED:
+            yield ast.Constant(SWAPPED[name])
+        case ast.Call(func=ast.Name(id=name)) if name in SWAPPED:
+            yield ast.Call(ast.Name(SWAPPED[name]), node.args, node.keywords)
 
 
 def places(tree: ast.AST, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -204,14 +248,24 @@ def tests_of(file: str) -> list[str]:
     return [*first, *([file] if file.endswith(".py") else []), *rooms]
 
 
-def is_noticed(tree: Path, mutant: Mutant) -> bool:
+def named() -> Iterator[tuple[Mutant, list[str]]]:
+    """The changes of `NAMED`, with their tests."""
+    for file, old, new, tests in NAMED:
+        text = (ROOT / file).read_text()
+        if text.count(old) != 1:
+            raise ValueError(f"{old!r} is in {file} {text.count(old)} times")
+        line = text[: text.index(old)].count("\n") + 1
+        yield Mutant(file, line, f"{old}  ->  {new}", text.replace(old, new)), [tests]
+
+
+def is_noticed(tree: Path, mutant: Mutant, every: Sequence[str]) -> bool:
     """Whether a test fails, or does not end."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider"]
     before = (tree / mutant.file).read_text()
     (tree / mutant.file).write_text(mutant.text)
     try:
-        for tests in tests_of(mutant.file):
+        for tests in every:
             try:
                 done = subprocess.run(  # noqa: S603 (our own command)
                     [*command, tests],
@@ -236,10 +290,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=40, help="changes to draw")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--named", action="store_true", help="the eight named changes")
     parser.add_argument("--files", action="append", help="a glob of files, instead of all areas")
     options = parser.parse_args()
     areas = [options.files] if options.files else AREAS
-    drawn = draw(options.count, options.seed, areas)
+    if options.named:
+        drawn = list(named())
+    else:
+        drawn = [(m, tests_of(m.file)) for m in draw(options.count, options.seed, areas)]
     print(f"{len(drawn)} changes, seed {options.seed}", flush=True)
     survived = 0
     with TemporaryDirectory(prefix="mutants-") as folder:
@@ -249,9 +307,9 @@ def main() -> None:
         for file in ROOT.glob("*.*"):
             if file.is_file():
                 shutil.copy(file, tree / file.name)
-        for mutant in drawn:
+        for mutant, tests in drawn:
             start = time.perf_counter()
-            noticed = is_noticed(tree, mutant)
+            noticed = is_noticed(tree, mutant, tests)
             survived += not noticed
             word = "noticed " if noticed else "SURVIVED"
             seconds = time.perf_counter() - start

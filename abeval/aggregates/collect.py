@@ -20,7 +20,7 @@ from abeval.aggregates.terms import SourceSums
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_some_left, facts
+from abeval.logs.accounting import accounts, check_all_counted, check_some_left, facts
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -46,7 +46,9 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
     """
     prepared = prepare(run, metrics, sums=sums)
     check_some_left(run.experiment, prepared, run.engine)
-    return shown(run.experiment, gathered(run, metrics, prepared))
+    aggregates = gathered(run, metrics, prepared)
+    check_all_counted(prepared, aggregates.accounts)
+    return shown(run.experiment, aggregates)
 
 
 def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:
@@ -73,7 +75,9 @@ def gathered(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> Aggrega
     resampled = resampled_metrics(experiment, wanted)
     sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
     stretches = prepared.entries.stretches
-    queries = MetricQueries(experiment, shape, engine, by_stretch=bool(stretches))
+    queries = MetricQueries(
+        experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
+    )
     units = engine.frame(query("units/unit_counts"))
     by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []

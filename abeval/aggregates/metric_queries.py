@@ -4,8 +4,8 @@ They read what `logs/prepare.py` created. `collect.py` makes `Aggregates` of the
 `store/closing.py` use the same methods.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
@@ -32,13 +32,15 @@ from abeval.aggregates.terms import (
     Terms,
     moment_row,
 )
+from abeval.aggregates.unit_events import write_unit_event
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
+from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, RowTerm, Term
+from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
 _TOO_LARGE = (
@@ -58,6 +60,7 @@ class MetricQueries:
         units: The relation of the units, with the columns of `units` that the queries read; a
             window has its own.
         by_stretch: Whether the split changed, so that units are summed by stretch.
+        covered: Log that units are judged by since their exposure → up to when it is whole.
     """
 
     experiment: Experiment
@@ -65,6 +68,7 @@ class MetricQueries:
     engine: Engine
     units: str = "units"
     by_stretch: bool = False
+    covered: Mapping[str, Coverage | None] = field(default_factory=dict)
 
     def of_source(
         self, source: Source, metrics: Sequence[Metric], resampled: Sequence[Metric] = ()
@@ -76,7 +80,7 @@ class MetricQueries:
             metrics: Metrics of the scorecard.
             resampled: Metrics that are summed by sub-bucket too.
         """
-        self.load(source)
+        self.load(source, [*metrics, *resampled])
         self.total_units()
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         sums = self.of_totals(metrics, by_bucket)
@@ -104,8 +108,15 @@ class MetricQueries:
             [SliceTerms(m, DAY, day, Terms(*self.both(m, "c_"))) for m in metrics], relation
         )
 
-    def load(self, source: Source) -> None:
-        """Run the query of a source, and show it as `source_day`."""
+    def load(self, source: Source, metrics: Sequence[Metric] = ()) -> None:
+        """Run the query of a source, and show it as `source_day`.
+
+        Args:
+            source: The source.
+            metrics: Of a source of events: the metrics whose values it computes.
+        """
+        if source.events is not None:
+            write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
         if source.scored:
             show_scored(self.engine, self.scored(("unit_id", "click")))
         kernel = self._kernel(source)
@@ -165,7 +176,8 @@ class MetricQueries:
     def bucket_sums(self, metric: Metric, by_units: bool) -> BucketSums:
         """Sums of `source_unit` for A/A replays: by sub-bucket, or by unit if units are few."""
         terms = self.judged_terms(metric)
-        self.engine.view("bucket_value", f"select sub_bucket, {terms.listed} from source_unit")
+        listed = f"sub_bucket, {terms.listed}"
+        self.engine.view("bucket_value", f"select {listed} from source_unit{_only(metric)}")
         if not by_units:
             return BucketSums.of_buckets(self.engine.frame(query("time/bucket_sums")))
         values = self.engine.frame(query("time/unit_values")).to_numpy(float)
@@ -176,7 +188,7 @@ class MetricQueries:
         now = Terms(terms.y, terms.x)
         segments = [
             SliceTerms(metric, SEGMENT + name, quoted(f"s_{name}"), now)
-            for name in self.shape.segments
+            for name in self.shape.segment_names
         ]
         whole = SliceTerms(metric, WHOLE, "''", terms)
         return [whole, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
@@ -206,7 +218,7 @@ class MetricQueries:
     def left_out(self, metric: Metric) -> list[SliceTerms]:
         """Counts of what the definition of a metric leaves out, or counts as 0."""
         return [
-            SliceTerms(metric, LEFT_OUT, literal(what), Terms(self._column(term, "t_"), "0"))
+            SliceTerms(metric, LEFT_OUT, literal(what), Terms(self._column(term, "t_"), "0"), False)
             for what, term in (*metric.left_out, *metric.zeros)
         ]
 
@@ -277,14 +289,20 @@ class MetricQueries:
         stretch = "stretch" if self.by_stretch else "0 as stretch"
         parts = (
             f"select {number} as part, {part.cell} as cell, variant, {stretch}, "
-            f"{part.terms.listed} from {relation}"
+            f"{part.terms.listed} from {relation}{_only(part.metric) if part.of_units else ''}"
             for number, part in enumerate(slices)
         )
         self.engine.view("metric", "\nunion all ".join(parts))
 
     def terms(self, metric: Metric) -> Terms:
         """The terms of a metric over `source_unit`."""
-        return Terms(*self.both(metric, "t_"), *self.both(metric, "p_"), is_new="is_new")
+        before = self.both(metric, "p_")
+        is_new = "is_new"
+        if metric.per_unit is not None:
+            # A unit without impressions before may have other rows then.
+            nothing = " and ".join(f"{sql} = 0" for sql in before if sql != "1")
+            is_new = f"case when {nothing} then is_new else 0 end"
+        return Terms(*self.both(metric, "t_"), *before, is_new=is_new)
 
     def both(self, metric: Metric, prefix: str) -> tuple[str, str]:
         """Numerator and denominator; a metric without a denominator is per unit."""
@@ -293,12 +311,19 @@ class MetricQueries:
 
     def _column(self, term: Term, prefix: str) -> str:
         """The column of a term; where variants serve different scores, each variant's own."""
+        if isinstance(term, UnitTerm):
+            return "0" if self.shape.table is None else self.shape.table.covariate(term)
         names = {v: self.shape.component(term, v) for v in self.experiment.variants}
         columns = {v: prefix + name.removeprefix("c_") for v, name in names.items()}
         if len(set(columns.values())) == 1:
             return next(iter(columns.values()))
         cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
         return f"case variant {cases} end"
+
+
+def _only(metric: Metric) -> str:
+    """The condition of the units that a metric is of; none for all units."""
+    return "" if metric.among is None else f" where t_{metric.among.column.removeprefix('c_')} = 1"
 
 
 def show_scored(engine: Engine, sql: str) -> None:

@@ -89,12 +89,14 @@ class SliceTerms(NamedTuple):
         slice_name: The slice.
         cell: SQL of the cell, a text.
         terms: SQL of what is summed.
+        of_units: Whether only the units are summed that the metric is of.
     """
 
     metric: Metric
     slice_name: str
     cell: str
     terms: Terms
+    of_units: bool = True
 
 
 @dataclass(frozen=True)

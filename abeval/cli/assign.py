@@ -97,9 +97,9 @@ def _sql(plan: "Plan", dialect: str) -> str:
 
 
 def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path | None) -> None:
-    from abeval.files import write_text
+    from abeval.files import real, write_text
 
-    if json_file is not None and json_file.resolve() == file.resolve():
+    if json_file is not None and real(json_file) == real(file):
         raise ExperimentError(f"--json would replace the ids: {file}", "name another file")
     units, name = _read_ids(file, column)
     frame = plan.place_many(units).rename(columns={"unit": name})

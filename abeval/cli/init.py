@@ -33,7 +33,9 @@ def init(
 
 
 def _name(file: Path) -> str:
-    name = file.resolve().parent.name if file.stem.isdigit() else file.name.split(".")[0]
+    from abeval.files import real
+
+    name = real(file).parent.name if file.stem.isdigit() else file.name.split(".")[0]
     return name or "experiment"
 
 

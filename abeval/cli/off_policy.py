@@ -50,6 +50,7 @@ def off_policy(
     json_file: JsonFile = None,
 ) -> None:
     """Estimate the clicks or reward of a policy from the log of a variant with propensities."""
+    from abeval.files import real
     from abeval.progress import steps
 
     with steps() as step:
@@ -58,7 +59,7 @@ def off_policy(
             to=to,
             probability=probability,
             # A path on the command line is relative to the working directory, not to the file.
-            policy=None if policy is None else policy.resolve(),
+            policy=None if policy is None else real(policy),
             reward=reward,
             clip=tuple(clip or (10.0,)),
             switch=tuple(switch or (10.0,)),

@@ -16,6 +16,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import LogSource
+from abeval.files import real
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -85,9 +86,9 @@ def _grouped(engine: DuckDBEngine, files: Sequence[Path]) -> dict[str, list[Path
 def _from(folder: Path, file: Path) -> str:
     """The path of a file as the experiment file names it."""
     try:
-        return file.resolve().relative_to(folder.resolve()).as_posix()
+        return real(file).relative_to(real(folder)).as_posix()
     except ValueError:
-        return file.resolve().as_posix()
+        return real(file).as_posix()
 
 
 def _drafted(

@@ -17,7 +17,8 @@ import numpy as np
 
 from abeval.engines import builders, sources, text_files, zones
 from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
-from abeval.engines.duckdb_errors import log_errors, log_name, query_errors
+from abeval.engines.duckdb_errors import log_errors, query_errors
+from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables

@@ -35,11 +35,6 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
         raise LogError(f"{what}: {message(error)}", hint) from error
 
 
-def log_name(relation: str) -> str:
-    """The name of a log in the experiment file."""
-    return relation.removeprefix("raw_").removeprefix("log_").removeprefix("table_")
-
-
 def message(error: Exception) -> str:
     """DuckDB's message without the query's text and advice on DuckDB's own options."""
     lines = str(error).split("\n\n")[0].splitlines()

@@ -55,6 +55,6 @@ def _of_footers(
 
 
 def _of_text(connection: duckdb.DuckDBPyConnection, kind: str, file: str) -> list[str]:
-    options = ", header = true" if kind == "csv" else ", sample_size = -1"
+    options = ", header = true, skip = 0, comment = ''" if kind == "csv" else ", sample_size = -1"
     read = f"read_{kind}({literal(exact(file))}, hive_partitioning = false{options})"
     return [str(name) for name, *_ in connection.execute(f"describe from {read}").fetchall()]

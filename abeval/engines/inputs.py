@@ -15,9 +15,7 @@ from abeval.experiment.model import Experiment, LogSource
 
 def logs_of(experiment: Experiment) -> Mapping[str, LogSource]:
     """The logs and tables that an experiment has, by name."""
-    logs = {name: getattr(experiment.logs, name) for name in type(experiment.logs).model_fields}
-    named = {name: source for name, source in logs.items() if source is not None}
-    return {**named, **experiment.tables}
+    return {**experiment.logs.named, **experiment.tables}
 
 
 def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from abeval.errors import LogError
+from abeval.files import real
 
 _KINDS = {
     ".parquet": "parquet",
@@ -88,6 +89,9 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
     try:
         if full.is_file():
             return [str(full)]
+        if full.exists() and not full.is_dir():
+            what = f"{log}: {full} is a device or a pipe, but a log is read more than once"
+            raise LogError(what, "write its rows to a file")
         files = _below(full) if full.is_dir() else _globbed(path, folder)
     except OSError as error:
         raise LogError(f"{log}: {full} cannot be read: {error.strerror}") from error
@@ -101,10 +105,10 @@ def _below(folder: Path) -> list[str]:
     """The files of a folder at any depth; a folder that is linked again is read once."""
     files, seen = list[str](), set[Path]()
     for here, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
-        real = Path(here).resolve()
-        folders[:] = [] if real in seen else [name for name in folders if not _is_hidden(name)]
-        if real not in seen:
-            seen.add(real)
+        place = real(here)
+        folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
+        if place not in seen:
+            seen.add(place)
             paths = [Path(here) / name for name in names if name[0] not in "_."]
             files += [str(path) for path in paths if _is_file(path)]
     return files

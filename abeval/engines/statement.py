@@ -12,6 +12,7 @@ from sqlglot import exp
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.inputs import files_of_experiment
+from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
@@ -229,7 +230,7 @@ def _translated(sql: str, relation: Relation, dialect: str, names: Mapping[Relat
 
 def _place(experiment: Experiment, relation: str) -> str:
     """Where a log is read from."""
-    source = getattr(experiment.logs, relation.removeprefix("raw_"), None)
+    source = experiment.logs.named.get(log_name(relation))
     if source is None:
         return "a separate input"
     return f"table {source.table}" if source.table is not None else masked(", ".join(source.paths))

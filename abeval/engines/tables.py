@@ -12,6 +12,7 @@ import duckdb
 from abeval.engines.duckdb_errors import log_errors
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
+from abeval.files import real
 
 _RUNS = count(1)
 """Numbers attached databases, so that runs on one connection do not clash."""
@@ -107,7 +108,7 @@ class Tables:
         """The name under which a file is attached; the caller may have attached it already."""
         opened = self._connection.execute("select database_name, path from duckdb_databases()")
         for name, path in opened.fetchall():
-            if path is not None and Path(str(path)).resolve() == file.resolve():
+            if path is not None and real(str(path)) == real(file):
                 return str(name)
         return self._attach(str(file), "(read_only)")
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import duckdb
 
-from abeval.engines.duckdb_errors import log_name
+from abeval.engines.names import log_name
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.columns import canonical_columns
 from abeval.experiment.model import LogSource
 
 IDS = ("unit_id", "item_id", "impression_id", "request_id")
@@ -50,7 +50,9 @@ def load_csv(name: str, files: Files, source: LogSource, rows: Rows) -> None:
 
 
 def _load_csv(name: str, files: Files, source: LogSource, rows: Rows, sample: str) -> None:
-    options = f"union_by_name = true, header = true, dateformat = '%Y-%m-%d'{sample}"
+    # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
+    every = "union_by_name = true, header = true, skip = 0, comment = ''"
+    options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
     read = f"read_csv({_listed(files)}, {options}"
     types = _types(rows, f"{read})")
     texts = [
@@ -165,7 +167,7 @@ def _ids(source: LogSource, types: Mapping[str, str]) -> list[str]:
 
 def _text_time(name: str, source: LogSource, types: Mapping[str, str]) -> list[str]:
     """The column of the time of a log, unless it counts from 1970."""
-    if "ts" not in CANONICAL_COLUMNS.get(log_name(name), ()):
+    if "ts" not in canonical_columns(log_name(name)):
         return []
     time = source.columns.get("ts", "ts").lower()
     return [

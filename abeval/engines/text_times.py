@@ -12,7 +12,7 @@ from typing import NamedTuple
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import WHOLE, Rows
 from abeval.errors import LogError
-from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.columns import canonical_columns
 from abeval.experiment.model import LogSource
 
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
@@ -44,7 +44,7 @@ def time_column(log: str, source: LogSource, types: Mapping[str, str]) -> str | 
     Raises:
         LogError: The file gives a format for a column that is a time already.
     """
-    if "ts" not in CANONICAL_COLUMNS.get(log, ()) or source.time_unit is not None:
+    if "ts" not in canonical_columns(log) or source.time_unit is not None:
         return None
     name = source.columns.get("ts", "ts")
     same = [column for column in types if column.lower() == name.lower()]

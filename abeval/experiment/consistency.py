@@ -4,10 +4,12 @@
 mistakes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.errors import ExperimentError
+from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
+from abeval.experiment.event_rules import event_problems, outcome_log_problems
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import (
@@ -16,36 +18,13 @@ from abeval.experiment.model import (
     Experiment,
     LogSource,
     MetricChoice,
+    UnitLog,
     moment,
 )
 from abeval.experiment.problems import Problem, suggestion
 from abeval.experiment.shapes import shape_problems
 from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
-
-CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "impressions": (
-        "impression_id",
-        "request_id",
-        "unit_id",
-        "item_id",
-        "ts",
-        "variant",
-        "position",
-        "score",
-        "click",
-        "dwell",
-        "category",
-        "propensity",
-    ),
-    "units": ("unit_id", "variant"),
-    "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
-    "items": ("item_id", "category", "embedding"),
-    "exposures": ("unit_id", "ts", "variant"),
-    "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
-    "truth": ("request_id", "unit_id", "item_id", "grade"),
-}
-"""abeval's names for the columns of each log."""
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:
@@ -136,15 +115,14 @@ def _splits(experiment: Experiment) -> Iterator[Problem]:
 
 def _logs(experiment: Experiment) -> Iterator[Problem]:
     logs = experiment.logs
-    for name in CANONICAL_COLUMNS:
-        log: LogSource | None = getattr(logs, name)
-        if log is not None:
-            yield from _log(name, log)
-            yield from shape_problems(name, log, experiment.tables)
+    for name, log in logs.named.items():
+        yield from _log(name, log)
+        yield from shape_problems(name, log, experiment.tables)
+    yield from outcome_log_problems(experiment)
     if experiment.of_units:
         yield from _without_impressions(experiment)
     elif logs.units is not None:
-        yield Problem(("logs", "units"), "cannot be beside [logs.impressions]: keep one of them")
+        yield from _beside_impressions(experiment, logs.units)
     if logs.clicks is not None and logs.impressions and "click" in logs.impressions.columns:
         where = ("logs", "impressions", "columns", "click")
         yield Problem(
@@ -152,6 +130,22 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         )
     if logs.exposures is not None and experiment.unit == ROW_UNIT:
         yield Problem(("logs", "exposures"), 'needs a unit to join by; unit = "row" has none')
+
+
+def _beside_impressions(experiment: Experiment, units: UnitLog) -> Iterator[Problem]:
+    """A table of units is joined by unit, and its segments have names of their own."""
+    if experiment.unit == ROW_UNIT:
+        yield Problem(("logs", "units"), 'needs a unit to join by; unit = "row" has none')
+    for name, text in units.segments.items():
+        where = ("logs", "units", "segments", name)
+        if name in experiment.segments:
+            yield Problem(where, "is the name of one of [segments]; choose another")
+        if problem := expression_problem(text):
+            yield Problem(where, problem)
+    for i, covariate in enumerate(units.covariates):
+        text = covariate if isinstance(covariate, str) else covariate.value
+        if problem := expression_problem(text):
+            yield Problem(("logs", "units", "covariates", i), problem)
 
 
 def _without_impressions(experiment: Experiment) -> Iterator[Problem]:
@@ -162,23 +156,24 @@ def _without_impressions(experiment: Experiment) -> Iterator[Problem]:
     for log in ("clicks", "items", "exposures", "scores", "truth"):
         if getattr(experiment.logs, log) is not None:
             yield Problem(("logs", log), "belongs to [logs.impressions], which is missing")
+    if experiment.logs.units is not None and experiment.logs.units.segments:
+        message = "without [logs.impressions], name them under [segments]"
+        yield Problem(("logs", "units", "segments"), message)
     if not experiment.metrics:
         message = 'a table of units needs [[metrics]], such as name = "revenue", a column'
         yield Problem(("metrics",), message)
 
 
 def _log(name: str, log: LogSource) -> Iterator[Problem]:
-    known = CANONICAL_COLUMNS[name]
+    known, where = canonical_columns(name), ("logs", *name.split("."))
     for column in log.columns:
         if column not in known:
             message = f"unknown column `{column}`{suggestion(column, known)}"
-            yield Problem(("logs", name, "columns", column), message)
+            yield Problem((*where, "columns", column), message)
     if log.database is not None and log.table is None:
-        yield Problem(
-            ("logs", name, "database"), "needs `table`, the table to read from the database"
-        )
+        yield Problem((*where, "database"), "needs `table`, the table to read from the database")
     if log.path is not None and log.table is not None:
-        yield Problem(("logs", name), "has both `path` and `table`; keep one")
+        yield Problem(where, "has both `path` and `table`; keep one")
 
 
 def _tables(experiment: Experiment) -> Iterator[Problem]:
@@ -190,7 +185,7 @@ def _tables(experiment: Experiment) -> Iterator[Problem]:
             if key in table.model_fields_set:
                 yield Problem((*where, key), "belongs to a log; write it into the query")
     if experiment.tables and not any(
-        getattr(log, "query", None) for _, log in experiment.logs if log is not None
+        log.query is not None for log in experiment.logs.named.values()
     ):
         yield Problem(("tables",), "are read by the `query` of a log, but no log has one")
 
@@ -237,6 +232,8 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
             yield Problem(("metrics", i, "name"), f"{choice.name!r} is listed twice")
         seen.add(choice.name)
         yield from _definition(i, choice, list(builtin))
+        if choice.of_events:
+            yield from event_problems(experiment, i, choice)
         can_be_capped = choice.name not in builtin or builtin[choice.name].source.capped
         if choice.cap is not None and (not can_be_capped or choice.quantile is not None):
             yield Problem(("metrics", i, "cap"), f"{choice.name} has no totals per unit to cap")
@@ -272,7 +269,8 @@ def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Pr
         yield from _function(i, choice)
         return
     ratio = (choice.numerator is not None, choice.denominator is not None)
-    if (choice.value is not None) == any(ratio) or any(ratio) != all(ratio):
+    has_value = choice.value is not None or (choice.of_events and not any(ratio))
+    if has_value == any(ratio) or any(ratio) != all(ratio):
         message = "give either `value`, or both `numerator` and `denominator`"
         yield Problem(("metrics", i), message)
     if choice.quantile is not None and choice.value is None:

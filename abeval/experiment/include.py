@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sqlglot.errors import SqlglotError
 
 from abeval.errors import ExperimentError
+from abeval.files import real
 from abeval.metrics.functions import names_of
 
 Entries = Mapping[str, Any]
@@ -92,7 +93,7 @@ def _included(raw: Entries, folder: Path, chain: tuple[str, ...], read: Read) ->
 def _file(file: Path, chain: tuple[str, ...], read: Read) -> Merged:
     """One included file, with what it includes itself."""
     name = str(file)
-    if file.resolve() in {Path(one).resolve() for one in chain}:
+    if real(file) in {real(one) for one in chain}:
         circle = " includes ".join([*chain, name])
         raise ExperimentError(f"files include each other in a circle: {circle}", "remove one")
     try:

@@ -32,11 +32,11 @@ def _problem(entry: str, message: str) -> Problem:
 
 def _adjust(experiment: Experiment) -> Iterator[Problem]:
     inference = experiment.inference
-    by, segments = inference.stratify_by, experiment.segments
+    by, segments = inference.stratify_by, experiment.segment_names
     by_covariates = inference.adjust in ("cuped", "regression")
     if by_covariates and experiment.of_units:
         yield from _unit_covariates(experiment)
-    elif by_covariates and experiment.pre_period is None:
+    elif by_covariates and experiment.pre_period is None and not _has_table_covariates(experiment):
         message = "needs a [pre_period], whose values are the covariates"
         yield _problem("adjust", f'"{inference.adjust}" {message}')
     if inference.adjust != "none" and inference.relative == "log_delta":
@@ -49,9 +49,18 @@ def _adjust(experiment: Experiment) -> Iterator[Problem]:
     if by is not None and by not in segments:
         yield _problem("stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}")
     for i, choice in enumerate(experiment.metrics):
+        if choice.cap is not None and by_covariates and _has_table_covariates(experiment):
+            message = "cannot be used with the covariates of [logs.units]"
+            yield Problem(("metrics", i, "cap"), message)
         if choice.cap is not None and inference.adjust == "stratify":
             message = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
             yield Problem(("metrics", i, "cap"), message)
+
+
+def _has_table_covariates(experiment: Experiment) -> bool:
+    """Whether a table of units gives covariates of all metrics."""
+    units = experiment.logs.units
+    return units is not None and bool(units.covariates)
 
 
 def _unit_covariates(experiment: Experiment) -> Iterator[Problem]:
@@ -65,7 +74,7 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
     own = {choice.name for choice in experiment.metrics if choice.is_own}
     usable = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
     simple = [c for c in experiment.metrics if c.quantile is None and c.function is None]
-    usable |= {c.name for c in simple if c.is_own}
+    usable |= {c.name for c in simple if c.is_own and not c.of_events}
     for i, choice in enumerate(experiment.metrics):
         where = ("metrics", i, "covariates")
         if choice.covariates is None:
@@ -89,7 +98,7 @@ def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterat
 
 def _has_covariates(choice: MetricChoice, builtin: Mapping[str, Metric]) -> bool:
     if choice.is_own or choice.name not in builtin:
-        return choice.quantile is None and choice.function is None
+        return choice.quantile is None and choice.function is None and not choice.of_events
     return builtin[choice.name].source is UNIT_DAY
 
 

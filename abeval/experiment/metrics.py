@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.errors import ExperimentError
+from abeval.experiment.event_metrics import event_metric
 from abeval.experiment.model import AbsoluteMargin, Covariate, Experiment, MetricChoice, Toward
 from abeval.experiment.problems import suggestion
 from abeval.metrics.builtin import builtin_metrics
@@ -21,6 +22,7 @@ from abeval.metrics.definition import (
     Need,
     RowTerm,
     Term,
+    UnitTerm,
     own_terms,
 )
 from abeval.metrics.expressions import columns_of, parse_expression
@@ -42,10 +44,18 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """
     known = known_metrics(experiment)
     if not experiment.metrics:
-        return tuple(known.values())
+        return tuple(
+            replace(metric, covariates=tuple(_of_table(experiment, metric)))
+            for metric in known.values()
+        )
     of_unit = experiment.of_units
-    own = [c for c in experiment.metrics if c.is_own and c.function is None]
-    known |= {choice.name: _own(choice, of_unit=of_unit) for choice in own}
+    known |= {
+        choice.name: event_metric(number, choice, _NEEDED_BY)
+        if choice.of_events
+        else _own(choice, of_unit=of_unit)
+        for number, choice in enumerate(experiment.metrics)
+        if choice.is_own and choice.function is None
+    }
     functions = {
         c.name: _function(c.name, c.function, known)
         for c in experiment.metrics
@@ -93,7 +103,8 @@ def _covariates(
     """What is known of a unit before: sums of the pre-period, or columns of a table of units."""
     units = experiment.logs.units
     if not experiment.of_units or units is None:
-        return [term for name in choice.covariates or () for term in own_terms(known[name])]
+        of_metrics = [term for name in choice.covariates or () for term in own_terms(known[name])]
+        return [*of_metrics, *_of_table(experiment, known[choice.name])]
     if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
     every = [Covariate(value=c) if isinstance(c, str) else c for c in units.covariates]
@@ -104,6 +115,16 @@ def _covariates(
             for name in choice.covariates
         ]
     return [RowTerm(c.value, c.resolution, c.resolution, of_unit=True) for c in every]
+
+
+def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
+    """Covariates from the table of units beside the impressions, for all means and ratios."""
+    table = experiment.unit_table
+    adjusts = experiment.inference.adjust in ("cuped", "regression")
+    if table is None or not adjusts or not metric.is_mean_or_ratio:
+        return []
+    every = [Covariate(value=c) if isinstance(c, str) else c for c in table.covariates]
+    return [UnitTerm(covariate.value, covariate.resolution) for covariate in every]
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric], covariates: list[Term]) -> Metric:

@@ -32,12 +32,14 @@ from abeval.bounds import (
     MAX_THREADS,
     MAX_VALUE,
     MAX_WEIGHT,
+    MAX_WINDOW_DAYS,
     MIN_ALPHA,
     MIN_RESOLUTION,
 )
 from abeval.experiment.section import Section
 from abeval.experiment.trust import TrustOptions
 from abeval.metrics.definition import Role
+from abeval.metrics.per_unit import SPAN, Combine
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -48,6 +50,7 @@ PATTERNS: Mapping[str, str] = {
     _SALT: "should contain only letters, digits, `_`, `.` and `-`",
     _WORD: "should begin with a letter and contain only letters, digits and `_`",
     _SIZE: 'should be a size such as "4GB"',
+    SPAN: 'should be a time such as "7 days", "24 hours" or "30 minutes"',
 }
 """Each pattern in words."""
 
@@ -56,6 +59,8 @@ Word = Annotated[str, StringConstraints(pattern=_WORD)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 ROW_UNIT = "row"
+OUTCOME = "events."
+"""What the names of outcome logs begin with, wherever all logs have names."""
 OWN_TABLE = "log"
 """What the query of a log calls the rows of the log itself."""
 
@@ -231,9 +236,14 @@ class Covariate(Section):
 
 
 class UnitLog(LogSource):
-    """One row per unit: its variant, its outcomes and what was known of it before, as columns."""
+    """One row per unit: its variant, its outcomes and what was known of it before, as columns.
+
+    Beside a log of impressions the variant is that of the log, and `segments` are expressions of
+    the row.
+    """
 
     covariates: list[Name | Covariate] = Field(default_factory=list)
+    segments: Mapping[Word, Text] = Field(default_factory=dict)
 
 
 class ClickLog(LogSource):
@@ -258,6 +268,15 @@ class ExposureLog(LogSource):
     """One row per unit that entered the experiment."""
 
 
+class EventLog(LogSource):
+    """One row per event of a unit outside the impressions, such as an order; it has its own time.
+
+    `until` is the moment up to which the log is complete; by default its last row.
+    """
+
+    until: Moment | None = None
+
+
 class ScoreLog(LogSource):
     """One row per model, request and item: the model's score or rank of the item, for replays."""
 
@@ -267,7 +286,10 @@ class TruthLog(LogSource):
 
 
 class Logs(Section):
-    """The logs of the experiment: impressions and what belongs to them, or a table of units."""
+    """The logs of the experiment: impressions and what belongs to them, or a table of units.
+
+    `events` are outcome logs, by names of the user's.
+    """
 
     impressions: ImpressionLog | None = None
     units: UnitLog | None = None
@@ -276,12 +298,20 @@ class Logs(Section):
     exposures: ExposureLog | None = None
     scores: ScoreLog | None = None
     truth: TruthLog | None = None
+    events: Mapping[Word, EventLog] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _has_rows(self) -> Self:
         if self.impressions is None and self.units is None:
             raise ValueError("needs `impressions`, or `units` for a table of one row a unit")
         return self
+
+    @property
+    def named(self) -> dict[str, LogSource]:
+        """Every log that there is, by its path in the file below `logs`."""
+        own = {name: getattr(self, name) for name in type(self).model_fields if name != "events"}
+        logs = {name: log for name, log in own.items() if log is not None}
+        return {**logs, **{OUTCOME + name: log for name, log in self.events.items()}}
 
     @property
     def rows_name(self) -> Literal["impressions", "units"]:
@@ -293,7 +323,7 @@ class Logs(Section):
         """The log that is analysed; a table of units is read as one impression of each."""
         if self.impressions is not None or self.units is None:
             return self.impressions or ImpressionLog()
-        return ImpressionLog(**self.units.model_dump(exclude={"covariates"}))
+        return ImpressionLog(**self.units.model_dump(exclude={"covariates", "segments"}))
 
 
 class Cleaning(Section):
@@ -328,8 +358,19 @@ class AbsoluteMargin(Section):
     absolute: Annotated[float, Field(gt=0, le=MAX_VALUE)]
 
 
+class Step(Section):
+    """A step of a funnel: the rows of a log for which `where` is true."""
+
+    log: Word = "impressions"
+    where: Text | None = None
+
+
 class MetricChoice(Section):
-    """A metric of the scorecard: a built-in one by name, or the user's own by expressions."""
+    """A metric of the scorecard: a built-in one by name, or the user's own by expressions.
+
+    `log`, `per_unit`, `where`, `within`, `retention` and `funnel` make it a value of a unit since
+    its exposure.
+    """
 
     name: Word
     role: Role | None = None
@@ -339,6 +380,12 @@ class MetricChoice(Section):
     numerator: str | None = None
     denominator: str | None = None
     function: str | None = None
+    log: Word | None = None
+    per_unit: Combine | None = None
+    where: Text | None = None
+    within: Annotated[str, StringConstraints(pattern=SPAN)] | None = None
+    retention: Annotated[int, Field(ge=1, le=MAX_WINDOW_DAYS)] | None = None
+    funnel: Annotated[list[Step], Field(min_length=2, max_length=20)] | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
     resolution: Annotated[float, Field(ge=MIN_RESOLUTION, le=1)] = 1e-6
@@ -350,7 +397,13 @@ class MetricChoice(Section):
     def is_own(self) -> bool:
         """Whether the file defines the metric, instead of naming a built-in one."""
         texts = (self.value, self.numerator, self.denominator, self.function)
-        return any(text is not None for text in texts)
+        return any(text is not None for text in texts) or self.of_events
+
+    @property
+    def of_events(self) -> bool:
+        """Whether it is a value of a unit since its exposure, from the rows of a log."""
+        keys = (self.log, self.per_unit, self.where, self.within, self.retention, self.funnel)
+        return any(key is not None for key in keys)
 
 
 class Prior(Section):
@@ -452,6 +505,16 @@ class Experiment(Section):
     def of_units(self) -> bool:
         """Whether a table of units is analysed, not a log of impressions."""
         return self.logs.impressions is None
+
+    @property
+    def unit_table(self) -> UnitLog | None:
+        """The table of units beside a log of impressions; None without one."""
+        return None if self.of_units else self.logs.units
+
+    @property
+    def segment_names(self) -> list[str]:
+        """The segments of impressions, then those of the table of units."""
+        return [*self.segments, *(self.unit_table.segments if self.unit_table else ())]
 
     @property
     def treatments(self) -> list[str]:

@@ -26,7 +26,7 @@ def shape_problems(name: str, log: LogSource, tables: Collection[str]) -> Iterat
         log: Its entry.
         tables: The names under [tables].
     """
-    where = ("logs", name)
+    where = ("logs", *name.split("."))
     if log.ts_zone is not None and not _is_zone(log.ts_zone):
         hint = suggestion(log.ts_zone, available_timezones())
         yield Problem((*where, "ts_zone"), f"unknown time zone {log.ts_zone!r}{hint}")

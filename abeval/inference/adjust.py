@@ -62,8 +62,8 @@ def of_covariates(
 
 
 def _known_before(arm: Moments, covariates: Sequence[int]) -> bool:
-    """Whether some unit was seen before the period, and a covariate varies."""
-    return bool(arm.mean[-1] < 1) and any(arm.covariance[k, k] > 0 for k in covariates)
+    """Whether a covariate varies: of units that are all new, their own past does not."""
+    return any(arm.covariance[k, k] > 0 for k in covariates)
 
 
 class Strata(NamedTuple):

@@ -179,7 +179,9 @@ def notes(
         for metric, columns in aggregates.refused.items()
     ]
     sentences += _not_compared(aggregates)
-    before = aggregates.accounts.loc[aggregates.accounts["reason"] == USED_BEFORE, "rows"].sum()
+    accounts = aggregates.accounts
+    own = accounts["log"] == experiment.logs.rows_name
+    before = accounts.loc[own & (accounts["reason"] == USED_BEFORE), "rows"].sum()
     if before:
         sentences.append(
             f"{int(before):,} of the used impressions are from before the period; they only "

@@ -49,7 +49,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         metrics=infos,
         daily=slice_rows(analysis, DAY),
         segments=tuple(
-            row for name in experiment.segments for row in slice_rows(analysis, SEGMENT + name)
+            row for name in experiment.segment_names for row in slice_rows(analysis, SEGMENT + name)
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, pooled
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
@@ -139,7 +139,10 @@ def _seen(analysis: Analysis, metric: Metric, units: float) -> Horizon:
     value = estimate(metric, control)
     if value.value == 0:
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
-    return Horizon(units, value.value, design.sd_of(value))
+    # Units whose window is open are in the plan, but tell nothing.
+    counted = sum(one.n for one in pooled(analysis.moments(metric)).values())
+    share = 1.0 if metric.among is None else counted / units
+    return Horizon(units, value.value, design.sd_of(value) / math.sqrt(share))
 
 
 def _as_judged(analysis: Analysis, metric: Metric) -> float:

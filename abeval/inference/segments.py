@@ -41,7 +41,7 @@ class SharedCells:
 
 def _shared_cells(analysis: Analysis) -> Iterator[SharedCells]:
     """Shared cells of every segment, for goals and guardrails that are means or ratios."""
-    for segment in analysis.experiment.segments:
+    for segment in analysis.experiment.segment_names:
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
                 yield _shared_cells_of(analysis, segment, metric, variant)

@@ -127,7 +127,10 @@ def _of_two(one: Outlook, other: Outlook, aggregates: Aggregates) -> float:
     if sums[0] is None or sums[1] is None or len(sums[0].units) != len(sums[1].units):
         return 0.0
     by_unit = sums[0].units.max() == 1 and sums[1].units.max() == 1
-    if by_unit and one.metric.source is not other.metric.source:
+    same = all(
+        getattr(one.metric, name) == getattr(other.metric, name) for name in ("source", "among")
+    )
+    if by_unit and not same:
         return 0.0
     first, second = _residuals(sums[0]), _residuals(sums[1])
     if min(first.std(), second.std()) == 0:

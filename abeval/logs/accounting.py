@@ -11,19 +11,26 @@ import pandas as pd
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
+from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.expected import expected_variants
+from abeval.logs.outcomes import relation
 from abeval.logs.prepare import Prepared
+from abeval.logs.unit_table import UNITS
 
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
-    """`log, reason, rows` of the impressions, and of the clicks if a click log was read."""
+    """`log, reason, rows` of the impressions, and of click and outcome logs that were read."""
     log = prepared.shape.impressions.log
     rows = [(log, reason, count) for reason, count in _impressions(prepared, engine)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
+    if prepared.shape.table is not None:
+        rows += [(UNITS, reason, count) for reason, count in _units(engine)]
+    for name in prepared.shape.outcomes:
+        rows += [(name, reason, count) for reason, count in _outcomes(name, engine)]
     return pd.DataFrame(rows, columns=["log", "reason", "rows"])
 
 
@@ -54,6 +61,21 @@ def check_total_left(
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
 
+def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
+    """Refuse an analysis of other rows than those that were read: each is used or set aside.
+
+    Raises:
+        LogError: With both numbers.
+    """
+    log = prepared.shape.impressions.log
+    counted = int(accounts.loc[accounts["log"] == log, "rows"].sum())
+    if counted != prepared.rows:
+        raise LogError(
+            f"{log}: {counted:,} rows were used or set aside, but {prepared.rows:,} were read",
+            "were files written during the run? Run it again; if it stays so, report it",
+        )
+
+
 def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
     used, reasons = Counter[bool](), Counter[str]()
     for reason, in_period, rows in engine.rows(query("log/impression_accounting")):
@@ -82,6 +104,27 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
         else:
             set_aside.append((str(reason), int(clicks or 0)))
     return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
+
+
+def _units(engine: Engine) -> list[tuple[str, int]]:
+    """Rows of the table of units, by what became of them."""
+    counts = Counter[str]()
+    for reason, units, duplicates in engine.rows(query("log/unit_accounting")):
+        counts[USED if reason is None else str(reason)] += int(units or 0)
+        counts["duplicate"] += int(duplicates or 0)
+    return [(reason, rows) for reason, rows in counts.items() if rows]
+
+
+def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
+    """Rows of an outcome log, by what became of them."""
+    engine.view("outcome_rows", f"select * from {relation(name)}")
+    used, reasons = Counter[str](), Counter[str]()
+    for reason, in_period, events, duplicates in engine.rows(query("log/outcome_accounting")):
+        kept = USED if in_period else USED_BEFORE
+        counts = used if reason is None else reasons
+        counts[kept if reason is None else str(reason)] += int(events or 0)
+        reasons["duplicate"] += int(duplicates or 0)
+    return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
 
 
 def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:

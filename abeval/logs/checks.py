@@ -4,17 +4,17 @@
 the user gets the error.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
-from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-from abeval.experiment.consistency import CANONICAL_COLUMNS
-from abeval.experiment.model import Experiment
+from abeval.errors import LogError
+from abeval.experiment.columns import CANONICAL_COLUMNS
+from abeval.experiment.model import OUTCOME, Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, event_terms, row_terms
+from abeval.metrics.definition import Metric
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
@@ -24,10 +24,12 @@ USED_BEFORE = "used_before_the_period"
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
     """Refuse frames that are not named like one of the experiment's logs."""
     for name in frames:
-        if name in experiment.tables:
+        outcomes = experiment.logs.events
+        if name in experiment.tables or name in outcomes:
             continue
         if name not in CANONICAL_COLUMNS:
-            raise LogError(f"no log is called {name!r}{suggestion(name, CANONICAL_COLUMNS)}")
+            hint = suggestion(name, [*CANONICAL_COLUMNS, *outcomes])
+            raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
             raise LogError(
                 f"there is a frame for {name}, but the experiment file has no [logs.{name}]",
@@ -48,11 +50,14 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
         if column not in impressions.types:
             raise no_column(impressions, column, "cleaning.duplicate_key: ")
     check_joinable(impressions, logs.get("items"), ["item_id"])
-    check_joinable(impressions, logs.get("exposures"), ["unit_id"])
+    for name, log in logs.items():
+        if name in ("exposures", "units") or name.startswith(OUTCOME):
+            check_joinable(impressions, log, ["unit_id"])
 
 
 def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    named = any("variant" in columns for columns in logs.values())
+    logged = {"impressions", "exposures", experiment.logs.rows_name}
+    named = any("variant" in columns for name, columns in logs.items() if name in logged)
     if not named and not experiment.assigns:
         raise LogError(
             "the variant of a unit is unknown: the log has no column `variant`",
@@ -183,71 +188,3 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
         return f"check logs.{shape.impressions.log}.path and the mapping of its columns"
     log = shape.impressions
     return f"column {log.mapped[named]!r} of the {log.log} has no usable value"
-
-
-def faulty_expression(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    engine: Engine,
-    error: QueryError,
-) -> AbevalError:
-    """The error of a sum, with the metric or segment whose expression causes it."""
-    # An error with a hint, such as one about memory, already says what to do.
-    if error.hint is not None or _fails("select count(*) from seen", engine):
-        return error
-    what = error.what.partition(" could not run a query: ")[2] or error.what
-    if _fails("select count(*) from logged", engine):
-        # A constant that cannot be computed makes every query fail, so all expressions are listed.
-        texts = [choice.value or choice.numerator for choice in experiment.metrics if choice.is_own]
-        listed = ", ".join(map(repr, [*texts, *experiment.segments.values()]))
-        return ExperimentError(f"one of the expressions cannot be computed: {what}", listed)
-    for where, text, column in _summed(experiment, metrics, shape):
-        if _fails(_SUMS.format(column=column), engine):
-            return ExperimentError(f"{where}: {text!r} cannot be computed: {what}", _advice(what))
-    return error
-
-
-def _summed(
-    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
-) -> Iterator[tuple[str, str, str]]:
-    """The metric or segment of each expression, its text, and the column that holds it."""
-    has = shape.needs_met(experiment.unit)
-    for metric in metrics:
-        for term in row_terms(metric) if metric.needs <= has else ():
-            for column in dict.fromkeys(shape.component(term, v) for v in experiment.variants):
-                yield f"metric {metric.name!r}", term.expression, column
-        for term in event_terms(metric) if metric.needs <= has else ():
-            for column in dict.fromkeys(shape.event(term, v) for v in experiment.variants):
-                yield f"metric {metric.name!r}", term.expression, column
-    for name, text in experiment.segments.items():
-        yield f"segments.{name}", text, f"length({quoted(f's_{name}')})"
-
-
-_SUMS = """
-select max(v) from (
-  select cast(sum({column}) as bigint) as v from logged group by unit_id, in_period, day
-) as sums
-"""
-
-
-def _fails(sql: str, engine: Engine) -> bool:
-    try:
-        engine.rows(sql)
-    except QueryError:
-        return True
-    return False
-
-
-def _advice(what: str) -> str:
-    text = what.lower()
-    if "division by zero" in text:
-        return "write nullif(x, 0) for the divisor x"
-    if "convert string" in text:
-        return "try_cast(x as double) turns text that is not a number into null"
-    if "out of range" in text or "overflow" in text:
-        return (
-            "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the "
-            "value, or set a coarser resolution"
-        )
-    return "check the types of its columns; the value must be a number (text in a segment)"

@@ -1,6 +1,6 @@
-"""What the files of a log are: which are empty, and which lack a column that others have.
+"""What the files of a log are: their rows, which are empty, which lack a column that others have.
 
-`prepare.py` asks it of each log that is read from files. The notes go to the result;
+`opening.py` asks it of each log that is read from files. The notes go to the result;
 `aggregates/collect.py` counts the rows of the files that lack a column.
 """
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from abeval.engines import sources
 from abeval.engines.file_columns import columns_of_files
+from abeval.engines.file_rows import rows_of_files
 from abeval.experiment.model import LogSource
 
 _SHOWN = 5
@@ -23,15 +24,19 @@ class FileFacts:
         files: All that are read; empty if the log is no files of this machine.
         empty: Those without a byte, which hold no row.
         lacking: Column in lower case → the files that lack it, if others have it.
+        rows: Number of rows that they have by themselves; None if that is not cheap to know.
+        are_lines: Whether the rows were counted as lines, of which one row may have several.
     """
 
     files: Sequence[str] = ()
     empty: Sequence[str] = ()
     lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rows: int | None = None
+    are_lines: bool = False
 
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
-    """Look at the files of a log, but not at their rows.
+    """Look at the files of a log: of Parquet at the footers, of short text files at all lines.
 
     Raises:
         LogError: A file cannot be read.
@@ -47,7 +52,9 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     lacking = {
         name: [file for file in files.read if name not in columns[file]] for name in sorted(every)
     }
-    return FileFacts(files.read, files.empty, {name: f for name, f in lacking.items() if f})
+    lacking = {name: lack for name, lack in lacking.items() if lack}
+    rows = rows_of_files(log, files)
+    return FileFacts(files.read, files.empty, lacking, rows, files.kind != "parquet")
 
 
 def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:

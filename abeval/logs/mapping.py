@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abeval.errors import LogError
-from abeval.experiment.consistency import CANONICAL_COLUMNS
+from abeval.experiment.columns import canonical_columns
 from abeval.experiment.model import LogSource
 from abeval.experiment.problems import near_miss
 
@@ -67,7 +67,7 @@ def map_columns(
     """The canonical columns of a log: as the experiment file maps them, else by their own names.
 
     Args:
-        log: `impressions`, `clicks`, `items` or `exposures`.
+        log: `impressions`, `clicks`, `items`, `exposures`, or `events.NAME` of an outcome log.
         source: The log's entry in the experiment file.
         types: The type of every column of the log.
         unit: The column of the unit, None for a log without units.
@@ -84,7 +84,7 @@ def map_columns(
     ]
     if problems:
         raise LogError("\n".join(problems), f"the log has: {', '.join(types)}")
-    defaults = {name: _find(name, types) for name in CANONICAL_COLUMNS[log] if name not in chosen}
+    defaults = {name: _find(name, types) for name in canonical_columns(log) if name not in chosen}
     if unit is None:
         defaults.pop("unit_id", None)
     mapped = {name: column for name, column in {**defaults, **chosen}.items() if column is not None}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from abeval.engines.inputs import files_of_log, logs_of
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment, LogSource
+from abeval.files import real
 
 
 class Output(NamedTuple):
@@ -33,7 +34,7 @@ class Output(NamedTuple):
     def files(self) -> list[Path]:
         """The files that are written, links followed."""
         names = self.holds or ("",)
-        return [(self.path / name).resolve() for name in names]
+        return [real(self.path / name) for name in names]
 
 
 _OTHER = "name another file or folder"
@@ -72,14 +73,14 @@ def check_outputs(
             would be read as part of a log by the next run.
     """
     for first, second in combinations(outputs, 2):
-        if first.path.resolve() == second.path.resolve() or set(first.files) & set(second.files):
+        if real(first.path) == real(second.path) or set(first.files) & set(second.files):
             what = f"{first.name} and {second.name} would write the same file: {second.path}"
             raise ExperimentError(what, _OTHER)
     logs = logs_of(experiment)
-    named = {_resolved(path): what for what, path in inputs.items()}
+    named = {real(path): what for what, path in inputs.items()}
     for log, source in logs.items():
         files = files_of_log(log, source, experiment.folder)
-        named |= {_resolved(file): f"the log {log}" for file in files if "\0" not in file}
+        named |= {real(file): f"the log {log}" for file in files if "\0" not in file}
     for output in outputs:
         for file in output.files:
             if file in named:
@@ -87,10 +88,6 @@ def check_outputs(
                 raise ExperimentError(what, _OTHER)
             for log, source in logs.items():
                 _check_unread(output, file, log, source, experiment.folder)
-
-
-def _resolved(path: str | Path) -> Path:
-    return Path(path).resolve()
 
 
 def _check_unread(output: Output, file: Path, log: str, source: LogSource, folder: Path) -> None:
@@ -116,7 +113,7 @@ def _reads(folder: Path, path: str, file: Path) -> bool:
     """
     parts = Path(path).parts
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    root, pattern = folder.joinpath(*parts[:fixed]).resolve(), parts[fixed:]
+    root, pattern = real(folder.joinpath(*parts[:fixed])), parts[fixed:]
     if not file.is_relative_to(root):
         return False
     below = file.relative_to(root).parts

@@ -4,7 +4,7 @@
 `offline/replay.py` and `off_policy/log.py`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,14 +15,15 @@ from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
-from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
-from abeval.logs.files import FileFacts, empty_note, file_facts, lacking_columns, lacking_note
-from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.opening import open_log
+from abeval.logs.faults import faulty_expression
+from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.opening import file_notes, open_logs
+from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.stretches import (
@@ -34,6 +35,7 @@ from abeval.logs.stretches import (
     stretches_of,
 )
 from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
 
 
@@ -60,7 +62,9 @@ class Prepared:
         repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
         entries: When the units entered, and how traffic was split then.
+        covered: Log that units are judged by since their exposure → up to when it is whole.
         files: What is to be known of the files of the impressions.
+        rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
         has_rule: Whether the log names variants that a rule of assignment gives as well.
@@ -72,37 +76,12 @@ class Prepared:
     repeated: int
     summed: Summed
     entries: Entries
+    covered: Mapping[str, Coverage | None]
     has_rule: bool
     files: FileFacts
+    rows: int
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
-
-
-_ROWS = "impressions"
-"""A table of units is read as one impression of each."""
-
-
-def open_logs(run: Run) -> tuple[dict[str, LogColumns], list[str]]:
-    """Make every log readable as `raw_NAME`, and map its columns.
-
-    Returns:
-        The columns of each log, and sentences on their filters and queries.
-    """
-    engine = run.engine
-    checks.check_frames(run.experiment, run.frames)
-    opened: dict[str, LogColumns] = {}
-    notes: list[str] = []
-    for log in ("impressions", "units", "clicks", "items", "exposures"):
-        source: LogSource | None = getattr(run.experiment.logs, log)
-        if source is None:
-            continue
-        notes += open_log(engine, run.experiment, run.frames, log)
-        unit = run.experiment.unit if log not in ("clicks", "items") else ROW_UNIT
-        types = engine.columns(f"raw_{log}")
-        opened[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
-    if run.experiment.of_units:
-        engine.view(f"raw_{_ROWS}", "select * from raw_units")
-    return opened, notes
 
 
 def prepare(
@@ -128,24 +107,31 @@ def prepare(
     """
     experiment, engine, step = run.experiment, run.engine, run.step
     step("reading the logs")
-    logs, shaped = open_logs(run)
-    files = {log: _facts(run, log) for log in logs}
+    opened = open_logs(run, outcome_logs(experiment, metrics))
+    logs = opened.columns
     checks.check_opened(experiment, logs)
     shape = shape_of(experiment, metrics, logs, extra)
     rows = experiment.logs.rows_name
-    lacking = lacking_columns(files[rows], columns_read(experiment, metrics, shape))
+    files = opened.files[rows]
+    lacking = lacking_columns(files, columns_read(experiment, metrics, shape))
     step("duplicates")
     duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
     repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
-    _write_views(run, shape)
-    step("units and days")
-    checks.check_positions(metrics, shape, engine)
     try:
+        _write_views(run, shape)
+        step("units and days")
+        checks.check_positions(metrics, shape, engine)
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
         _write_impressions(run, metrics if summed.has_rows else [], shape)
+        if shape.outcomes and not _knows_entries(shape):
+            raise LogError(
+                "outcomes count from a unit's exposure on, but no log says when that was",
+                "map ts of [logs.impressions], or of [logs.exposures]",
+            )
+        covered = write_outcomes(run, shape, metrics)
     except QueryError as error:
-        raise checks.faulty_expression(experiment, metrics, shape, engine, error) from error
+        raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
         duplicates=duplicates,
@@ -153,33 +139,17 @@ def prepare(
         repeated=repeated,
         summed=summed,
         entries=entries,
+        covered=covered,
         has_rule=experiment.assignment_rule is not None and _names_variant(shape),
-        files=files[rows],
+        files=files,
+        rows=opened.rows[rows],
         lacking=lacking,
-        notes=(*shaped, *_notes(files, logs, {rows: lacking})),
+        notes=(
+            *opened.notes,
+            *file_notes(opened, {rows: lacking}),
+            *(missing_note(engine) if shape.table is not None else ()),
+        ),
     )
-
-
-def _facts(run: Run, log: str) -> FileFacts:
-    source: LogSource | None = getattr(run.experiment.logs, log)
-    if source is None or log in run.frames:
-        return FileFacts()
-    return file_facts(log, source, run.experiment.folder)
-
-
-def _notes(
-    files: Mapping[str, FileFacts],
-    logs: Mapping[str, LogColumns],
-    lacking: Mapping[str, Sequence[str]],
-) -> Iterator[str]:
-    """Sentences on empty files, and on those that lack columns that are read.
-
-    Of the logs in `lacking` these are known; of others, the mapped columns are read.
-    """
-    for log, facts in files.items():
-        mapped = lacking_columns(facts, list(logs[log].mapped.values()))
-        yield from empty_note(log, facts)
-        yield from lacking_note(log, facts, lacking.get(log, mapped))
 
 
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
@@ -316,7 +286,12 @@ def _write_units(
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
         engine.table("first_segments", query("units/first_segments"))
-    engine.table("units", query("units/segmented_units" if shape.segments else "units/units"))
+    listed = query("units/segmented_units" if shape.segments else "units/units")
+    if shape.table is not None:
+        write_unit_rows(experiment, shape.table, engine)
+        engine.view("listed_units", listed)
+        listed = query("units/described_units")
+    engine.table("units", listed)
 
 
 def _hashed_units(experiment: Experiment, engine: Engine) -> str:

@@ -6,44 +6,53 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
-from sqlglot import exp
-
-from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.errors import LogError
+from abeval.experiment.model import OUTCOME, ROW_UNIT, Experiment
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns, is_number, no_column
+from abeval.logs.row_sql import (
+    EXPRESSION_COLUMNS,
+    OUTCOME_COLUMNS,
+    UNIT_COLUMNS,
+    canonical_columns,
+    component_name,
+    component_sql,
+    event_name,
+    event_sql,
+    in_view_names,
+    own_columns_of,
+    row_value_sql,
+)
+from abeval.logs.unit_table import UNITS, UnitTable, unit_table
 from abeval.metrics.definition import (
     ColumnTerm,
     Metric,
     Need,
     RowTerm,
     Term,
+    UnitTerm,
     event_terms,
     row_terms,
+    row_values,
 )
-from abeval.metrics.expressions import columns_of, missing_columns, parse_expression
-
-EXPRESSION_COLUMNS = (
-    "impression_id",
-    "request_id",
-    "unit_id",
-    "item_id",
-    "ts",
-    "position",
-    "category",
-    "click",
-    "dwell",
-    "dwell_ms",
-    "score",
-)
-"""Canonical columns that row-level expressions may read, besides the log's own."""
+from abeval.metrics.expressions import columns_of, parse_expression
+from abeval.metrics.per_unit import RowValue
 
 
-def canonical_columns(of_unit: bool) -> tuple[str, ...]:
-    """The canonical columns that expressions may read; of a row that is a unit, only its id."""
-    return ("unit_id",) if of_unit else EXPRESSION_COLUMNS
+@dataclass(frozen=True)
+class OutcomeShape:
+    """What the view of an outcome log depends on.
+
+    Attributes:
+        log: Its columns.
+        values: SQL of what each row is worth to a metric, null for nothing.
+        own_columns: Its columns that expressions read under their own names.
+    """
+
+    log: LogColumns
+    values: tuple[str, ...]
+    own_columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,10 @@ class LogShape:
         components: SQL of each summed column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
         own_columns: The log's columns that expressions read under their own names.
-        events: SQL of each value per impression that quantiles rank, null for no value.
+        events: SQL of each value per impression that quantiles rank, or that units are judged by
+            since their exposure; null for no value.
+        outcomes: The outcome logs that metrics read, by name.
+        table: The table of units beside the impressions, None without one.
     """
 
     impressions: LogColumns
@@ -73,6 +85,8 @@ class LogShape:
     segments: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
+    outcomes: Mapping[str, OutcomeShape] = field(default_factory=dict)
+    table: UnitTable | None = None
 
     @property
     def names_variant(self) -> bool:
@@ -123,11 +137,29 @@ class LogShape:
         """The summed column of a term in one variant."""
         if isinstance(term, ColumnTerm):
             return term.column
+        if isinstance(term, UnitTerm):
+            raise TypeError("a value of the table of units is no sum of a log")
         return self._named(component_sql(term, self.score_of.get(variant)))
 
     def event(self, term: RowTerm, variant: str) -> str:
         """The column of the impressions with a term's values, in one variant."""
         return event_name(self.events.index(event_sql(term, self.score_of.get(variant))))
+
+    def row_value(self, value: RowValue) -> str:
+        """The column of the rows of a log with what they are worth to their units."""
+        canonical: Sequence[str]
+        if value.log == UNITS and self.table is not None:
+            known, canonical = self.table.values, UNIT_COLUMNS
+        elif value.log in self.outcomes:
+            known, canonical = self.outcomes[value.log].values, OUTCOME_COLUMNS
+        else:
+            known, canonical = self.events, EXPRESSION_COLUMNS
+        return event_name(known.index(row_value_sql(value, canonical)))
+
+    @property
+    def segment_names(self) -> list[str]:
+        """The segments of impressions, then those of the table of units."""
+        return [*self.segments, *(self.table.segments if self.table is not None else ())]
 
     def _named(self, sql: str) -> str:
         return component_name(self.components.index(sql))
@@ -179,9 +211,13 @@ def shape_of(
     met = [metric for metric in metrics if metric.needs <= has]
     terms = [term for metric in met for term in row_terms(metric)]
     ranked = [term for metric in met for term in event_terms(metric)]
-    texts = [t.expression for t in (*terms, *ranked)] + list(experiment.segments.values())
+    valued = [value for metric in met for value in row_values(metric)]
+    of_rows = [value for value in valued if value.log == "impressions"]
+    table = experiment.unit_table
+    texts = [t.expression for t in (*terms, *ranked)] + [v.expression for v in of_rows]
+    texts += experiment.segments.values()
     canonical = canonical_columns(experiment.of_units)
-    own = _with_extra(_own_columns(texts, impressions, canonical), extra, impressions)
+    own = _with_extra(own_columns_of(texts, impressions, canonical), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
     sums = [component_sql(term, score) for term in terms for score in served]
     known = [component_sql(CLICKED, None)]
@@ -191,11 +227,33 @@ def shape_of(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),
         segments={
-            name: f"cast({_in_view_names(text, None, canonical)} as varchar)"
+            name: f"cast({in_view_names(text, None, canonical)} as varchar)"
             for name, text in experiment.segments.items()
         },
         own_columns=own,
-        events=tuple(dict.fromkeys(event_sql(t, score) for t in ranked for score in served)),
+        events=tuple(
+            dict.fromkeys(
+                [
+                    *(event_sql(term, score) for term in ranked for score in served),
+                    *(row_value_sql(value, EXPRESSION_COLUMNS) for value in of_rows),
+                ]
+            )
+        ),
+        outcomes={
+            name: _outcome_shape(logs[OUTCOME + name], [v for v in valued if v.log == name])
+            for name in experiment.logs.events
+            if any(value.log == name for value in valued)
+        },
+        table=None if table is None else unit_table(logs[UNITS], table, met),
+    )
+
+
+def _outcome_shape(log: LogColumns, values: Sequence[RowValue]) -> OutcomeShape:
+    texts = [value.expression for value in values]
+    return OutcomeShape(
+        log,
+        tuple(dict.fromkeys(row_value_sql(value, OUTCOME_COLUMNS) for value in values)),
+        own_columns_of(texts, log, OUTCOME_COLUMNS),
     )
 
 
@@ -247,80 +305,3 @@ def _check_score(model: str, column: str, impressions: LogColumns) -> None:
     if not is_number(impressions.types[column]):
         kind = impressions.types[column]
         raise LogError(f"{where}: column {column!r} is {kind}, but a score is a number", hint)
-
-
-def component_name(index: int) -> str:
-    """The name of a summed column."""
-    return f"c_{index + 1}"
-
-
-def event_name(index: int) -> str:
-    """The name of a column of values by impression."""
-    return f"v_{index + 1}"
-
-
-def event_sql(term: RowTerm, score: str | None) -> str:
-    """A term as a whole number per impression, null if it has no finite value."""
-    text = _in_view_names(term.expression, score, canonical_columns(term.of_unit))
-    if term.resolution is None:
-        return f"cast({text} as bigint)"
-    return _rounded(text, term.resolution)
-
-
-@cache
-def component_sql(term: RowTerm, score: str | None) -> str:
-    """A term as a whole number per impression, 0 if it has no finite value."""
-    text = _in_view_names(term.expression, score, canonical_columns(term.of_unit))
-    if term.resolution is None:
-        return text if text.isdigit() else f"coalesce({text}, 0)"
-    return _rounded(text, term.resolution, " else 0")
-
-
-def _rounded(text: str, resolution: float, otherwise: str = "") -> str:
-    """A finite number as a multiple of a resolution; sums of those depend on no order of rows."""
-    value = f"cast({text} as double)"
-    whole = f"cast(round({value} / {resolution!r}) as bigint)"
-    # NaN and infinity compare false.
-    return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"
-
-
-def own_name(column: str) -> str:
-    """The name of a log's own column in the views, which no canonical column has."""
-    return f"raw_{column}"
-
-
-def _in_view_names(text: str, score: str | None, canonical: Sequence[str]) -> str:
-    """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
-
-    def renamed(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
-            # Engines keep different numbers of digits of a decimal; a double is the same on all.
-            number = repr(float(node.this))
-            return exp.Literal.number(number if "e" in number else f"{number}e0")
-        if not isinstance(node, exp.Column):
-            return node
-        if node.name.lower() not in canonical:
-            return exp.column(own_name(node.name))
-        if node.name.lower() != "score":
-            return node
-        return exp.null() if score is None else exp.column(score)
-
-    return parse_expression(text).transform(renamed).sql(dialect="duckdb", identify=True)
-
-
-def _own_columns(
-    texts: Sequence[str], impressions: LogColumns, canonical: Sequence[str]
-) -> tuple[str, ...]:
-    """The log's columns that expressions read, besides the canonical ones."""
-    own: dict[str, None] = {}
-    for text in texts:
-        tree = parse_expression(text)
-        missing = missing_columns(tree, (*canonical, *impressions.types))
-        if missing:
-            raise ExperimentError(
-                f"expression {text!r} reads {missing[0]!r}, which the {impressions.log} do not have"
-                f"{near_miss(missing[0], impressions.types)}",
-                f"the log has: {', '.join(impressions.types)}",
-            )
-        own |= dict.fromkeys(c for c in columns_of(tree) if c.lower() not in canonical)
-    return tuple(own)

@@ -11,7 +11,8 @@ from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import ClickLog, Experiment, LogSource, Period
 from abeval.logs import canonical
 from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import LogShape, component_name, event_name, own_name
+from abeval.logs.row_sql import component_name, event_name, own_name
+from abeval.logs.shape import LogShape
 from abeval.metrics.expressions import never_fails
 
 ITEM_GROUPS = 64
@@ -58,7 +59,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
     timed as (select *, {local_time} as ts from named),
-    dated as (select *, cast(ts as date) as day, {_phase(experiment)} as phase from timed)
+    dated as (select *, cast(ts as date) as day, {phase(experiment)} as phase from timed)
     select *, phase = {IN_PERIOD} as in_period, {set_aside(experiment, shape)} as set_aside
     from dated
     """
@@ -73,7 +74,9 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
     sums = [f"{_counted(sql)} as {component_name(i)}" for i, sql in enumerate(shape.components)]
-    sums += [f"{_counted(sql)} as {event_name(i)}" for i, sql in enumerate(shape.events)]
+    sums += [
+        f"case when counts then {sql} end as {event_name(i)}" for i, sql in enumerate(shape.events)
+    ]
     segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
     own = [quoted(own_name(column)) for column in shape.own_columns]
     item_join = _item_join(shape) if _reads_category(shape) else ""
@@ -182,7 +185,7 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
     """
 
 
-def _phase(experiment: Experiment) -> str:
+def phase(experiment: Experiment) -> str:
     """The phase of an impression, as a number."""
     if experiment.period is None:
         return str(IN_PERIOD)

@@ -7,6 +7,7 @@ how to judge it.
 from dataclasses import dataclass
 from typing import Literal
 
+from abeval.metrics.per_unit import PerUnit, RowValue
 from abeval.metrics.sources import UNIT_DAY, Source
 
 Role = Literal["goal", "guardrail", "diagnostic"]
@@ -82,7 +83,25 @@ class ColumnTerm:
     rounded: bool = False
 
 
-Term = RowTerm | ColumnTerm
+@dataclass(frozen=True)
+class UnitTerm:
+    """A value of a unit, from its row in the table of units beside the impressions.
+
+    Attributes:
+        expression: SQL over the columns of the row.
+        resolution: It is rounded to whole multiples of this; also its scale.
+    """
+
+    expression: str
+    resolution: float
+
+    @property
+    def scale(self) -> float:
+        """The worth of one counted unit."""
+        return self.resolution
+
+
+Term = RowTerm | ColumnTerm | UnitTerm
 
 
 @dataclass(frozen=True)
@@ -110,6 +129,8 @@ class Metric:
         covariates: Further sums of the pre-period for CUPED, beside the metric's own.
         margin: Of a guardrail, or of an equivalence.
         cap: The quantile of all units' values, over all variants, to which larger ones are cut.
+        per_unit: How it follows from a unit's rows since its exposure; None for other metrics.
+        among: The term that is 1 for units that it is a mean or a ratio of, None for all units.
     """
 
     name: str
@@ -130,6 +151,8 @@ class Metric:
     covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
     cap: float | None = None
+    per_unit: PerUnit | None = None
+    among: ColumnTerm | None = None
 
     @property
     def is_mean_or_ratio(self) -> bool:
@@ -185,3 +208,14 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
         return (metric.value,)
     return ()
+
+
+def row_values(metric: Metric) -> tuple[RowValue, ...]:
+    """What rows of logs are worth to a metric since exposure, and to its parts."""
+    own = () if metric.per_unit is None else (*metric.per_unit.values, *metric.per_unit.nulls)
+    return (*own, *(value for part in metric.parts for value in row_values(part)))
+
+
+def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:
+    """The covariates of a metric that are in the table of units."""
+    return tuple(term for term in metric.covariates if isinstance(term, UnitTerm))

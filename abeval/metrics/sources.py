@@ -27,6 +27,8 @@ class Source:
         day_query: A query of its own for values by day, which do not add up to the period's.
         no_days: Why it has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
+        events: The log whose rows since a unit's exposure it is made of, empty where it is several
+            logs; None for other sources.
 
     Raises:
         ValueError: Not exactly one of `daily`, `day_query` and `no_days` is set.
@@ -45,6 +47,7 @@ class Source:
     day_query: str | None = None
     no_days: str | None = None
     no_replays: str | None = None
+    events: str | None = None
 
     def __post_init__(self) -> None:
         """Check that the source says what its values are by day."""
@@ -57,9 +60,14 @@ class Source:
         return self.no_days is None
 
     @property
+    def has_before(self) -> bool:
+        """Whether its units have values before the period, which groups are compared by."""
+        return self.daily or self.events not in (None, "units")
+
+    @property
     def query(self) -> str:
         """Its query in `queries/`."""
-        return f"units/{self.name}"
+        return f"units/{self.name if self.events is None else 'unit_events'}"
 
     def __str__(self) -> str:
         return self.name
@@ -111,3 +119,20 @@ CATALOGUE = Source(
     no_days="sets of shown items do not add up over days",
     no_replays="not a sum over units: items overlap",
 )
+
+
+def events_of(log: str) -> Source:
+    """The source of what units do in a log since their exposure; of several logs without a name.
+
+    Example:
+        >>> events_of("orders").query, events_of("orders").has_before
+        ('units/unit_events', True)
+    """
+    of_impressions = log in ("impressions", "")
+    return Source(
+        f"events_of_{log}" if log else "funnels",
+        f"events of {log}" if log else "funnels",
+        ("in_period", "time_ms", "day") if of_impressions else (),
+        no_days="a value since a unit's exposure does not add up over days",
+        events=log,
+    )

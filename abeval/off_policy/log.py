@@ -16,10 +16,11 @@ from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
+from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare
+from abeval.logs.row_sql import own_name
 from abeval.logs.run import Run
-from abeval.logs.shape import own_name
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy
 from abeval.stats.off_policy_weights import unsupported_share
@@ -175,7 +176,7 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
     if choice.table is None:
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
-        path = str((experiment.folder / choice.table).resolve())
+        path = str(real(experiment.folder / choice.table))
         engine.add_log("raw_policy", LogSource(path=path))
     else:
         engine.add_frame("raw_policy", choice.table)

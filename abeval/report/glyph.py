@@ -70,9 +70,8 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
         0.2
     """
     reaches = [mark.reach for mark in marks]
-    shown = max((abs(mark.lift) for mark in marks), default=0.0)
     typical = 3 * median_low(reaches) if reaches else 0.0
-    limit = min(max(reaches, default=0.0), max(typical, min(shown, 2 * typical)))
+    limit = min(max(reaches, default=0.0), typical)
     return Axis(_round_up(limit) if limit > 0 else 0.01)
 
 

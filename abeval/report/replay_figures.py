@@ -5,6 +5,7 @@ the page.
 """
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 
 import plotly.graph_objects as go
 
@@ -18,7 +19,11 @@ from abeval.report.figures import (
     plain_layout,
     symbol,
 )
+from abeval.results import format as fmt
 from abeval.results.replay import CalibrationBin, Curve, ReplayRow
+
+_SMALLEST, _LARGEST = 3.0, 13.0
+"""Diameters of the points of a calibration, in pixels: of few rows and of most."""
 
 Point = tuple[float | str, Interval]
 """Place on the x axis, and the value there with its interval."""
@@ -50,6 +55,8 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
     for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
         series[b.model].append((b.mean_score, (b.clicks / b.rows, None, None)))
     figure = _lines(series, "mean score", "clicks / rows")
+    for trace, model in zip(figure.data, series, strict=True):
+        _weigh(trace, [b for b in bins if b.model == model and b.rows])
     most = max((max(b.mean_score, b.clicks / b.rows) for b in bins if b.rows), default=1.0)
     figure.add_shape(
         type="line",
@@ -57,6 +64,18 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
         line={"color": GREY, "width": 1, "dash": "dash"},
     )
     return figure
+
+
+def _weigh(trace: go.Scatter, bins: Sequence[CalibrationBin]) -> None:
+    """Points as large as their rows are many, which they name."""
+    ordered = sorted(bins, key=lambda b: b.mean_score)
+    most = max(b.rows for b in bins)
+    trace.marker.size = [_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most) for b in ordered]
+    trace.customdata = [
+        label(f"{b.model}: {fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows")
+        for b in ordered
+    ]
+    trace.hovertemplate = "%{customdata}<br>%{x:.4g}: %{y:.4g}<extra></extra>"
 
 
 def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> go.Figure:

@@ -104,7 +104,8 @@ def group_of(
 
 def _row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> ComparedView:
     change = line.change
-    values = tuple(value_view(row) for row in line.values)
+    places = max(fmt.interval_places(row.low, row.high) if row else 0 for row in line.values)
+    values = tuple(value_view(row, places) for row in line.values)
     if change is None:
         return ComparedView(line.metric, line.label, values, None, "")
     drawing = glyph.draw(mark, axis) if mark else Markup()
@@ -147,9 +148,9 @@ def _baseline(line: Line) -> float | None:
     return None if row is None else row.value
 
 
-def value_view(row: ReplayRow | None) -> ValueView:
-    """The value of a row as printed."""
+def value_view(row: ReplayRow | None, places: int = 0) -> ValueView:
+    """The value of a row as printed, with at least some decimals: those of the values beside it."""
     if row is None:
         return ValueView(fmt.MISSING, "", "")
-    text, interval = fmt.estimate(row.value, row.low, row.high)
+    text, interval = fmt.estimate(row.value, row.low, row.high, places)
     return ValueView(text, interval, fmt.reason(row.reason))

@@ -3,7 +3,7 @@
 `page.py` hands over a `Result`; the page shows the rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -71,24 +71,39 @@ def _rows(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, .
     ids = anchors(result.metrics)
     marks = [row_mark(result, row, metrics[row.metric]) for row in rows]
     axis = glyph.shared_axis([mark for mark in marks if mark])
+    digits = _digits(rows, metrics)
     views = tuple(
-        _row(row, metrics[row.metric], ids.get(row.metric, "metric"), mark, axis)
+        _row(
+            row, metrics[row.metric], digits[row.metric], ids.get(row.metric, "metric"), mark, axis
+        )
         for row, mark in zip(rows, marks, strict=True)
     )
     return (glyph.scale(axis) if any(marks) else Markup()), views
 
 
+def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:
+    """Digits by metric: a control is printed alike beside every variant."""
+    values = {row.metric: [row.control] for row in rows}
+    for row in rows:
+        values[row.metric] += [row.control, row.treatment]
+    return {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
+
+
 def _row(
-    row: Row, metric: MetricInfo, anchor: str, mark: glyph.Mark | None, axis: glyph.Axis
+    row: Row,
+    metric: MetricInfo,
+    digits: int,
+    anchor: str,
+    mark: glyph.Mark | None,
+    axis: glyph.Axis,
 ) -> RowView:
-    control, treatment = fmt.pair(row.control, row.treatment, metric.unit)
     return RowView(
         metric=row.metric,
         anchor=anchor,
         note=metric_note(metric),
         variant=row.variant,
-        control=control,
-        treatment=treatment,
+        control=fmt.mean(row.control, metric.unit, digits),
+        treatment=fmt.mean(row.treatment, metric.unit, digits),
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
         p=fmt.p_value(decisive_p(row)),

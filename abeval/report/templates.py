@@ -3,6 +3,7 @@
 `page.py`, `replay_page.py` and `windows_page.py` hand over the name of a template and its values.
 """
 
+import re
 from functools import cache
 
 import jinja2
@@ -12,10 +13,19 @@ from abeval.report import assets
 from abeval.results import MetricInfo
 from abeval.results import format as fmt
 
+_DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+"""Unicode's marks of embedding, override and isolation → the replacement character."""
+
+_NUMBER = re.compile(r"[<+\-\u2212]?\d[\d.,\u202f]*(e-?\d+)?( ?%| pp)?")
+
 
 def render(template: str, **values: object) -> str:
-    """A filled template of this folder; every value is escaped."""
-    return _environment().get_template(template).render(**values)
+    """A filled template of this folder; every value is escaped.
+
+    A mark that turns the direction of writing is shown as a replacement: a name must not reorder
+    what stands beside it.
+    """
+    return _environment().get_template(template).render(**values).translate(_DIRECTIONS)
 
 
 def render_page(template: str, *, draws: bool, **values: object) -> str:
@@ -55,6 +65,7 @@ def _environment() -> jinja2.Environment:
         "measure": _measure,
         "split_verdict": _split_verdict,
     }
+    environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
 
 

@@ -16,36 +16,39 @@ from abeval.report.figures import (
     label,
     plain_layout,
 )
+from abeval.results import format as fmt
 from abeval.results.windows import Look, WindowRow
 
 _BLUE, _ORANGE = COLOURS[:2]
 _BAND = "rgba(0,114,178,0.18)"
 
 
-def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look]) -> go.Figure:
+def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> go.Figure:
     """The effect of each day and of all days up to it, with fixed and always-valid bands.
 
     Args:
         rows: Calendar windows of one metric in one variant.
         looks: Its looks.
+        unit: Of the metric.
     """
     daily = [r for r in rows if r.kind == "daily" and r.difference is not None]
     cumulative = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
     traces = [
         _band(cumulative),
-        _line([r.end for r in cumulative], [r.difference for r in cumulative], "up to the day"),
-        *_always_valid(looks),
-        *(_days([r for r in daily if r.partial is partial], partial) for partial in (False, True)),
+        _line(cumulative, "up to the day", unit),
+        *_always_valid(looks, unit),
+        *(_days([r for r in daily if r.partial is part], part, unit) for part in (False, True)),
     ]
-    figure = go.Figure([trace for trace in traces if len(trace.x)], _layout([*daily, *cumulative]))
+    layout = _layout([*daily, *cumulative], unit)
+    figure = go.Figure([trace for trace in traces if len(trace.x)], layout)
     figure.update_xaxes(type="date", tickformat="%a %d %b")
     return figure
 
 
-def recurring_figure(rows: Sequence[WindowRow]) -> go.Figure:
+def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> go.Figure:
     """The effect in each hour, or on each weekday."""
     shown = [r for r in rows if r.difference is not None]
-    figure = go.Figure([_days(shown, partial=False)], _layout(shown))
+    figure = go.Figure([_days(shown, partial=False, unit=unit)], _layout(shown, unit))
     figure.update_layout(showlegend=False)
     figure.update_xaxes(type="category")
     return figure
@@ -73,7 +76,13 @@ def histogram_figure(counts: Sequence[int]) -> go.Figure:
     return figure
 
 
-def _days(rows: Sequence[WindowRow], partial: bool) -> go.Scatter:
+def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
+    """A day, its effect and the interval of it."""
+    shown = fmt.difference(value, low, high, unit)
+    return label(f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}")
+
+
+def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> go.Scatter:
     values = [(r.difference, r.difference_low, r.difference_high) for r in rows]
     return go.Scatter(
         x=[label(r.start) for r in rows],
@@ -82,7 +91,8 @@ def _days(rows: Sequence[WindowRow], partial: bool) -> go.Scatter:
         mode="markers",
         name="partial day" if partial else "one day",
         marker={"color": GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
-        hovertemplate="%{x}: %{y:.4g}<extra></extra>",
+        customdata=[_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)],
+        hovertemplate="%{customdata}<extra></extra>",
     )
 
 
@@ -101,19 +111,27 @@ def _band(rows: Sequence[WindowRow]) -> go.Scatter:
     )
 
 
-def _line(days: Sequence[str], values: Sequence[float | None], name: str) -> go.Scatter:
+def _line(rows: Sequence[WindowRow], name: str, unit: str) -> go.Scatter:
     return go.Scatter(
-        x=list(days),
-        y=list(values),
+        x=[r.end for r in rows],
+        y=[r.difference for r in rows],
         mode="lines",
         name=name,
         line={"color": _BLUE, "width": 2.2},
-        hovertemplate="%{x}: %{y:.4g}<extra></extra>",
+        customdata=[
+            _hover(f"up to {r.end}", unit, r.difference, r.difference_low, r.difference_high)
+            for r in rows
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _always_valid(looks: Sequence[Look]) -> list[go.Scatter]:
+def _always_valid(looks: Sequence[Look], unit: str) -> list[go.Scatter]:
     days = [look.day for look in looks]
+    hovers = [
+        _hover(f"up to {look.day}", unit, look.difference, look.always_low, look.always_high)
+        for look in looks
+    ]
     ends = [look.always_low for look in looks], [look.always_high for look in looks]
     return [
         go.Scatter(
@@ -124,18 +142,28 @@ def _always_valid(looks: Sequence[Look]) -> list[go.Scatter]:
             legendgroup="always",
             showlegend=i == 0,
             line={"color": _ORANGE, "width": 1.8, "dash": "dash"},
-            hovertemplate="%{x}: %{y:.4g}<extra></extra>",
+            customdata=hovers,
+            hovertemplate="%{customdata}<extra></extra>",
         )
         for i, values in enumerate(ends)
     ]
 
 
-def _layout(rows: Sequence[WindowRow]) -> go.Layout:
+def _title(unit: str) -> str:
+    """What the axis measures. Per cent of a rate are points: they are differences."""
+    if unit in fmt.RATE_UNITS:
+        return "difference, in points"
+    return label(f"difference, {unit}") if unit else "difference"
+
+
+def _layout(rows: Sequence[WindowRow], unit: str = "") -> go.Layout:
     """Space for every whole day; the first looks and partial days may leave the figure."""
     whole = [r for r in rows if not (r.partial and r.kind == "daily")]
     fitted = [r for r in whole if r.kind != "cumulative"] or whole
     ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
-    axis: dict[str, object] = {"title": {"text": "difference", "standoff": 8}, **EFFECT_AXIS}
+    axis: dict[str, object] = {"title": {"text": _title(unit), "standoff": 8}, **EFFECT_AXIS}
+    if unit in fmt.RATE_UNITS:
+        axis["tickformat"] = "+~%"
     if bounds := axis_range(ends, 0.08):
         axis["range"] = bounds
     return plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 34}).update(

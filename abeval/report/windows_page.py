@@ -54,18 +54,18 @@ def _metrics(result: TimeResult) -> tuple[MetricView, ...]:
 
 
 def _metric(result: TimeResult, anchor: str, metric: str, variant: str) -> MetricView:
-    key = metric, variant
+    key, unit = (metric, variant), result.units.get(metric, "")
     rows = [r for r in result.windows if (r.metric, r.variant) == key]
     looks = tuple(r for r in result.looks if (r.metric, r.variant) == key)
     stability = next((r for r in result.stability if (r.metric, r.variant) == key), None)
     days = [r for r in rows if r.axis == "calendar"]
-    drawn = windows_figures.windows_figure(days, looks)
+    drawn = windows_figures.windows_figure(days, looks, unit)
     figures = [FigureView(f"{anchor}-days", "", _looks_sentence(looks), island(drawn))]
     for axis, title in _AXES.items():
         parts = [r for r in rows if r.axis == axis]
         tests = [t for t in result.rhythms if (t.metric, t.variant, t.by) == (*key, axis)]
         if parts:
-            drawn = windows_figures.recurring_figure(parts)
+            drawn = windows_figures.recurring_figure(parts, unit)
             sentence = _rhythm_sentence(tests)
             figures.append(FigureView(f"{anchor}-{axis}", title, sentence, island(drawn)))
     tone = _TONES[stability.verdict] if stability else "skipped"

@@ -7,7 +7,7 @@ sentences.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from abeval.results.effects import Row
@@ -16,6 +16,9 @@ MISSING = "n/a"
 UNBOUNDED = "unbounded"
 RATE_UNITS = frozenset({"share", "rate"})
 """Units of fractions, shown in per cent; their differences in percentage points."""
+
+_MORE_PLACES = 2
+"""Decimals that an end beside zero may add; beyond them it shows its sign alone."""
 
 _STATUS_WORDS = {
     "non_inferior": "non-inferior",
@@ -73,6 +76,8 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown | 
         '+2.1% [+0.9%, +3.4%]'
         >>> lift(0.12, None, None).text
         '+12% [unbounded]'
+        >>> lift(0.14, -0.0004, 0.28).text
+        '+14.00% [-0.04%, +28.00%]'
     """
     return None if value is None else _shown(value, low, high, 100.0, "%", "")
 
@@ -95,6 +100,20 @@ def difference(
     return _shown(value, low, high, 1.0, "", _after(unit))
 
 
+def digits(values: Iterable[float | None], unit: str = "") -> int:
+    """Significant digits, at least 3, that tell each of some values from every other.
+
+    Example:
+        >>> digits([0.4467, 0.4379], "share"), digits([0.1057, 0.1056, 0.112], "share")
+        (3, 4)
+    """
+    different = {value for value in values if value is not None}
+    for enough in range(3, 16):
+        if len({mean(value, unit, enough) for value in different}) == len(different):
+            break
+    return enough
+
+
 def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
     """Two values to 3 significant digits, or to as many as distinguish them.
 
@@ -102,11 +121,8 @@ def pair(control: float | None, treatment: float | None, unit: str = "") -> tupl
         >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
         (('44.7%', '43.8%'), ('21.928 s', '21.931 s'))
     """
-    for digits in range(3, 16):
-        texts = mean(control, unit, digits), mean(treatment, unit, digits)
-        if control == treatment or texts[0] != texts[1]:
-            break
-    return texts
+    enough = digits((control, treatment), unit)
+    return mean(control, unit, enough), mean(treatment, unit, enough)
 
 
 def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
@@ -123,8 +139,16 @@ def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
     return f"{_significant(value, digits)}{_after(unit)}"
 
 
-def estimate(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+def estimate(
+    value: float | None, low: float | None, high: float | None, places: int = 0
+) -> tuple[str, str]:
     """A value and its interval, which decides the digits; without one, 3 significant digits.
+
+    Args:
+        value: The estimate.
+        low: Lower end.
+        high: Upper end.
+        places: Fewest decimals, such as those of a value beside it.
 
     Example:
         >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)
@@ -132,8 +156,20 @@ def estimate(value: float | None, low: float | None, high: float | None) -> tupl
     """
     if value is None or low is None or high is None:
         return mean(value), ""
-    places = min(decimals((high - low) / 2), 15) if high > low else 3
+    places = max(places, interval_places(low, high))
     return f"{value:,.{places}f}", f"[{low:,.{places}f}, {high:,.{places}f}]"
+
+
+def interval_places(low: float | None, high: float | None) -> int:
+    """Decimals that an interval asks for; 0 without one.
+
+    Example:
+        >>> interval_places(0.47322, 0.496), interval_places(None, None)
+        (3, 0)
+    """
+    if low is None or high is None:
+        return 0
+    return min(decimals((high - low) / 2), 15) if high > low else 3
 
 
 def margin(size: float, relative: bool, unit: str = "") -> str:
@@ -268,7 +304,7 @@ def _shown(
     scaled = value * scale, _scaled(low, scale), _scaled(high, scale)
     places = _places(*scaled)
     point, below, above = (_signed(number, places, sign) for number in scaled)
-    # An end keeps its sign even if its digits are all zero; an estimate does not.
+    # An end so near to zero that no digit shows keeps its sign; an estimate does not.
     zero = f"{0:.{places}f}{sign}"
     return Shown(zero if point[1:] == zero else point, below, above, unit)
 
@@ -280,7 +316,13 @@ def _places(value: float, low: float | None, high: float | None) -> int:
     else:
         width = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
     width = width or abs(value)
-    return min(decimals(width), 15) if width > 0 else 1
+    places = min(decimals(width), 15) if width > 0 else 1
+    # An end beside zero is on one side of it: as many decimals as show on which.
+    ends = [abs(end) for end in (low, high) if end]
+    for more in range(places, places + _MORE_PLACES + 1):
+        if all(end >= 0.5 * 10.0**-more for end in ends):
+            return more
+    return places
 
 
 def _scaled(value: float | None, scale: float) -> float | None:

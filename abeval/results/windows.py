@@ -8,7 +8,7 @@ says why numbers are missing; it is None when they are there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -265,6 +265,7 @@ class TimeResult(Record):
         notes: What a reader must know that no number shows.
         rhythms: Whether hours and weekdays share one effect, if requested.
         before: The same groups compared in the pre-period, before anything differed.
+        units: Metric → its unit.
     """
 
     schema_version: str
@@ -282,6 +283,7 @@ class TimeResult(Record):
     notes: tuple[str, ...]
     rhythms: tuple[Rhythm, ...] = ()
     before: tuple[Balance, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
         """The stability of a metric, or of a metric and variant where there are several."""

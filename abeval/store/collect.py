@@ -17,7 +17,7 @@ from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import ROW_UNIT, Experiment
-from abeval.logs.accounting import check_some_left, check_total_left
+from abeval.logs.accounting import check_all_counted, check_some_left, check_total_left
 from abeval.logs.files import file_facts, lacking_columns
 from abeval.logs.prepare import Prepared, place_units, prepare
 from abeval.logs.run import Run
@@ -81,6 +81,16 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
             "a click of a separate log may change an impression of any file",
             "write `click` and `dwell` into the impressions, and write a file again when clicks "
             "come late",
+        ),
+        (
+            experiment.unit_table is not None,
+            "a table of units is one table, not files of days",
+            "remove [logs.units], or analyse without a store",
+        ),
+        (
+            bool(experiment.logs.events),
+            "an outcome log has rows of any day, which change units without new impressions",
+            "remove [logs.events], or analyse without a store",
         ),
         (
             experiment.unit == ROW_UNIT,
@@ -160,6 +170,7 @@ def _collected(
     if not isinstance(stored, Stored):
         return aggregates, False
     aggregates = _complete(stored, run, metrics, prepared, aggregates)
+    check_all_counted(prepared, aggregates.accounts)
     closing = stored.closing
     carried = stored.totals is not None or (
         closing is not None and closing.refreshed.state is not None

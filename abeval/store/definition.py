@@ -15,7 +15,8 @@ from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import views
-from abeval.logs.shape import LogShape, own_name
+from abeval.logs.row_sql import own_name
+from abeval.logs.shape import LogShape
 from abeval.store.manifest import FORMAT
 
 

@@ -18,7 +18,8 @@ from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
 from abeval.logs.checks import check_clicks
 from abeval.logs.duplicates import keep_impressions
-from abeval.logs.shape import LogShape, component_name
+from abeval.logs.row_sql import component_name
+from abeval.logs.shape import LogShape
 from abeval.logs.views import BEFORE
 from abeval.store.definition import Definition
 from abeval.store.manifest import DRAFT, PART, Entry, Input, fingerprint, is_whole, sha256_of

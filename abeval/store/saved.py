@@ -150,7 +150,8 @@ def definition(experiment: Experiment) -> dict[str, Any]:
     """The entries of an experiment that its aggregates depend on."""
     judged = {"control", "alpha", "events", "engine", "inference", "trust"}
     entries = experiment.model_dump(mode="json", exclude=judged)
-    for log in entries["logs"].values():
+    logs = entries["logs"]
+    for log in (*(log for name, log in logs.items() if name != "events"), *logs["events"].values()):
         for place in ("path", "table", "database", "format") if log is not None else ():
             del log[place]
     for metric in entries["metrics"]:

@@ -24,6 +24,7 @@ from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment, LogSource
 from abeval.experiment.problems import suggestion
+from abeval.files import real
 from abeval.metrics.definition import Metric
 
 _TABLE = "sums_by_metric"
@@ -38,9 +39,7 @@ def read_sums(source: object) -> list[Summary]:
     """
     path = Path(source) if isinstance(source, str | Path) else None
     # Names of variants in text files are text, whatever they look like.
-    log = LogSource(
-        path=None if path is None else str(path.resolve()), columns={"variant": "variant"}
-    )
+    log = LogSource(path=None if path is None else str(real(path)), columns={"variant": "variant"})
     with closing(DuckDBEngine()) as engine:
         if path is None:
             engine.add_frame(_TABLE, source, log)

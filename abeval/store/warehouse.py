@@ -11,8 +11,10 @@ from pathlib import Path
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.files import real
+from abeval.logs.row_sql import component_name
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, component_name
+from abeval.logs.shape import LogShape
 from abeval.logs.sums import Summed, Sums, load_sums
 from abeval.metrics.definition import Metric
 
@@ -54,7 +56,7 @@ def warehouse_sums(file: Path) -> Sums:
 def _load(file: Path, run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     engine = run.engine
     run.step("reading the sums")
-    engine.add_log("given_sums", LogSource(path=str(file.resolve())))
+    engine.add_log("given_sums", LogSource(path=str(real(file))))
     types = _columns(shape)
     _check_columns(file, engine.columns("given_sums"), types)
     columns = ", ".join(f"cast({quoted(n)} as {kind}) as {quoted(n)}" for n, kind in types.items())

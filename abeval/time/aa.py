@@ -39,7 +39,7 @@ def collect_buckets(
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
         run.step(f"sums per sub-bucket of {source}")
-        queries.load(source)
+        queries.load(source, group)
         queries.total_units()
         sums |= {m.name: queries.bucket_sums(m, by_units) for m in group}
     return sums, refused, counts

@@ -136,6 +136,7 @@ def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         notes=_notes(timeline, metrics),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, sums.before),
+        units={metric.name: metric.unit for metric in metrics},
     )
 
 

@@ -53,7 +53,7 @@ def cut_metrics(
         m
         for m in metrics
         if (m.kind in ("quantile", "catalogue") and not changed)
-        or m.cap is not None
+        or (m.cap is not None and m.source.capped)
         or (adjusts and m.is_mean_or_ratio and m.source.daily)
     ]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from abeval.aggregates.collect import refusals
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.logs.accounting import check_some_left
+from abeval.logs.accounting import accounts, check_all_counted, check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.stretches import Stretches
@@ -44,10 +44,13 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
     experiment, engine = run.experiment, run.engine
     prepared = prepare(run, metrics)
     check_some_left(experiment, prepared, engine)
+    check_all_counted(prepared, accounts(prepared, engine))
     shape, stretches = prepared.shape, prepared.entries.stretches
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
-        MetricQueries(experiment, shape, engine, by_stretch=bool(stretches)),
+        MetricQueries(
+            experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
+        ),
         tuple(metric for metric in metrics if metric.name not in lacks),
         {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
         stretches,

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 from abeval.metrics.definition import Metric
+from abeval.results import format as fmt
 from abeval.results.windows import Declared, Stability, StabilityVerdict, WindowRow
 from abeval.stats import shapes, stability
 from abeval.stats.records import Effect, Refusal
@@ -53,7 +54,7 @@ def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | No
         row = _evidence_row(bare, evidence, course.axis.labels)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), None
-    verdict, reason = _verdict(evidence, row, decays)
+    verdict, reason = _verdict(evidence, row, decays, course.metric.unit)
     return replace(row, verdict=verdict, reason=reason), series
 
 
@@ -105,7 +106,9 @@ def _late_less_early(series: Series) -> Effect:
     return stability.contrast(series.windows.effect, series.windows.covariance, weights)
 
 
-def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[StabilityVerdict, str]:
+def _verdict(
+    evidence: Evidence, row: Stability, decays: Decays, unit: str
+) -> tuple[StabilityVerdict, str]:
     change, late, weeks = evidence.change, evidence.late, row.weeks
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
     if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):
@@ -120,10 +123,13 @@ def _verdict(evidence: Evidence, row: Stability, decays: Decays) -> tuple[Stabil
         return "too_early", f"{weeks} whole weeks; at least two are needed to compare weeks"
     reach = max(abs(row.effect or 0.0), _tolerance(evidence.series))
     width = (late.high - late.low) / 2
+    relative = row.scale == "relative"
+    change_of = fmt.margin(reach, relative, unit)
     if width > reach:
-        return "too_early", f"a change of {reach:.3g} would not have been detected (± {width:.3g})"
+        seen = fmt.margin(width, relative, unit)
+        return "too_early", f"a change of {change_of} would not have been detected (± {seen})"
     apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
-    return "stable", f"no change detected{apart}; one of {reach:.3g} would have been detected"
+    return "stable", f"no change detected{apart}; one of {change_of} would have been detected"
 
 
 def _tolerance(series: Series) -> float:

@@ -17,6 +17,6 @@ chosen as (
   union
   select active_unit_id as chosen_unit_id from active
 )
-select columns('^(unit_id|first_ms|variant|crossover|sub_bucket|stretch|is_new|s_.*)$')
+select columns('^(unit_id|first_ms|variant|crossover|sub_bucket|stretch|is_new|[su]_.*)$')
 from units
 join chosen on unit_id = chosen_unit_id

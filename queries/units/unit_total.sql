@@ -1,5 +1,5 @@
 -- grain: one row per analysed unit: what a source adds up to in the period (t_) and before it (p_)
--- reads: source_day (unit_id, in_period, c_ columns), units (unit_id, variant, stretch, sub_bucket, is_new, s_ columns)
+-- reads: source_day (unit_id, in_period, c_ columns), units (unit_id, variant, stretch, sub_bucket, is_new, s_ and u_ columns)
 -- a unit that the source does not know has zeros
 with totals as (
   select
@@ -10,7 +10,7 @@ with totals as (
   group by unit_id
 )
 select
-  columns('^(unit_id|variant|stretch|sub_bucket|is_new|s_.*)$'),
+  columns('^(unit_id|variant|stretch|sub_bucket|is_new|[su]_.*)$'),
   cast(coalesce(columns('^[tp]_'), 0) as bigint)
 from units
 left join totals on unit_id = total_unit_id

@@ -285,8 +285,16 @@ BROKEN = {
         ("metric 'own': 'ts' cannot be computed", "must be a number"), add=own("ts")
     ),
     "expression_constant_overflows": Broken(
-        ("one of the expressions cannot be computed", "9223372036854775807 + 1"),
+        ("metric 'own': '9223372036854775807 + 1' cannot be computed",),
         add=own("9223372036854775807 + 1"),
+    ),
+    "expression_of_a_wrong_type": Broken(
+        ("metric 'own': 'lower(score)' cannot be computed", "check the types of its columns"),
+        add=own("price").replace("own", "other") + own("lower(score)"),
+    ),
+    "segment_of_a_wrong_type": Broken(
+        ("segments.d: 'score + user_id' cannot be computed", "check the types of its columns"),
+        add="[segments]\nc = 'position'\nd = 'score + user_id'\n",
     ),
     "segment_sums": Broken(
         ("segments.device: 'sum(x)' holds an aggregate",), add='[segments]\ndevice = "sum(x)"\n'

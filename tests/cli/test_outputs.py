@@ -191,3 +191,29 @@ def test_simulate_needs_a_name(
     assert not list(tmp_path.iterdir())
     with pytest.raises(ExperimentError, match="the name is empty"):
         simulate("")
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--store", "--save-aggregates"])
+def test_links_in_a_circle_are_told_of_in_words(
+    option: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (folder / "loop").symlink_to("pool")
+    (folder / "pool").symlink_to("loop")
+    assert call(monkeypatch, "analyze", folder / "e.toml", option, folder / "loop") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "loop" in said
+
+
+def test_a_log_or_ids_of_links_in_a_circle_are_told_of_in_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "loop").symlink_to("loop")
+    (folder / "e.toml").write_text(EXPERIMENT.replace("PATH", "loop"))
+    ids = ("assign", folder / "loop", "--salt", "s", "--variants", "a=1,b=1")
+    for arguments in (("analyze", folder / "e.toml"), ids):
+        assert call(monkeypatch, *arguments, "--json", folder / "o.json") == 2
+        assert "loop" in capsys.readouterr().err

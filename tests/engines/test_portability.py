@@ -9,7 +9,10 @@ from abeval.engines.queries import query, query_names
 from abeval.engines.transpile import parsed, transpiled, with_columns
 from abeval.errors import QueryError
 
-COLUMNS = ["unit_id", "variant", "sub_bucket", "is_new", "s_kind", "c_1", "t_1", "p_1", "v_map"]
+COLUMNS = [
+    *("unit_id", "variant", "sub_bucket", "is_new", "s_kind", "c_1", "t_1", "p_1", "v_map"),
+    *("u_1", "sum_1", "max_1", "distinct_1", "min_1", "first_1"),
+]
 """Something for every `columns('regex')` of the queries."""
 
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -77,7 +80,7 @@ _ABOVE_ZERO = (
         "median(x)",
         "kurtosis(x)",
         "hash(x)",
-        "date_diff('day', a, b)",
+        "date_diff('month', a, b)",
         "dayofweek(t)",
         "extract(epoch from t)",
         "epoch(t)",

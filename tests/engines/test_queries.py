@@ -58,13 +58,20 @@ def relations() -> dict[str, Types]:
         "clicks": log[log.click == 1][["request_id", "item_id", "position", "ts", "dwell"]],
         "items": pd.DataFrame({"item_id": range(12), "category": "x"}),
         "exposures": pd.DataFrame({"user_id": range(24), "ts": log.ts.min(), "variant": "a"}),
+        "units": pd.DataFrame({"user_id": range(24), "tier": "x"}),
+        "orders": pd.DataFrame({"user_id": range(24), "ts": log.ts.max()}),
     }
     metrics = [{"name": m} for m in known_metrics(_experiment({}))]
     metrics.append({"name": "capped", "value": "position", "cap": 0.99})
+    metrics += [{"name": "returned", "retention": 1}, {"name": "bought", "log": "orders"}]
+    metrics.append({"name": "funnel", "funnel": [{"log": "clicks"}, {"log": "orders"}]})
     found: dict[str, Types] = {}
     for cleaning in ({}, {"duplicate_key": ["request_id", "position"]}):
         entries = {
-            "logs": {name: {} for name in frames},
+            "logs": {
+                **{name: {} for name in frames if name != "orders"},
+                "events": {"orders": {}},
+            },
             "cleaning": cleaning,
             "segments": {"kind": "category"},
             "metrics": metrics,

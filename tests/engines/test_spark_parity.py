@@ -29,6 +29,7 @@ from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
+from tests.aggregates import events_world
 from tests.engines import nasty
 from tests.engines.expressions import NASTY, listed
 from tests.engines.parity import Both, difference, first_difference
@@ -61,6 +62,10 @@ TIMED = [
 """One of each source: every window asks for each anew."""
 
 
+SINCE_EXPOSURE = ("clicked_soon", "items_clicked", "first", "kinds", "basket", "returned", "funnel")
+"""One of each way to combine rows, of each log."""
+
+
 def _by_bucket(engine: Any) -> None:
     """As for millions of units, on few."""
     with pytest.MonkeyPatch.context() as patch:
@@ -73,6 +78,21 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
     "a table of units": lambda e: analyze_on(
         Run(nasty.units_experiment().experiment, e, nasty.units())
+    ),
+    "events since exposure": lambda e: analyze_on(
+        Run(
+            events_world.experiment(
+                timezone="Asia/Kolkata",
+                pre_period={"start": "2026-02-22", "end": "2026-03-01"},
+                inference={"adjust": "cuped"},
+                logs=events_world.LOGS_WITH_UNITS,
+                metrics=[
+                    *(m for m in events_world.METRICS if m["name"] in SINCE_EXPOSURE),
+                    {"name": "tall", "log": "units", "value": "size"},
+                ],
+            ).experiment,
+            *(e, {**events_world.world(90).logs, "units": events_world.units(90)}),
+        )
     ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
     "ties excluded": lambda e: analyze_on(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -366,3 +367,11 @@ def test_a_store_sees_lacking_columns_too(tmp_path: Path) -> None:
     for _ in range(2):
         found = read(tmp_path, "logs", cleaning=base, store=tmp_path / "store")
         assert lacks(found) == {"click": "fail"}
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "zero"])
+def test_a_device_or_a_pipe_is_no_log(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with pytest.raises(AbevalError, match=f"{name} is a device or a pipe, but a log is read more"):
+        read(tmp_path, name, source={"format": "csv"})

@@ -449,7 +449,7 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
     assert run.exit_code == 0, run.output
     assert "k covers list" in run.output
     zero = abeval.load(SAMPLE).replay(metrics=["mrr@5"], no_relevant="zero")
-    assert f"{zero.row('mrr@5').value:.6g}" in run.output
+    assert f"{zero.row('mrr@5').value:.4f}" in run.output
 
 
 @pytest.mark.parametrize(

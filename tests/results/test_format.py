@@ -143,3 +143,15 @@ def test_pairs(arms: tuple[float | None, float | None, str], texts: tuple[str, s
 )
 def test_typographic_touches_numbers_and_no_words(text: str, shown: str) -> None:
     assert fmt.typographic(text) == shown
+
+
+def test_an_end_beside_zero_shows_its_digits() -> None:
+    assert fmt.difference(-0.0186, -0.037, -0.00021).text == "-0.0186 [-0.0370, -0.0002]"
+    assert fmt.lift(0.145, -0.004, 0.29).text == "+14.5% [-0.4%, +29.0%]"
+    assert fmt.difference(0.5, -1e-12, 1.0).low.startswith("-")
+
+
+def test_a_control_is_printed_alike_beside_every_variant() -> None:
+    assert fmt.digits([0.1057, 0.1056, 0.1057, 0.112], "share") == 4
+    assert fmt.mean(0.1057, "share", 4) == "10.57%"
+    assert fmt.digits([None, 2.0, 2.0]) == 3

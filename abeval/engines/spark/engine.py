@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from abeval.engines import sources
 from abeval.engines.builders import CallBuilders
-from abeval.engines.duckdb_errors import log_name
+from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query
 from abeval.engines.spark.arrow import frame_of, rows_of, without_unsigned
@@ -187,7 +187,7 @@ class SparkEngine(CallBuilders):
                 read_as = self._typed(frame)
         except QueryError as error:
             if far:
-                raise LogError(f"{name.removeprefix('raw_')}: {error.what}") from error
+                raise LogError(f"{log_name(name)}: {error.what}") from error
             read_as = {}
         if far:
             self._add(name, frame, read_as)

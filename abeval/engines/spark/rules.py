@@ -90,6 +90,13 @@ def _div(node: exp.Div) -> exp.Expr:
     )
 
 
+def _date_diff(node: exp.DateDiff) -> exp.Expr:
+    """Days between two dates; of other units and types nothing is known."""
+    if node.text("unit").lower() != "day":
+        raise refused(node, _UNKNOWN)
+    return node
+
+
 def _int_div(node: exp.IntDiv) -> exp.Expr:
     """Division of whole numbers; decimals are refused when the query runs."""
     return filled(
@@ -255,6 +262,7 @@ def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
 
 
 _RULES: Mapping[type[exp.Expr], Rule] = {
+    exp.DateDiff: _date_diff,
     exp.Div: _div,
     exp.IntDiv: _int_div,
     exp.Round: _round,

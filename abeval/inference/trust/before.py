@@ -11,7 +11,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Rule, adjusted_p_values
 from abeval.inference.stretches import compare_within
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
-from abeval.metrics.definition import Metric, RowTerm, covariate_scales, own_terms
+from abeval.metrics.definition import Metric, RowTerm, UnitTerm, covariate_scales, own_terms
 from abeval.results import Balance
 
 Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
@@ -58,12 +58,11 @@ def balance(
 def before_checks(analysis: Analysis) -> list[Finding]:
     """Were the groups equal before the experiment, in every metric with values then?"""
     experiment = analysis.experiment
-    if experiment.of_units:
-        rows = balance(experiment, *_covariates(analysis))
-    elif experiment.pre_period is not None:
-        rows = balance(experiment, *_before(analysis))
-    else:
-        rows = ()
+    metrics, known = _covariates(analysis)
+    if experiment.pre_period is not None:
+        of_period, before = _before(analysis)
+        metrics, known = [*of_period, *metrics], {**known, **before}
+    rows = balance(experiment, metrics, known)
     if not rows:
         lacks = "covariates of a mean" if experiment.of_units else "[pre_period]"
         message = f"no {lacks}, so it is unknown whether the groups were equal before"
@@ -77,7 +76,7 @@ def _before(analysis: Analysis) -> Groups:
         metric
         for metric in analysis.metrics
         if metric.is_mean_or_ratio
-        and metric.source.daily
+        and metric.source.has_before
         and metric.name not in analysis.aggregates.refused
     ]
     before = {
@@ -93,11 +92,16 @@ def _before(analysis: Analysis) -> Groups:
 def _covariates(analysis: Analysis) -> Groups:
     """Every covariate of a table of units as a metric, and its moments by variant."""
     before: dict[str, ByStretch] = {}
-    means = [m for m in analysis.metrics if m.kind == "mean" and m.covariates]
+    refused = analysis.aggregates.refused
+    means = [
+        m
+        for m in analysis.metrics
+        if m.kind == "mean" and m.covariates and m.among is None and m.name not in refused
+    ]
     for metric in means:
         moments = analysis.aggregates.with_covariates(metric.name, covariate_scales(metric))
         for k, term in enumerate(metric.covariates, start=2 + len(own_terms(metric))):
-            if isinstance(term, RowTerm):
+            if isinstance(term, UnitTerm) or (isinstance(term, RowTerm) and term.of_unit):
                 columns = [
                     {name: one.pick(k, 1) for name, one in variants.items()} for variants in moments
                 ]

@@ -166,7 +166,7 @@ def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
 
 def segment_checks(experiment: Experiment, aggregates: Aggregates) -> list[Finding]:
     """The split in the worst cell of each segment: where a mismatch comes from."""
-    return [_segment_check(experiment, aggregates, name) for name in experiment.segments]
+    return [_segment_check(experiment, aggregates, name) for name in experiment.segment_names]
 
 
 def _segment_check(experiment: Experiment, aggregates: Aggregates, name: str) -> Finding:
