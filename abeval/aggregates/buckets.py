@@ -30,10 +30,13 @@ class BucketSums:
     Attributes:
         units: Per sub-bucket (or 1 per unit), shape (buckets,).
         sums: Σy, Σx, Σy², Σyx and Σx², shape (buckets, 5).
+        before: Of single units, y and x before the period and whether the unit is new, shape
+            (units, 3); None of sub-buckets.
     """
 
     units: Floats
     sums: Floats
+    before: Floats | None = None
 
     @classmethod
     def of_buckets(cls, frame: pd.DataFrame) -> "BucketSums":
@@ -44,11 +47,11 @@ class BucketSums:
         return cls(table[:, 0], table[:, 1:])
 
     @classmethod
-    def of_units(cls, y: Floats, x: Floats) -> "BucketSums":
+    def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
         """Every unit a bucket of its own.
 
         Example:
             >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
             [[2.0, 3.0, 4.0, 6.0, 9.0]]
         """
-        return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1))
+        return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1), before)

@@ -176,12 +176,12 @@ class MetricQueries:
     def bucket_sums(self, metric: Metric, by_units: bool) -> BucketSums:
         """Sums of `source_unit` for A/A replays: by sub-bucket, or by unit if units are few."""
         terms = self.judged_terms(metric)
-        listed = f"sub_bucket, {terms.y} as y, {terms.x} as x"
+        listed = f"sub_bucket, {terms.listed}"
         self.engine.view("bucket_value", f"select {listed} from source_unit{_only(metric)}")
         if not by_units:
             return BucketSums.of_buckets(self.engine.frame(query("time/bucket_sums")))
-        values = self.engine.frame(query("time/unit_values"))
-        return BucketSums.of_units(values["y"].to_numpy(float), values["x"].to_numpy(float))
+        values = self.engine.frame(query("time/unit_values")).to_numpy(float)
+        return BucketSums.of_units(values[:, 0], values[:, 1], values[:, 2:])
 
     def _of_units(self, metric: Metric) -> list[SliceTerms]:
         terms = self.terms(metric)

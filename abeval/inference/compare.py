@@ -61,13 +61,6 @@ class Analysis:
             for metric, variant in self.rows
         }
 
-    @cached_property
-    def exact(self) -> frozenset[str]:
-        """Metrics that no large-sample test judges in any variant: few successes, or skewed."""
-        rows = self.comparisons.items()
-        large = {name for (name, _), one in rows if one.rare is None and one.permuted is None}
-        return frozenset(metric.name for metric in self.metrics if metric.name not in large)
-
     def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> ByStretch:
         """Moments of (y, x, y0, x0, z) by stretch and variant, in the metric's own unit."""
         return self.aggregates.of(metric.name, slice_name, cell, scales(metric))

@@ -14,6 +14,7 @@ from abeval.inference import proportions, skew
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.stats import effects, multiplicity, relative, skewed
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
+from abeval.stats.split_moments import Skewed
 
 Reason = Literal[
     "missing_columns",
@@ -143,7 +144,7 @@ class Comparison:
     boundary: LookBoundary | None = None
     spread: Spread | None = None
     rare: proportions.Rare | None = None
-    permuted: skewed.Skewed | None = None
+    permuted: Skewed | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
 
@@ -275,7 +276,7 @@ def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     )
 
 
-def with_skewed(bare: Comparison, values: skewed.Skewed, method: str, rule: Rule) -> Comparison:
+def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Comparison:
     """The comparison with the effect of skewed values, by their permutation test.
 
     Raises:

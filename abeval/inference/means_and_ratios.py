@@ -23,7 +23,8 @@ from abeval.metrics.definition import Metric, rounding
 from abeval.stats import means, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
-from abeval.stats.skewed import METHOD, Skewed
+from abeval.stats.skewed import METHOD
+from abeval.stats.split_moments import Skewed
 
 _ALIKE = 1e-6
 """Units that differ by less than this share of the value, and only by rounding, are alike."""

@@ -16,9 +16,9 @@ import math
 from collections.abc import Sequence
 
 from abeval.metrics.definition import Metric
-from abeval.stats import skewed
+from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
-from abeval.stats.skewed import Skewed
+from abeval.stats.split_moments import Skewed
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""
@@ -85,7 +85,7 @@ def check_holds(compared: Skewed, alpha: float) -> None:
 
 
 def _holds(compared: Skewed, alpha: float) -> bool:
-    return abs(skewed.skewness(compared)) <= MOST and skewed.is_bounded(compared, alpha)
+    return abs(skewed.skewness(compared)) <= MOST and skewed_ends.is_bounded(compared, alpha)
 
 
 def _units_needed(compared: Skewed, alpha: float) -> int | None:

@@ -110,9 +110,10 @@ def _aa(result: AAResult, whole: bool) -> tuple[Part, ...]:
 
 
 def _off(result: AAResult) -> tuple[str, ...]:
-    return tuple(
+    off = (
         f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in result.off()
     )
+    return (*off, *result.notes)
 
 
 def _more(rows: int) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ class AAResult(Record):
         units: Analysed units.
         metrics: One row per metric.
         histograms: Metric → number of p-values in each of `BINS` equal bins.
-        refused: Metric → why it cannot be replayed.
+        refused: Metric → why it is not replayed.
+        notes: How the tests that are replayed differ from those of the rows.
     """
 
     alpha: float
@@ -38,20 +39,21 @@ class AAResult(Record):
     metrics: tuple[AAMetric, ...]
     histograms: Mapping[str, tuple[int, ...]]
     refused: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, metric: str) -> AAMetric:
         """The row of a metric."""
         return named(self.metrics, "metric", metric)
 
     def off(self) -> tuple[str, ...]:
-        """Metrics whose rejection rate is more than three standard errors from alpha.
+        """Metrics whose rejection rate is more than three standard errors above alpha.
 
         Example:
             >>> row = AAMetric("ctr", 10_000, 0.0497, 0.0455, 0.0541, 0.61)
             >>> AAResult(0.05, 0.5, "sub_buckets", 10**6, (row,), {}, {}).off()
             ()
         """
-        return tuple(name for name, errors in self.errors().items() if abs(errors) > 3)
+        return tuple(name for name, errors in self.errors().items() if errors > 3)
 
     def errors(self) -> dict[str, float]:
         """Metric → distance of its rejection rate from alpha, in standard errors of a valid test.
@@ -69,7 +71,9 @@ class AAResult(Record):
         }
 
     def doubts(self) -> dict[str, float]:
-        """Metric → p-value of a rejection rate of alpha, Bonferroni over the metrics.
+        """Metric → p-value of a rate of alpha or less, Bonferroni over the metrics.
+
+        A test that rejects too rarely is no reason to doubt what it does reject.
 
         Example:
             >>> rows = [AAMetric(name, 2_000, rate, 0.0, 1.0, 0.5) for name, rate in
@@ -80,7 +84,7 @@ class AAResult(Record):
         """
         tests = len(self.metrics)
         return {
-            name: min(1.0, tests * 2 * float(special.ndtr(-abs(errors))))
+            name: min(1.0, tests * float(special.ndtr(-errors)))
             for name, errors in self.errors().items()
         }
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats import type_three
 from abeval.stats.arrays import Floats, finite
 from abeval.stats.records import Refusal
 from abeval.stats.resampling import batches
@@ -56,11 +57,12 @@ def aa_replay(
     share: float = 0.5,
     resplits: int = 1000,
     seed: int = 0,
+    skewness: ArrayLike | None = None,
 ) -> AAReplay:
     """A/A tests of ratio metrics from sums per sub-bucket; for means the denominator is 1.
 
     z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
-    chapter 19).
+    chapter 19); of metrics with a skewness, the permutation test by its moments (`skewed.py`).
 
     Args:
         units: Units per sub-bucket, all variants pooled, shape (buckets,).
@@ -69,6 +71,8 @@ def aa_replay(
         share: Share of treatment.
         resplits: Number of random splits.
         seed: Seed of the splits.
+        skewness: Of each metric between units, for those that the test of skewed values judges;
+            NaN for the others. Shape (metrics,).
 
     Raises:
         Refusal: `too_few_units` below eight buckets or when a re-split leaves a variant nearly
@@ -93,7 +97,26 @@ def aa_replay(
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
     z = (value_t - value_c) / np.sqrt(variance)
-    return AAReplay(z, np.asarray(2 * special.ndtr(-np.abs(z))))
+    p_values = np.asarray(2 * special.ndtr(-np.abs(z)))
+    if skewness is not None:
+        of = np.flatnonzero(~np.isnan(np.asarray(skewness)))
+        spread = _delta(table.sum(axis=0, keepdims=True), n, s)[1][0, of] * n.sum()
+        units_t = treated[:, :1]
+        difference = (value_t - value_c)[:, of]
+        z[:, of], p_values[:, of] = _permuted(
+            difference, spread, np.asarray(skewness)[of], (units_t, n.sum() - units_t)
+        )
+    return AAReplay(z, p_values)
+
+
+def _permuted(
+    difference: Floats, spread: Floats, skewness: Floats, units: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Statistics and p-values by the moments of all splits with so many units on either side."""
+    of_treatment, of_control = (1 / side for side in units)
+    both = of_treatment + of_control
+    z = difference / np.sqrt(spread * both)
+    return z, type_three.p_values(z, skewness * (of_treatment**2 - of_control**2) / both**1.5)
 
 
 def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:

@@ -28,6 +28,7 @@ from abeval.version import __version__
 
 SAVED = "aggregates.json"
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
+_BEFORE = ["b_y", "b_x", "b_is_new"]
 
 
 def _file_of(table: str, digest: str) -> str:
@@ -126,7 +127,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
             for metric, by_variant in saved.quantiles.items()
         },
         buckets={
-            str(metric): BucketSums(rows["units"].to_numpy(float), rows[_SUMS].to_numpy(float))
+            str(metric): _bucket_sums(rows)
             for metric, rows in buckets.groupby("metric", sort=False)
         },
         stretches=saved.stretches,
@@ -180,12 +181,19 @@ def _check_definition(folder: Path, saved: Mapping[str, Any], wanted: Mapping[st
         )
 
 
+def _bucket_sums(rows: pd.DataFrame) -> BucketSums:
+    before = rows.reindex(columns=_BEFORE).to_numpy(float)
+    known = None if np.isnan(before).any() else before
+    return BucketSums(rows["units"].to_numpy(float), rows[_SUMS].to_numpy(float), known)
+
+
 def _bucket_frame(buckets: Mapping[str, BucketSums]) -> pd.DataFrame:
-    parts = [
-        pd.DataFrame(sums.sums, columns=_SUMS).assign(units=sums.units, metric=metric)
-        for metric, sums in buckets.items()
-    ]
-    empty = pd.DataFrame({name: np.empty(0) for name in (*_SUMS, "units")})
+    parts = []
+    for metric, sums in buckets.items():
+        before = np.full((len(sums.units), 3), np.nan) if sums.before is None else sums.before
+        frame = pd.DataFrame(np.hstack([sums.sums, before]), columns=[*_SUMS, *_BEFORE])
+        parts.append(frame.assign(units=sums.units, metric=metric))
+    empty = pd.DataFrame({name: np.empty(0) for name in (*_SUMS, *_BEFORE, "units")})
     return pd.concat(parts, ignore_index=True) if parts else empty.assign(metric="")
 
 

@@ -11,7 +11,7 @@ the whole analysis, from its sums on: the check of the split, the scorecard and 
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,7 @@ class Row(NamedTuple):
         days: Days planned.
         effect: Mean relative effect that the plans say is found in 80 %.
         whole: The same by all units and the spread of the whole log, as it was.
+        expected: Share of new experiments that find it by the true standard error, from 40.
         realised: Share of new experiments with the planned effect that find it.
         runs: New experiments.
     """
@@ -62,6 +63,7 @@ class Row(NamedTuple):
     days: int
     effect: float
     whole: float
+    expected: float
     realised: float
     runs: int
 
@@ -179,22 +181,53 @@ def realised(seed: int, users: str, days: int, effects: dict[Metric, float], run
     return hits
 
 
-def rows(logs: int, runs: int) -> Iterator[Row]:
+def true_errors(
+    users: str, days: int, effects: Mapping[Metric, float], experiments: int = 40
+) -> dict[Metric, float]:
+    """Standard error of each metric's relative effect, in experiments of so many days with it."""
+    squares: dict[Metric, list[float]] = {metric: [] for metric in METRICS}
+    for seed in range(experiments):
+        rng = np.random.default_rng([seed, 35, days])
+        of = people(rng, users)
+        came = totals_of_visits(rng, of, days)
+        treated = rng.random(PEOPLE) < 0.5
+        lifts = [np.where(treated, effects[metric], 0.0) for metric in METRICS]
+        totals = values(rng, of, came, lifts)
+        for metric in METRICS:
+            y, x = parts(metric, totals)
+            per = np.ones_like(y) if x is None else x
+            sides = [side & (came > 0) for side in (~treated, treated)]
+            value = y[sides[0]].sum() / per[sides[0]].sum()
+            squares[metric].append(sum(_variance(y[s], per[s]) for s in sides) / value**2)
+    return {metric: float(np.sqrt(np.mean(of))) for metric, of in squares.items()}
+
+
+def _variance(y: Integers, x: Integers) -> float:
+    """Sampling variance of Σy / Σx."""
+    distances = (y - y.sum() / x.sum() * x) / x.mean()
+    return float(distances.var()) / y.size
+
+
+def rows(logs: int, runs: int, kinds: Sequence[str] = USERS) -> Iterator[Row]:
     """Every kind of user and length; each log's own plan is put to the test."""
-    for users in USERS:
+    for users in kinds:
         found = [growths(seed, users) for seed in range(logs)]
         for days in (7, 28):
             plans = [{m: effects_of(m, one[m], days) for m in METRICS} for one in found]
-            hits = np.concatenate(
-                [
-                    realised(seed, users, days, {m: e[0] for m, e in plan.items()}, runs)
-                    for seed, plan in enumerate(plans)
-                ]
-            )
+            effects = {m: float(np.mean([plan[m][0] for plan in plans])) for m in METRICS}
+            errors = true_errors(users, days, effects)
+            tried = [
+                realised(seed, users, days, {m: e[0] for m, e in plan.items()}, runs)
+                for seed, plan in enumerate(plans)
+            ]
+            hits = np.concatenate(tried) if runs else np.full((1, len(METRICS)), np.nan)
             for k, metric in enumerate(METRICS):
                 effect, whole = np.mean([plan[metric] for plan in plans], axis=0).tolist()
                 found_it = float(hits[:, k].mean())
-                yield Row(users, metric.name, days, effect, whole, found_it, len(hits))
+                expected = float(
+                    np.mean([design.power_from_se(errors[metric], p[metric][0]) for p in plans])
+                )
+                yield Row(users, metric.name, days, effect, whole, expected, found_it, len(hits))
 
 
 GOALS, GUARDRAILS = ("clicks", "spent"), ("opened", "seconds", "shown")
@@ -301,13 +334,14 @@ def markdown(table: Iterator[Row]) -> Iterator[str]:
     """Lines of the table of metrics for the documentation."""
     yield (
         "| users come | metric | days | found in 80 %: by growth, % | by the whole log, % | "
-        "realised by growth, % |"
+        "power by the true error, % | realised, % |"
     )
-    yield "|---|---|--:|--:|--:|--:|"
+    yield "|---|---|--:|--:|--:|--:|--:|"
     for row in table:
+        shown = "" if np.isnan(row.realised) else f"{100 * row.realised:.1f}"
         yield (
             f"| {row.users} | {row.metric} | {row.days} | {100 * row.effect:.2f} | "
-            f"{100 * row.whole:.2f} | {100 * row.realised:.1f} |"
+            f"{100 * row.whole:.2f} | {100 * row.expected:.1f} | {shown} |"
         )
 
 
@@ -339,17 +373,20 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=10)
     parser.add_argument("--experiments", type=int, default=100, help="for each log's plan")
     parser.add_argument("--whole", type=int, help="whole analyses of each decision, nothing else")
+    parser.add_argument("--users", choices=USERS, action="append", help="only these")
     options = parser.parse_args()
     if options.whole:
         for line in shipping(options.whole, (0.03,), whole=True):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         return
-    for line in markdown(rows(options.logs, options.experiments)):
+    kinds = options.users or USERS
+    for line in markdown(rows(options.logs, options.experiments, kinds)):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+    decided = shipping(options.logs * options.experiments) if options.experiments else ()
     sys.stdout.write("\n")
-    for line in shipping(options.logs * options.experiments):
+    for line in decided:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

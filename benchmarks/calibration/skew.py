@@ -2,31 +2,28 @@
 
     python -m benchmarks.calibration.skew --repetitions 10000
 
-Each cell draws the units of both variants anew, and `compare_moments` judges them; Welch's test is
-what would run instead. Half of the power is of a gain, half of a loss, of 2.8 standard errors.
+Each cell draws the units of both variants anew and judges them as the analysis does (`at_once.py`);
+Welch's test is what would run instead. Half of the power is of a gain, half of a loss, of 2.8
+standard errors; values with an effect are those without, each so many times as large.
 """
 
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.inference.comparison import Comparison, Rule
-from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
-from abeval.stats import means
 from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from benchmarks.calibration.at_once import Flags, arm, covers, covers_difference, judge, welch
 
-ALPHA = 0.05
 SHARES = (0.5, 0.2, 0.1, 0.01)
 UNITS = (100, 200, 1_000, 3_000, 10_000)
 BUYERS = 0.03
-MOST_DRAWS = 4e8
+MOST_DRAWS = 6e8
 """Values drawn for a cell; cells of many units have fewer repetitions."""
 
 AT_ONCE = 4_000_000
@@ -40,10 +37,12 @@ of control, shape (experiments, 3)."""
 
 
 def _powers(values: Floats) -> Floats:
-    return np.stack([(values**power).sum(axis=-1) for power in (1, 2, 3)], axis=-1)
+    return np.stack([values.sum(axis=-1), (values**2).sum(axis=-1), (values**3).sum(axis=-1)], -1)
 
 
-def _dense(values: Callable[[Generator, tuple[int, int]], Floats]) -> Draw:
+def dense(values: Callable[[Generator, tuple[int, int]], Floats]) -> Draw:
+    """Draws every unit."""
+
     def draw(random: Generator, runs: int, units: int, times: float) -> Floats:
         some = max(1, AT_ONCE // units)
         parts = [
@@ -65,17 +64,17 @@ def _normal(random: Generator, runs: int, units: int, times: float) -> Floats:
     return np.stack([total, squares, cube + 3 * mean * squares - 2 * units * mean**3], axis=1)
 
 
-def _buyers(sigma: float) -> Draw:
+def buyers(sigma: float, share: float = BUYERS, price: float = 1.0) -> Draw:
+    """Draws the buyers, and what each spends: lognormal, so many times `price`."""
+
     def some(random: Generator, runs: int, units: int, times: float) -> Floats:
-        counts = random.binomial(units, BUYERS, runs)
-        spent = times * random.lognormal(0, sigma, int(counts.sum()))
-        ends = np.cumsum(counts)
-        return np.array(
-            [_powers(spent[end - n : end]) for n, end in zip(counts, ends, strict=True)]
-        )
+        counts = random.binomial(units, share, runs)
+        spent = times * price * np.exp(sigma * random.standard_normal(int(counts.sum())))
+        who = np.repeat(np.arange(runs), counts)
+        return np.stack([np.bincount(who, spent**power, runs) for power in (1, 2, 3)], axis=1)
 
     def draw(random: Generator, runs: int, units: int, times: float) -> Floats:
-        at_once = max(1, round(AT_ONCE / units / BUYERS))
+        at_once = max(1, round(AT_ONCE / units / share))
         parts = [
             some(random, min(at_once, runs - done), units, times)
             for done in range(0, runs, at_once)
@@ -103,7 +102,7 @@ class World(NamedTuple):
 
 def _spent(sigma: float) -> World:
     mean = BUYERS * math.exp(sigma**2 / 2)
-    return World(_buyers(sigma), mean, math.sqrt(BUYERS * math.exp(2 * sigma**2) - mean**2))
+    return World(buyers(sigma), mean, math.sqrt(BUYERS * math.exp(2 * sigma**2) - mean**2))
 
 
 def _rate(rate: float) -> World:
@@ -111,7 +110,7 @@ def _rate(rate: float) -> World:
 
 
 def _pareto(random: Generator, shape: tuple[int, int]) -> Floats:
-    return random.pareto(2.5, shape) + 1
+    return np.asarray(np.exp(random.standard_exponential(shape) / 2.5))
 
 
 WORLDS = {
@@ -119,10 +118,12 @@ WORLDS = {
     "3 % buyers, lognormal σ 1.5": _spent(1.5),
     "conversion .3 %": _rate(0.003),
     "conversion 3 %": _rate(0.03),
-    "Pareto 2.5": World(_dense(_pareto), 2.5 / 1.5, math.sqrt(2.5 / 1.5**2 / 0.5)),
     "conversion 30 %": _rate(0.3),
+    "Pareto 2.5": World(dense(_pareto), 2.5 / 1.5, math.sqrt(2.5 / 1.5**2 / 0.5)),
     "normal": World(_normal, 1.0, 1.0),
 }
+SCALED = ("3 % buyers, lognormal σ 1", "3 % buyers, lognormal σ 1.5", "Pareto 2.5")
+"""Worlds whose values with an effect are those without, times a number."""
 
 
 class Cell(NamedTuple):
@@ -136,10 +137,14 @@ class Cell(NamedTuple):
         welch: A/A tests that Welch's test rejects.
         welch_side: The larger of its two one-sided shares.
         refused: A/A tests without an answer.
-        permuted: A/A tests that the permutation test answers.
+        permuted: A/A tests that the test of skewed values answers.
+        exact: A/A tests that the exact test answers.
         rejected: A/A tests that are rejected, of those with an answer.
+        error: Monte Carlo standard error of that.
         side: The larger of the two one-sided shares, of those with an answer.
-        covered: Intervals that cover a true gain or loss, of those with an answer.
+        covered: Intervals of the lift that cover a true gain or loss, of those with an answer by
+            another than the exact test.
+        covered_difference: The same of the difference, of those that Welch's test answers.
         power: Of tests with a true effect, those rejected in its direction.
         welch_power: The same of Welch's test.
     """
@@ -152,25 +157,19 @@ class Cell(NamedTuple):
     welch_side: float
     refused: float
     permuted: float
+    exact: float
     rejected: float
+    error: float
     side: float
     covered: float
+    covered_difference: float
     power: float
     welch_power: float
 
 
-class Verdict(NamedTuple):
-    """One experiment: the sign of what Welch's test and the analysis reject, and the interval."""
-
-    welch: int
-    sign: float
-    permuted: bool
-    covered: float
-
-
-def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
+def cells(runs: int, seed: int = 0, worlds: Sequence[str] = tuple(WORLDS)) -> Iterator[Cell]:
     """Results of every world, split and size."""
-    for name in WORLDS:
+    for name in worlds:
         for share in SHARES:
             for units in UNITS:
                 yield cell(name, share, units, runs, seed)
@@ -190,69 +189,55 @@ def cell(name: str, share: float, units: int, runs: int, seed: int = 0) -> Cell:
     random = np.random.default_rng([seed, list(WORLDS).index(name), round(1000 * share), units])
     if name == "Pareto 2.5":
         runs = max(100, min(runs, int(MOST_DRAWS / (units + others))))
-    null = _verdicts(world, random, (others, units), runs, 0.0)
+    control = arm(world.draw(random, runs, others, 1.0), others)
+    treatment = arm(world.draw(random, runs, units, 1.0), units)
+    null, before = judge(control, treatment), welch(control, treatment).sign
+    answered = null.sides.sign[~null.refused]
     effect = POWER_AT * world.sd * math.sqrt(1 / units + 1 / others) / world.mean
-    loss = -min(effect, 0.9)
-    gains = _verdicts(world, random, (others, units), runs // 2, effect)
-    losses = _verdicts(world, random, (others, units), runs // 2, loss)
-    answered = [v for v in null if not math.isnan(v.sign)]
-    signs = np.array([v.sign for v in answered] or [math.nan])
-    welch = np.array([v.welch for v in null])
-    both = [(v, 1) for v in gains] + [(v, -1) for v in losses]
+    half, found = runs // 2, list[tuple[Floats | Flags, ...]]()
+    for side, lift, part in ((1, effect, slice(half)), (-1, -min(effect, 0.9), slice(half, None))):
+        whole = control.part(part)
+        if name in SCALED:
+            moved = treatment.part(part).times(1 + lift)
+        else:
+            moved = arm(world.draw(random, whole.total.size, units, 1 + lift), units)
+        judged = judge(whole, moved)
+        found.append(
+            (
+                judged.sides.sign == side,
+                welch(whole, moved).sign == side,
+                covers(whole, moved, lift, judged),
+                covers_difference(whole, moved, lift * world.mean, judged),
+            )
+        )
+    power, welch_power, *covered = (np.concatenate(one) for one in zip(*found, strict=True))
+    rejected = _mean(answered != 0)
     return Cell(
         name,
         share,
         units,
         runs,
-        float((welch != 0).mean()),
-        _side(welch),
-        1 - len(answered) / len(null),
-        sum(v.permuted for v in null) / len(null),
-        float((signs != 0).mean()) if answered else math.nan,
-        _side(signs) if answered else math.nan,
-        _mean([v.covered for v, _ in both if not math.isnan(v.covered)]),
-        sum(v.sign == sign for v, sign in both) / len(both),
-        sum(v.welch == sign for v, sign in both) / len(both),
+        _mean(before != 0),
+        _side(before),
+        _mean(null.refused),
+        _mean(null.permuted),
+        _mean(null.exact),
+        rejected,
+        math.sqrt(rejected * (1 - rejected) / answered.size) if answered.size else math.nan,
+        _side(answered),
+        _mean(covered[0][~np.isnan(covered[0])]),
+        _mean(covered[1][~np.isnan(covered[1])]),
+        _mean(power),
+        _mean(welch_power),
     )
 
 
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values)) if values else math.nan
+def _mean(values: Floats | Flags) -> float:
+    return float(np.mean(values)) if values.size else math.nan
 
 
 def _side(signs: Floats) -> float:
-    return float(max((signs > 0).mean(), (signs < 0).mean()))
-
-
-def _verdicts(
-    world: World, random: Generator, sizes: tuple[int, int], runs: int, lift: float
-) -> list[Verdict]:
-    control = world.draw(random, runs, sizes[0], 1.0)
-    treatment = world.draw(random, runs, sizes[1], 1 + lift)
-    pairs = zip(control, treatment, strict=True)
-    return [
-        verdict(moments(c, sizes[0]), moments(t, sizes[1]), world.mean * lift) for c, t in pairs
-    ]
-
-
-def verdict(control: Moments, treatment: Moments, difference: float) -> Verdict:
-    """Decisions of Welch's test and of the analysis."""
-    result = compare_moments(METRIC, control, treatment, Rule(ALPHA))
-    try:
-        welch = means.welch(control, treatment, ALPHA)
-        welch_sign = int(np.sign(welch.statistic)) if welch.p_value < ALPHA else 0
-    except Refusal:
-        welch_sign = 0
-    return Verdict(welch_sign, *_decided(result, difference))
-
-
-def _decided(result: Comparison, difference: float) -> tuple[float, bool, float]:
-    effect = result.effect
-    if effect is None:
-        return math.nan, False, math.nan
-    sign = float(np.sign(effect.difference)) if effect.p_value < ALPHA else 0.0
-    covered = effect.low - 1e-12 <= difference <= effect.high + 1e-12
-    return sign, result.permuted is not None, float(covered)
+    return max(_mean(signs > 0), _mean(signs < 0))
 
 
 def moments(sums: Floats, units: int) -> Moments:
@@ -271,14 +256,23 @@ def markdown(rows: Iterator[Cell]) -> Iterator[str]:
     """Lines of the table for the documentation."""
     names = [
         *("values", "split", "units, smaller", "Welch rejects, %", "more often on a side, %"),
-        *("refused, %", "permuted, %", "rejected, %", "more often on a side, %"),
-        *("coverage of an effect, %", "power, %", "Welch's power, %", "repetitions"),
+        *("refused, %", "skewed test, %", "exact test, %", "rejected, %", "± error"),
+        *(
+            "more often on a side, %",
+            "coverage of a lift, %",
+            "of a difference, %",
+            "power, %",
+            "Welch's power, %",
+        ),
+        "repetitions",
     ]
     yield f"| {' | '.join(names)} |"
-    yield f"|---|---|{'--:|' * 11}"
+    yield f"|---|---|{'--:|' * 14}"
     for row in rows:
         split = f"{100 - 100 * row.share:g}/{100 * row.share:g}"
-        shares = " | ".join("" if math.isnan(v) else f"{100 * v:.1f}" for v in row[4:])
+        digits = [2 if name == "error" else 1 for name in Cell._fields[4:]]
+        pairs = zip(row[4:], digits, strict=True)
+        shares = " | ".join("" if math.isnan(v) else f"{100 * v:.{d}f}" for v, d in pairs)
         yield f"| {row.world} | {split} | {row.units:,} | {shares} | {row.runs:,} |"
 
 
@@ -287,8 +281,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.skew")
     parser.add_argument("--repetitions", type=int, default=10_000, help="A/A tests per row")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--world", action="append", choices=list(WORLDS), help="only this one")
     options = parser.parse_args()
-    for line in markdown(cells(options.repetitions, options.seed)):
+    chosen = options.world or list(WORLDS)
+    for line in markdown(cells(options.repetitions, options.seed, chosen)):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

@@ -388,10 +388,10 @@ def main() -> None:
     """Run every world and print its table in Markdown."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.split")
     parser.add_argument("--experiments", type=int, default=1000, help="per world, each way")
-    parser.add_argument("--world", type=int, default=None, help="only this one, from 0")
+    parser.add_argument("--world", default="", help="only these, from 0, with commas")
     options = parser.parse_args()
-    chosen = WORLDS if options.world is None else WORLDS[options.world : options.world + 1]
-    for world in chosen:
+    chosen = [int(one) for one in options.world.split(",") if one] or range(len(WORLDS))
+    for world in (WORLDS[one] for one in chosen):
         sys.stdout.write(markdown(world, tally(world, options.experiments)))
         sys.stdout.flush()
 

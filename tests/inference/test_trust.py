@@ -190,37 +190,92 @@ def test_a_diagnostic_that_differed_before_is_seen_too() -> None:
     }
 
 
-def whales(units: int = 600) -> pd.DataFrame:
-    """Everybody watches a little, and three in all watch for days."""
+def whales(units: int = 600, every: int = 2, long: int = 3) -> pd.DataFrame:
+    """Everybody watches a little, and a few for days; each so many units is in the variant."""
     rows = np.arange(units)
     return pd.DataFrame(
         {
             "user_id": rows,
-            "variant": np.where(rows % 2 == 0, "a", "b"),
+            "variant": np.where(rows % every == 0, "b", "a"),
             "ts": pd.Timestamp("2024-03-01 12:00"),
             "click": 1,
-            "dwell": np.where(rows < 3, 1e6, 1.0 + rows % 7),
+            "dwell": np.where(rows < long, 1e6, 1.0 + rows % 7),
         }
     )
 
 
+def bots(units: int = 3000) -> pd.DataFrame:
+    """One row a user with clicks out of views; the ten who view most never click."""
+    random = np.random.default_rng(1)
+    views = 1 + np.round(random.lognormal(0, 2, units)).astype(int)
+    clicks = random.binomial(views, 0.3)
+    clicks[np.argsort(views)[-10:]] = 0
+    rows = np.arange(units)
+    return pd.DataFrame(
+        {
+            "user_id": rows,
+            "variant": np.where(rows % 2 == 0, "b", "a"),
+            "clicks": clicks,
+            "views": views,
+        }
+    )
+
+
+RATE = {"name": "rate", "numerator": "clicks", "denominator": "views", "role": "goal"}
+
+
 def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> None:
-    metrics = [
-        {"name": "dwell_per_user", "role": "goal"},
-        {"name": "watched", "value": "dwell < 4"},
-    ]
-    found = analyze(whales(), metrics=metrics, trust={"aa_runs": 2000})
+    metrics = [RATE, {"name": "clicked", "value": "clicks > 0"}]
+    found = analyze(bots(), metrics=metrics)
     aa = next(c for c in found.trust if c.name == "aa")
     assert aa.status == "warn"
-    assert "dwell_per_user" in aa.message
-    assert "watched" not in aa.message
-    off, kept = found["dwell_per_user"], found["watched"]
-    # One of them makes all of its variant's variance, which fails by itself.
-    assert (off.status, off.reason) == ("untrusted", "failed_trust_check")
+    assert "rate" in aa.message
+    assert "clicked" not in aa.message
+    off, kept = found["rate"], found["clicked"]
+    assert (off.status, off.reason) == ("untrusted", "failed_aa")
     assert off.p_value is not None
     assert kept.status != "untrusted"
     assert found.verdicts[0].decision != "ship"
-    assert [row.metric for row in found.aa] == ["dwell_per_user", "watched"]
+    assert [row.metric for row in found.aa] == ["rate", "clicked"]
+
+
+def test_what_the_check_advises_mends_it() -> None:
+    advice = next(c for c in analyze(bots(), metrics=[RATE]).trust if c.name == "aa").remedy
+    assert "cap = 0.99" in advice
+    capped = analyze(bots(), metrics=[{**RATE, "cap": 0.99}])
+    assert next(c for c in capped.trust if c.name == "aa").status == "pass"
+    assert capped["rate"].status != "untrusted"
+    assert 'resample = "permutation"' in advice
+    permuted = analyze(bots(), metrics=[RATE], inference={"resample": "permutation"})
+    check = next(c for c in permuted.trust if c.name == "aa")
+    assert (check.status, "rate: judged by resampling" in check.message) == ("skipped", True)
+    assert permuted["rate"].status != "untrusted"
+
+
+def test_skewed_values_at_an_uneven_split_are_replayed_by_their_own_test() -> None:
+    """3 % buyers at 9,000/1,000, where Welch's test would reject too often."""
+    random, rows = np.random.default_rng(5), np.arange(10_000)
+    spent = np.where(random.random(10_000) < 0.03, random.lognormal(0, 1.0, 10_000).round(2), 0.0)
+    log = pd.DataFrame(
+        {"user_id": rows, "variant": np.where(rows % 10 == 0, "b", "a"), "spent": spent}
+    )
+    weights = {"a": {"weight": 0.9}, "b": {"weight": 0.1}}
+    found = analyze(log, metrics=[{"name": "revenue", "value": "spent"}], variants=weights)
+    assert found["revenue"].method == "permutation_moments"
+    (row,) = found.aa
+    assert 0.035 < row.rejection_rate < 0.065
+
+
+def test_a_test_that_rejects_too_rarely_is_no_reason_for_doubt() -> None:
+    """Three units have nearly all of the value, half of the units each variant: 0 % rejected."""
+    metrics = [{"name": "dwell_per_user", "role": "goal"}, {"name": "dwell_p50"}]
+    found = analyze(whales(), metrics=metrics)
+    aa = next(c for c in found.trust if c.name == "aa")
+    (row,) = found.aa
+    assert row.rejection_high < 0.05
+    assert found["dwell_per_user"].status != "untrusted"
+    assert (aa.status, aa.value) == ("pass", 1.0)
+    assert "not replayed: dwell_p50" in aa.message
 
 
 def test_capping_the_few_brings_the_level_back() -> None:
@@ -258,7 +313,7 @@ def test_a_reason_of_its_own_outlives_a_failed_check() -> None:
         ("constant", {}, "m: a metric is the same for every unit"),
         ("value", {"trust": {"aa_runs": 0}}, "aa_runs is 0"),
         ("value", {"variants": {"a": {}, "b": {"weight": 0.05}}}, "b has 60 units, fewer than 200"),
-        ("rare", {}, "metrics without an exact test"),
+        ("rare", {}, "m: judged by Fisher's exact test"),
     ],
 )
 def test_why_there_are_no_replays_is_said(column: str, entries: dict[str, Any], why: str) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats import skewed
+from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+from abeval.stats.split_moments import Skewed
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -21,7 +22,7 @@ def spent(seed: int, units: int, sigma: float = 0.8, buyers: float = 0.3) -> Flo
     return np.where(random.random(units) < buyers, random.lognormal(0, sigma, units), 0.0)
 
 
-def compared(control: Floats, treatment: Floats) -> skewed.Skewed:
+def compared(control: Floats, treatment: Floats) -> Skewed:
     return skewed.means(Moments.with_third(control), Moments.with_third(treatment))
 
 
@@ -132,10 +133,10 @@ class TestIntervals:
 
     def test_without_an_upper_end_there_is_none(self) -> None:
         test = compared(spent(1, 5000, buyers=0.01), spent(2, 100, buyers=0.01))
-        assert not skewed.is_bounded(test)
+        assert not skewed_ends.is_bounded(test)
         with pytest.raises(Refusal, match="no upper end"):
             skewed.effect(test)
-        assert skewed.is_bounded(skewed.times_units(test, 30.0))
+        assert skewed_ends.is_bounded(skewed.times_units(test, 30.0))
 
     def test_far_tails_have_a_logarithm(self) -> None:
         effect = skewed.effect(compared(spent(1, 90_000), 3 + spent(2, 10_000)))

@@ -12,6 +12,7 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.inference.aa import _row, aa_p_values
+from abeval.inference.aa_sums import skewness_of_units, without_past
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
 from tests.real_logs import kuairand
@@ -120,3 +121,28 @@ def test_finitely_many_sub_buckets_are_allowed_for_and_units_are_exact():
     assert dealt["units"].off() == ("m",)
     assert dealt["sub_buckets"].off() == ()
     assert dealt["units"].errors()["m"] == pytest.approx(0.0075 / (0.0475 / 10_000) ** 0.5)
+
+
+def test_values_are_replayed_less_what_their_past_explains():
+    """Without it the variance of a split would be that of the past too."""
+    rng = np.random.default_rng(8)
+    past = rng.gamma(0.3, 5.0, 4000).round()
+    new = (rng.random(4000) < 0.2).astype(float)
+    past *= 1 - new
+    y = past + rng.poisson(2.0, 4000)
+    before = np.stack([past, np.ones(4000), new], axis=1)
+    sums = BucketSums.of_units(y, np.ones(4000), before)
+    own = without_past(sums)
+    assert own.sums[:, 0].sum() == pytest.approx(y.sum())
+    design = np.stack([past, new], axis=1) - [past.mean(), new.mean()]
+    fitted = np.linalg.lstsq(design, y - y.mean(), rcond=None)[0]
+    assert own.sums[:, 0] == pytest.approx(y - design @ fitted)
+    assert skewness_of_units(own) < 0.5 * skewness_of_units(sums)
+
+
+def test_a_log_with_a_past_is_replayed_by_cuped():
+    loaded = abeval.load(FILE)
+    plain = loaded.replace(inference={"adjust": "none"}).aa(runs=300, metrics=["ctr"])
+    cuped = loaded.replace(inference={"adjust": "cuped"}).aa(runs=300, metrics=["ctr"])
+    assert plain.notes == cuped.notes == ()
+    assert plain.histograms != cuped.histograms

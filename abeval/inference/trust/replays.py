@@ -23,12 +23,13 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     doubtful = [name for name, p_value in doubts.items() if p_value < _DOUBT]
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
+    besides = _besides(aa)
     words = Words(
-        f"all {len(doubts)} metrics keep their level in {runs:,} A/A replays",
-        f"tests at level {aa.alpha:.3g} do not reject {100 * aa.alpha:.3g}% of A/A replays "
-        f"({listed})",
-        "look for few units with most of the value (cap it), or a unit other than the randomised "
-        "one",
+        f"{len(doubts)} metrics keep their level in {runs:,} A/A replays{besides}",
+        f"tests at level {aa.alpha:.3g} reject more than {100 * aa.alpha:.3g}% of A/A replays "
+        f"({listed}){besides}",
+        "few units have most of the value: cap it (cap = 0.99), or test by "
+        '[inference] resample = "permutation"',
     )
     return Significance(NAME, min(doubts.values()), words, metrics=tuple(doubtful), worst="warn")
 
@@ -47,6 +48,12 @@ def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> 
     return [name for name, p_value in aa.doubts().items() if p_value < fail]
 
 
+def _besides(aa: AAResult) -> str:
+    """What is not replayed, and how the tests that are replayed differ from those of the rows."""
+    listed = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
+    return "".join(f"; {one}" for one in (*aa.notes, *listed))
+
+
 def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
     """Why no metric was replayed."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
@@ -58,5 +65,5 @@ def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
     if units < AA_UNITS:
         return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
     if aggregates.buckets:
-        return "they are of `abeval analyze`, and of metrics without an exact test"
+        return "they are of `abeval analyze`"
     return "no metric is a sum over units"

@@ -1,0 +1,198 @@
+"""The test of one hypothesis on two variants with skewed values, by three moments of their units.
+
+`skewed.py` makes the variants of moments and asks for the test of no effect; `skewed_ends.py` asks
+for the effects that are not rejected.
+
+If the variants do not differ, every split of all units into two groups of these sizes is as likely
+as the one at hand, and Pearson's type III distribution with the moments of the difference over
+those splits gives the p-values (Mielke and Berry 2001, chapter 2). Variants with one mean may still
+vary unlike each other; then those moments are wrong, and the difference over its own standard
+error, transformed by its own skewness (Hall 1992), is near the normal. A side's p-value is the
+larger of the two, so that it holds in both cases (`benchmarks.calibration.spread`).
+"""
+
+import math
+from typing import NamedTuple
+
+from abeval.stats.distributions import upper_tail
+from abeval.stats.records import Refusal
+from abeval.stats.type_three import tail
+
+TINY = 1e-5
+"""Below this skewness a distribution is the normal."""
+
+
+class Spread(NamedTuple):
+    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value."""
+
+    units: int
+    square: float
+    cube: float
+
+
+class Stratum(NamedTuple):
+    """Units that are compared with each other: the stratum's share, and both spreads."""
+
+    share: float
+    control: Spread
+    treatment: Spread
+
+
+class Skewed(NamedTuple):
+    """Two variants to compare.
+
+    Attributes:
+        control: Control's value.
+        treatment: The treatment's.
+        strata: One with share 1, or several.
+        scaled: Whether an effect multiplies values, as of metrics that are never negative; else it
+            is added to them.
+    """
+
+    control: float
+    treatment: float
+    strata: tuple[Stratum, ...]
+    scaled: bool
+
+    @property
+    def units(self) -> int:
+        """Units of both variants."""
+        return sum(s.control.units + s.treatment.units for s in self.strata)
+
+
+class Own(NamedTuple):
+    """A difference with its standard error and skewness by each variant's own moments."""
+
+    difference: float
+    se: float
+    skewness: float
+
+
+class At(NamedTuple):
+    """The test of one hypothesis: the statistic, and log-precise one-sided p-values.
+
+    Attributes:
+        z: The difference over its standard error if the variants do not differ.
+        se: This standard error.
+        skewness: Of the difference over all splits.
+        own: The difference by each variant's own moments.
+        lower: P-value of a lower value of the treatment, and its log10.
+        upper: Of a higher one.
+    """
+
+    z: float
+    se: float
+    skewness: float
+    own: Own
+    lower: tuple[float, float]
+    upper: tuple[float, float]
+
+
+def at(compared: Skewed, effect: float) -> At:
+    """The test that treatment is `effect` times control, or more than control by it.
+
+    Raises:
+        Refusal: `zero_variance`.
+
+    Example:
+        >>> few, many = Spread(100, 400.0, 1_000.0), Spread(900, 3_600.0, 9_000.0)
+        >>> compared = Skewed(1.0, 1.5, (Stratum(1.0, many, few),), True)
+        >>> round(at(compared, 1.0).upper[0], 3), round(at(compared, 1.5).upper[0], 1)
+        (0.011, 0.5)
+    """
+    ratio = effect if compared.scaled else 1.0
+    shift = 0.0 if compared.scaled else effect
+    variance, cube = 0.0, 0.0
+    for stratum in compared.strata:
+        # Higher values, or more of them: of the two, what makes the difference less certain.
+        spread, skewed = max(_split_moments(stratum, ratio, power) for power in (2, 1))
+        variance += stratum.share**2 * spread
+        cube += stratum.share**3 * skewed
+    if variance <= 0:
+        raise Refusal("zero_variance", "neither variant varies: no test is possible")
+    difference = compared.treatment / ratio - shift - compared.control
+    se = math.sqrt(variance)
+    free = max(compared.units - 2 * len(compared.strata), 1)
+    # The difference itself is part of the spread of all units together.
+    z = difference / se
+    z *= math.sqrt((free + 1) / (free + z * z))
+    skew, own = cube / se**3, _own(compared, ratio, difference)
+    lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
+    upper = max(tail(z, skew), _hall(own, 1), key=_log)
+    return At(z, se, skew, own, lower, upper)
+
+
+def _log(tail: tuple[float, float]) -> float:
+    return tail[1]
+
+
+def _own(compared: Skewed, ratio: float, difference: float) -> Own:
+    """The difference of treatment / ratio and control by the moments of each."""
+    variance = cube = 0.0
+    for share, control, treatment in compared.strata:
+        n, m = control.units, treatment.units
+        variance += share**2 * control.square / (n - 1) / n
+        variance += share**2 * treatment.square / ratio**2 / (m - 1) / m
+        cube += share**3 * (treatment.cube / ratio**3 / m**3 - control.cube / n**3)
+    se = math.sqrt(variance)
+    return Own(difference, se, cube / se**3 if se > 0 else 0.0)
+
+
+def _hall(own: Own, side: int) -> tuple[float, float]:
+    """P-value on a side by Hall's transformation, and its log10."""
+    if own.se == 0:
+        return (1.0, 0.0) if side * own.difference <= 0 else (0.0, -math.inf)
+    return upper_tail(side * hall(own.difference / own.se, own.skewness))
+
+
+def hall(t: float, skewness: float) -> float:
+    """A studentised statistic without the skewness of what it is of (Hall 1992).
+
+    Example:
+        >>> hall(2.0, 0.0), round(hall(2.0, 0.3), 3)
+        (2.0, 2.477)
+    """
+    if abs(skewness) < TINY:
+        return t
+    return ((1 + skewness * t / 3) ** 3 - 1) / skewness + skewness / 6
+
+
+def hall_inverse(z: float, skewness: float) -> float:
+    """The statistic that `hall` transforms into `z`.
+
+    Example:
+        >>> round(hall_inverse(hall(2.0, 0.3), 0.3), 6)
+        2.0
+    """
+    if abs(skewness) < TINY:
+        return z
+    cubed = 1 + skewness * (z - skewness / 6)
+    return 3 * (math.copysign(abs(cubed) ** (1 / 3), cubed) - 1) / skewness
+
+
+def _split_moments(stratum: Stratum, ratio: float, power: int) -> tuple[float, float]:
+    """Second and third moment of the difference of treatment / ratio and control over all splits.
+
+    Args:
+        stratum: The units.
+        ratio: How many times control's value the treatment's is.
+        power: By which power of it variances differ: 2 where values are higher, 1 where more
+            units have one.
+    """
+    _, control, treatment = stratum
+    n, m = control.units, treatment.units
+    square = (control.square + treatment.square / ratio**2) / (n + m - 2)
+    cube = (control.cube + treatment.cube / ratio**3) * (n + m) / (n + m - 1) / (n + m - 2)
+    # What a variant's moments are to those of both, in units of control.
+    of_control, of_treatment = _parts(n, m, ratio ** (2 - power))
+    third_of_control, third_of_treatment = _parts(n, m, ratio ** (2 * (2 - power)))
+    return (
+        square * (of_control / n + of_treatment / m),
+        cube * (third_of_treatment / m**2 - third_of_control / n**2),
+    )
+
+
+def _parts(n: int, m: int, times: float) -> tuple[float, float]:
+    """Two numbers, the first so many times the second, whose mean over n and m units is 1."""
+    second = (n + m) / (n * times + m)
+    return second * times, second

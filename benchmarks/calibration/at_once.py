@@ -1,0 +1,220 @@
+"""The choice and the test of means without covariates, over thousands of experiments at once.
+
+`skew.py` and `spread.py` judge simulated experiments by it. It is `compare_moments` over arrays;
+`tests/calibration/test_at_once.py` holds the two together.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtr
+from scipy.stats import hypergeom
+
+from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
+from abeval.inference.skew import LIMIT, MOST
+from abeval.stats.arrays import Floats
+from abeval.stats.split_moments import TINY
+from abeval.stats.type_three import tails
+
+Flags = NDArray[np.bool_]
+
+ALPHA = 0.05
+FAR = 1e4
+"""A lift above this has to be ruled out, or there is no test."""
+
+
+class Arm(NamedTuple):
+    """Variants of many experiments with as many units each: Σy, and Σd² and Σd³ about the mean."""
+
+    units: int
+    total: Floats
+    square: Floats
+    cube: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of each."""
+        return np.asarray(self.total / self.units)
+
+    def part(self, of: slice) -> "Arm":
+        """Some of the experiments."""
+        return Arm(self.units, self.total[of], self.square[of], self.cube[of])
+
+    def times(self, factor: float) -> "Arm":
+        """The same values, each so many times as large."""
+        units, total, square, cube = self
+        return Arm(units, total * factor, square * factor**2, cube * factor**3)
+
+
+def arm(sums: Floats, units: int) -> Arm:
+    """From Σy, Σy² and Σy³, shape (experiments, 3)."""
+    total, square, cube = sums.T
+    mean = total / units
+    centred = square - total * mean
+    third = cube - 3 * mean * square + 2 * total * mean * mean
+    return Arm(units, total, np.where(centred > 1e-12 * square, centred, 0.0), third)
+
+
+class Sides(NamedTuple):
+    """One-sided p-values, of a lower and of a higher value of the treatment."""
+
+    lower: Floats
+    upper: Floats
+
+    @property
+    def sign(self) -> Floats:
+        """−1 or 1 where a side rejects, else 0."""
+        return np.asarray(1.0 * (self.upper < ALPHA / 2) - 1.0 * (self.lower < ALPHA / 2))
+
+    def where(self, condition: Flags, other: "Sides") -> "Sides":
+        """These where the condition holds, else the others."""
+        pairs = zip(self, other, strict=True)
+        return Sides(*(np.where(condition, one, two) for one, two in pairs))
+
+
+class Judged(NamedTuple):
+    """What the analysis says.
+
+    Attributes:
+        sides: P-values of the test that is chosen; NaN where refused.
+        refused: Without an answer.
+        permuted: By the test of skewed values.
+        exact: By the exact test.
+    """
+
+    sides: Sides
+    refused: Flags
+    permuted: Flags
+    exact: Flags
+
+
+def judge(control: Arm, treatment: Arm) -> Judged:
+    """Whether the treatments differ, by the test that the analysis chooses."""
+    with np.errstate(all="ignore"):
+        test, skewness = by_moments(control, treatment)
+        unbounded = by_moments(control, treatment, FAR)[0].lower > ALPHA / 2
+        scaled = _never_negative(control) & _never_negative(treatment)
+        unbounded |= control.total <= 0
+        exact = _rare(control, treatment)
+        skewed = (np.abs(skewness) > LIMIT) & ~exact
+        varies = control.square + treatment.square > 0
+        refused = skewed & ((np.abs(skewness) > MOST) | (unbounded & scaled)) | ~varies
+        sides = test.where(skewed, welch(control, treatment))
+        if exact.any():
+            sides = _fisher(control, treatment, exact).where(exact, sides)
+    nothing = Sides(*(np.full(refused.shape, np.nan) for _ in sides))
+    return Judged(nothing.where(refused, sides), refused, skewed & ~refused, exact & ~refused)
+
+
+def covers(control: Arm, treatment: Arm, lift: float, judged: Judged) -> Floats:
+    """Whether the interval holds the true lift; NaN where refused or by an exact test."""
+    with np.errstate(all="ignore"):
+        by_skewed = _holds(by_moments(control, treatment, 1 + lift)[0])
+        by_welch = _holds(welch(control.times(1 + lift), treatment))
+    covered = np.where(judged.permuted, by_skewed, by_welch).astype(float)
+    return np.where(judged.refused | judged.exact, np.nan, covered)
+
+
+def covers_difference(control: Arm, treatment: Arm, by: float, judged: Judged) -> Floats:
+    """Whether the interval holds the true difference; NaN but where Welch's test judges."""
+    with np.errstate(all="ignore"):
+        moved = treatment._replace(total=treatment.total - by * treatment.units)
+        covered = _holds(welch(control, moved)).astype(float)
+    others = judged.refused | judged.exact | judged.permuted
+    return np.where(others, np.nan, covered)
+
+
+def _holds(sides: Sides) -> Flags:
+    return np.asarray((sides.lower >= ALPHA / 2) & (sides.upper >= ALPHA / 2))
+
+
+def welch(control: Arm, treatment: Arm) -> Sides:
+    """Welch's test."""
+    first, second = (one.square / (one.units - 1) / one.units for one in (control, treatment))
+    variance = first + second
+    with np.errstate(all="ignore"):
+        t = (treatment.mean - control.mean) / np.sqrt(variance)
+        free = variance**2 / (first**2 / (control.units - 1) + second**2 / (treatment.units - 1))
+    return Sides(stdtr(free, t), stdtr(free, -t))
+
+
+def by_moments(control: Arm, treatment: Arm, ratio: float = 1.0) -> tuple[Sides, Floats]:
+    """The test of skewed values that treatment is `ratio` times control, and the skewness."""
+    split, skewness = by_splits(control, treatment, ratio)
+    own = hall(control, treatment, ratio)
+    return Sides(*(np.maximum(p, q) for p, q in zip(split, own, strict=True))), skewness
+
+
+def by_splits(control: Arm, treatment: Arm, ratio: float = 1.0) -> tuple[Sides, Floats]:
+    """The permutation test by its moments alone, and the skewness."""
+    n, m, scaled = control.units, treatment.units, treatment.times(1 / ratio)
+    square = (control.square + scaled.square) / (n + m - 2)
+    cube = (control.cube + scaled.cube) * (n + m) / (n + m - 1) / (n + m - 2)
+    variance, third = np.zeros_like(square), np.full_like(square, -np.inf)
+    for more in (1.0, ratio):
+        of, third_of = ((n + m) / (n * times + m) for times in (more, more**2))
+        one = square * (of * more / n + of / m)
+        its = cube * (third_of / m**2 - third_of * more**2 / n**2)
+        larger = (one > variance) | ((one == variance) & (its > third))
+        variance, third = np.where(larger, one, variance), np.where(larger, its, third)
+    z = (scaled.mean - control.mean) / np.sqrt(variance)
+    z = z * np.sqrt((n + m - 1) / (n + m - 2 + z * z))
+    skewness = third / variance**1.5
+    return Sides(tails(-z, -skewness), tails(z, skewness)), skewness
+
+
+def hall(control: Arm, treatment: Arm, ratio: float = 1.0) -> Sides:
+    """Hall's transformation of the difference by each variant's own moments."""
+    scaled = treatment.times(1 / ratio)
+    variance, third = own_moments(control, scaled)
+    t, skewness = (scaled.mean - control.mean) / np.sqrt(variance), third / variance**1.5
+    lean = np.where(np.abs(skewness) < TINY, 1.0, skewness)
+    moved = ((1 + lean * t / 3) ** 3 - 1) / lean + lean / 6
+    z = np.where(np.abs(skewness) < TINY, t, moved)
+    return Sides(ndtr(z), ndtr(-z))
+
+
+def johnson(control: Arm, treatment: Arm) -> Sides:
+    """Johnson's modified t of two samples (1978), by each variant's own moments."""
+    variance, third = own_moments(control, treatment)
+    difference = treatment.mean - control.mean
+    moved = difference + third / (6 * variance) + third * difference**2 / (3 * variance**2)
+    z = moved / np.sqrt(variance)
+    return Sides(ndtr(z), ndtr(-z))
+
+
+def own_moments(control: Arm, treatment: Arm) -> tuple[Floats, Floats]:
+    """Variance and third moment of the difference, by each variant's own."""
+    (_, _, square, cube), (_, _, more, its) = control, treatment
+    n, m = control.units, treatment.units
+    return square / (n - 1) / n + more / (m - 1) / m, its / m**3 - cube / n**3
+
+
+def _never_negative(one: Arm) -> Flags:
+    mean, variance = one.mean, one.square / one.units
+    square = mean * mean + variance
+    cube = mean**3 + 3 * mean * variance + one.cube / one.units
+    return np.asarray((mean >= 0) & (cube >= 0) & (mean * cube >= square * square * (1 - 1e-9)))
+
+
+def _rare(control: Arm, treatment: Arm) -> Flags:
+    """Where values are 0 and 1, and few of either in an arm."""
+    fewer, more = sorted((control.units, treatment.units))
+    limit = FEW_UNEVEN if more > UNEVEN * fewer else FEW
+    binary, fewest = np.ones(control.total.shape, dtype=bool), np.full(control.total.shape, np.inf)
+    for one in (control, treatment):
+        k, n = one.total, one.units
+        binary &= (np.abs(k - np.round(k)) < 1e-9) & (k >= 0) & (k <= n)
+        binary &= np.abs(one.square - k * (n - k) / n) <= 1e-11 * np.maximum(1, k)
+        fewest = np.minimum(fewest, np.minimum(k, n - k))
+    return np.asarray(binary & (fewest < limit))
+
+
+def _fisher(control: Arm, treatment: Arm, exact: Flags) -> Sides:
+    """Fisher's exact test: the hypergeometric tails."""
+    lower, upper = np.full((2, exact.size), np.nan)
+    c, t = (np.round(one.total[exact]).astype(int) for one in (control, treatment))
+    of = hypergeom(control.units + treatment.units, c + t, treatment.units)
+    lower[exact], upper[exact] = of.cdf(t), of.sf(t - 1)
+    return Sides(lower, upper)
