@@ -28,6 +28,8 @@ class TrustOptions(Section):
     assignment_fail: Share = 0.01
     difference_warn: Share = 0.001
     difference_fail: Share = 0.005
+    influence_warn: Share = 0.3
+    influence_fail: Share = 0.7
     missing_days: Share = 0.5
     outside_period: Share = 0.5
 
@@ -35,7 +37,7 @@ class TrustOptions(Section):
     def _warns_first(self) -> Self:
         if self.alpha_fail > self.alpha_warn:
             raise ValueError("alpha_fail is above alpha_warn: what fails must warn as well")
-        for name in ("rows", "crossover", "assignment", "difference"):
+        for name in ("rows", "crossover", "assignment", "difference", "influence"):
             if getattr(self, f"{name}_warn") > getattr(self, f"{name}_fail"):
                 raise ValueError(f"{name}_warn is above {name}_fail: what fails must warn as well")
         return self

@@ -16,7 +16,6 @@ from abeval.results import Check, Influence
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 
-WARN, FAIL = 0.3, 0.7
 FEWEST_UNITS = 100
 """Of fewer units some always make much of the variance."""
 
@@ -51,7 +50,7 @@ def influence_check(analysis: Analysis) -> Check:
         return skipped(
             "influence", f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
         )
-    worst = singles[0]
+    worst, options = singles[0], analysis.experiment.trust
     reason = (
         "the share of one unit in the variance of a variant, where it stands apart from the tenth: "
         "the tests hold for sums of many units, none of which decides"
@@ -63,11 +62,14 @@ def influence_check(analysis: Analysis) -> Check:
         "look whether it is a person; cap the metric ([[metrics]] cap), or filter bots alike in "
         "all variants",
     )
-    touched = tuple(dict.fromkeys(one.metric for one in singles if one.share >= FAIL))
-    apart = tuple(dict.fromkeys(one.metric for one in singles if one.share >= WARN))
-    return graded(
-        "influence", worst.share, Limits(WARN, FAIL, reason), words, touched or apart or None
+    touched = tuple(
+        dict.fromkeys(one.metric for one in singles if one.share >= options.influence_fail)
     )
+    apart = tuple(
+        dict.fromkeys(one.metric for one in singles if one.share >= options.influence_warn)
+    )
+    limits = Limits(options.influence_warn, options.influence_fail, reason)
+    return graded("influence", worst.share, limits, words, touched or apart or None)
 
 
 def _owed(analysis: Analysis, worst: _Single) -> str:
