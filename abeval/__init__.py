@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
+    from abeval.results.check import CheckResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -34,6 +35,7 @@ __all__ = [
     "AAResult",
     "AbevalError",
     "AuditResult",
+    "CheckResult",
     "Draft",
     "Evaluation",
     "ExperimentError",
@@ -62,6 +64,7 @@ _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
     "AuditResult": "results.audit",
+    "CheckResult": "results.check",
     "Draft": "drafts.run",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
+    from abeval.results.check import CheckResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -97,6 +98,26 @@ class LoadedExperiment:
         from abeval.pipeline import analyze_logs
 
         return analyze_logs(self.experiment, inputs, store, save_aggregates)
+
+    def check(self, **inputs: "Unpack[Inputs]") -> "CheckResult":
+        """Check the split and the logs, without a scorecard.
+
+        Args:
+            **inputs: As for `analyze`.
+
+        Raises:
+            LogError: A log is missing, unreadable, or not what the file says.
+            QueryError: The engine could not run a query.
+
+        Example:
+            >>> import abeval
+            >>> checks = abeval.load("sample_logs/experiment.toml").check()
+            >>> checks["srm"].status, checks.failed
+            ('pass', ())
+        """
+        from abeval.pipeline import check_logs
+
+        return check_logs(self.experiment, inputs)
 
     def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
         """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.

@@ -18,11 +18,13 @@ from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment, LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
+from abeval.inference.trust.check import check, checked_metrics, without_replays
 from abeval.logs.outputs import Output, check_named, check_outputs
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
+from abeval.results.check import CheckResult
 from abeval.steps import Step, silent
 
 
@@ -79,6 +81,15 @@ def analyze_logs(
         save(aggregates)
     # The engine has given back its memory: statistics of many items need some of their own.
     return judged(experiment, aggregates, run.step)
+
+
+def check_logs(experiment: Experiment, inputs: Inputs) -> CheckResult:
+    """Logs → the trust checks alone, from the sums of one pass."""
+    metrics = checked_metrics(experiment)
+    with opened(without_replays(experiment), inputs) as run:
+        aggregates = collect(run, metrics)
+        run.step("checks")
+    return check(experiment, metrics, aggregates)
 
 
 def folders(store: str | Path | None, save_aggregates: str | Path | None) -> list[Output]:

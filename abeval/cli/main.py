@@ -18,6 +18,7 @@ from abeval.cli.aa import aa
 from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
 from abeval.cli.audit import audit
+from abeval.cli.check import check
 from abeval.cli.compare import compare
 from abeval.cli.guard import debuggable, guarded
 from abeval.cli.init import init
@@ -43,6 +44,7 @@ app = typer.Typer(
 # `abeval --help` lists the commands in this order.
 app.command()(debuggable(init))
 app.command()(debuggable(on_engine(analyze, TABLE_OR_FILE)))
+app.command()(debuggable(on_engine(check)))
 app.command()(debuggable(on_engine(compare)))
 app.command()(debuggable(on_engine(power)))
 app.command()(debuggable(assign))

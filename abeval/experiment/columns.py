@@ -26,7 +26,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "stale",
     ),
     "units": ("unit_id", "variant"),
-    "clicks": ("impression_id", "request_id", "item_id", "position", "ts", "dwell"),
+    "clicks": ("unit_id", "impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category", "embedding"),
     "exposures": ("unit_id", "ts", "variant"),
     "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),

@@ -128,8 +128,22 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(
             where, "a click is a column of the impression or a row of logs.clicks, not both"
         )
+    if logs.clicks is not None and "unit_id" in (logs.clicks.join or []):
+        yield from _join_by_unit(experiment.unit, len(logs.clicks.join or []))
     if logs.exposures is not None and experiment.unit == ROW_UNIT:
         yield Problem(("logs", "exposures"), 'needs a unit to join by; unit = "row" has none')
+
+
+def _join_by_unit(unit: str, columns: int) -> Iterator[Problem]:
+    """Clicks that belong to the last impression of their unit: the time is one of three keys."""
+    where = ("logs", "clicks", "join")
+    if unit == ROW_UNIT:
+        yield Problem(where, 'names unit_id, and unit = "row" has none')
+    if columns > _BY_UNIT:
+        yield Problem(where, f"with unit_id, at most {_BY_UNIT} columns, because time is one more")
+
+
+_BY_UNIT = 2
 
 
 def _beside_impressions(experiment: Experiment, units: UnitLog) -> Iterator[Problem]:
@@ -291,6 +305,10 @@ def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
 
 
 def _segments(experiment: Experiment) -> Iterator[Problem]:
-    for name, text in experiment.segments.items():
+    for name, text in experiment.segment_values.items():
         if problem := expression_problem(text):
             yield Problem(("segments", name), problem)
+    for name in experiment.known_before:
+        if experiment.pre_period is None and not experiment.of_units:
+            message = '"before" needs a [pre_period], in which the unit had its value'
+            yield Problem(("segments", name, "known"), message)

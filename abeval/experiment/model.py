@@ -252,7 +252,7 @@ class ClickLog(LogSource):
     dwell_unit: Literal["s", "ms"] = "s"
     join: (
         Annotated[
-            list[Literal["impression_id", "request_id", "item_id", "position"]],
+            list[Literal["unit_id", "impression_id", "request_id", "item_id", "position"]],
             Field(min_length=1, max_length=3),
         ]
         | None
@@ -437,6 +437,13 @@ class Inference(Section):
     family: Family = "holm"
 
 
+class SegmentRule(Section):
+    """A property of units, and whether it is known before the treatment can act."""
+
+    value: str
+    known: Literal["before"] | None = None
+
+
 class Privacy(Section):
     """What results may show of few units."""
 
@@ -474,7 +481,7 @@ class Experiment(Section):
     cleaning: Cleaning = Cleaning()
     sessions: Sessions = Sessions()
     clicks: Clicks = Clicks()
-    segments: Mapping[Word, str] = Field(default_factory=dict)
+    segments: Mapping[Word, str | SegmentRule] = Field(default_factory=dict)
     metrics: list[MetricChoice] = Field(default_factory=list)
     events: list[Event] = Field(default_factory=list)
     inference: Inference = Inference()
@@ -520,6 +527,23 @@ class Experiment(Section):
     def treatments(self) -> list[str]:
         """Every variant but control, in the order of the file."""
         return [name for name in self.variants if name != self.control]
+
+    @property
+    def segment_values(self) -> dict[str, str]:
+        """Name → expression over the impression."""
+        return {
+            name: rule if isinstance(rule, str) else rule.value
+            for name, rule in self.segments.items()
+        }
+
+    @property
+    def known_before(self) -> list[str]:
+        """Segments that units have from before the period, so that no treatment can move them."""
+        return [
+            name
+            for name, rule in self.segments.items()
+            if isinstance(rule, SegmentRule) and rule.known == "before"
+        ]
 
     @property
     def assigns(self) -> bool:

@@ -30,6 +30,7 @@ Reason = Literal[
     "before_first_look",
     "not_finite",
     "split_changed",
+    "moved_segment",
     "failed_trust_check",
     "failed_aa",
 ]

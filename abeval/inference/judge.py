@@ -7,7 +7,7 @@ returns the result to `api.py`.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from abeval.aggregates.aggregates import DAY, SEGMENT, Aggregates
+from abeval.aggregates.aggregates import DAY, Aggregates
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.inference import context
@@ -16,9 +16,10 @@ from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
 from abeval.inference.compare import Analysis
 from abeval.inference.families import family_intervals
-from abeval.inference.scorecard import adjustments, boundaries, scorecard, slice_rows
+from abeval.inference.scorecard import adjustments, boundaries, scorecard, segment_rows, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
 from abeval.inference.trust.checks import trust_checks, untrusted
+from abeval.inference.trust.segments import moved_segments
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
@@ -39,6 +40,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     aa = aa_of(analysis)
     # Messages and notes may name files, whose addresses may hold secrets.
     trust = tuple(replace(c, message=masked(c.message)) for c in trust_checks(analysis, aa))
+    moved = moved_segments(experiment, trust)
     rows = scorecard(analysis, untrusted(analysis, trust, aa))
     infos = tuple(context.metric_info(metric) for metric in metrics)
     return Result(
@@ -49,15 +51,13 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         scorecard=rows,
         metrics=infos,
         daily=slice_rows(analysis, DAY),
-        segments=tuple(
-            row for name in experiment.segment_names for row in slice_rows(analysis, SEGMENT + name)
-        ),
+        segments=segment_rows(analysis, moved),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, context.notes(experiment, metrics, aggregates))),
         adjustments=adjustments(analysis),
         segment_tests=segment_tests(analysis),
-        segment_contrasts=segment_contrasts(analysis),
+        segment_contrasts=segment_contrasts(analysis, moved),
         boundaries=boundaries(analysis),
         beliefs=beliefs(analysis),
         family_intervals=family_intervals(experiment, metrics, analysis.comparisons),

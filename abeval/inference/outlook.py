@@ -22,6 +22,9 @@ from abeval.metrics.definition import Metric
 from abeval.stats import design, group_sequential, sequential
 from abeval.stats.records import Refusal, RefusalReason
 
+MOST_DAYS = 1_000.0
+"""Days beyond which nothing is planned."""
+
 
 class Target(NamedTuple):
     """The relative effect to find, or the days to run (at most one of them), and the power."""

@@ -10,7 +10,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference import outlook, ship_plan
 from abeval.inference.growth import Growth
-from abeval.inference.outlook import Outlook
+from abeval.inference.outlook import MOST_DAYS, Outlook
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
 from abeval.stats import design
@@ -49,21 +49,28 @@ def plan(
 
 
 def _plan(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
-    metric = one.metric
     try:
-        return _filled(experiment, one, target)
+        plan = _filled(experiment, one, target)
     except Refusal as refusal:
-        return Plan(
-            metric=metric.name,
-            role=metric.role,
-            baseline=None if one.refusal else one.seen.value,
-            sd=None if one.refusal else one.seen.sd,
-            mde=target.mde,
-            units_control=None,
-            units=None,
-            days=target.days,
-            reason=refusal.reason,
-        )
+        return _without_size(one, target, refusal.reason)
+    if plan.days is not None and plan.days > MOST_DAYS and target.days is None:
+        return _without_size(one, target, f"more than {MOST_DAYS:,.0f} days are needed")
+    return plan
+
+
+def _without_size(one: Outlook, target: outlook.Target, reason: str) -> Plan:
+    """A plan that ends in no size: what the log has of the metric, and the reason."""
+    return Plan(
+        metric=one.metric.name,
+        role=one.metric.role,
+        baseline=None if one.refusal else one.seen.value,
+        sd=None if one.refusal else one.seen.sd,
+        mde=target.mde,
+        units_control=None,
+        units=None,
+        days=target.days,
+        reason=reason,
+    )
 
 
 def _filled(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:

@@ -3,7 +3,7 @@
 `judge.py` hands it the analysis with its comparisons, and puts the rows into the result.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
@@ -100,6 +100,21 @@ def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
                     )
                 )
     return tuple(rows)
+
+
+def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, ...]:
+    """The effect of every metric in every cell of every segment.
+
+    Args:
+        analysis: Its metrics and segments.
+        moved: Segments that the treatment may have changed: their rows say so, unless they have
+            another reason.
+    """
+    return tuple(
+        replace(row, reason=row.reason or "moved_segment") if name in moved else row
+        for name in analysis.experiment.segment_names
+        for row in slice_rows(analysis, SEGMENT + name)
+    )
 
 
 def boundaries(analysis: Analysis) -> tuple[Boundary, ...]:

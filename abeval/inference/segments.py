@@ -4,13 +4,13 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from abeval.aggregates.aggregates import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms, Comparison, Rule
+from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Rule
 from abeval.inference.means_and_ratios import estimate
 from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
 from abeval.metrics.definition import Metric
@@ -39,9 +39,9 @@ class SharedCells:
     cells: Mapping[str, ByStretch]
 
 
-def _shared_cells(analysis: Analysis) -> Iterator[SharedCells]:
-    """Shared cells of every segment, for goals and guardrails that are means or ratios."""
-    for segment in analysis.experiment.segment_names:
+def _shared_cells(analysis: Analysis, moved: Container[str] = ()) -> Iterator[SharedCells]:
+    """Shared cells of every segment that did not move, for goals and guardrails of sums."""
+    for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
                 yield _shared_cells_of(analysis, segment, metric, variant)
@@ -58,9 +58,12 @@ def _shared_cells_of(analysis: Analysis, segment: str, metric: Metric, variant: 
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
-    """Goals and guardrails in every segment: one effect or several, Holm over all of them."""
-    alpha = analysis.experiment.alpha
-    tests = [test for cells in _shared_cells(analysis) if (test := _test(cells, alpha)) is not None]
+    """Goals and guardrails in every segment: one effect or several, Holm over all of them.
+
+    Also of segments that the treatment may have changed: a test says what the mix is worth.
+    """
+    alpha, shared = analysis.experiment.alpha, _shared_cells(analysis)
+    tests = [test for cells in shared if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")
     return tuple(
@@ -151,14 +154,28 @@ def _mix(cells: SharedCells, comparisons: Mapping[str, Comparison]) -> simpson.M
     )
 
 
-def segment_contrasts(analysis: Analysis) -> tuple[SegmentContrast, ...]:
-    """The effect on goals and guardrails in each cell of a segment against all its others."""
-    alpha = analysis.experiment.alpha
-    return tuple(row for cells in _shared_cells(analysis) for row in _contrasts(cells, alpha))
+def segment_contrasts(
+    analysis: Analysis, moved: Container[str] = ()
+) -> tuple[SegmentContrast, ...]:
+    """The effect on goals and guardrails in each cell of a segment against all its others.
+
+    Args:
+        analysis: Its metrics and segments.
+        moved: Segments that the treatment may have changed, which are left out: the units of a cell
+            are other people in each variant.
+    """
+    alpha, shared = analysis.experiment.alpha, _shared_cells(analysis, moved)
+    return tuple(row for cells in shared for row in _contrasts(cells, alpha))
 
 
 def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
-    moments = list(cells.cells.values())
+    """Cells with enough units in both variants, each against all other such cells."""
+    large = {
+        cell: one
+        for cell, one in cells.cells.items()
+        if min(0 if arm is None else arm.n for arm in pair_of(one, cells.arms)) >= MIN_UNITS
+    }
+    moments = list(large.values())
     value = partial(estimate, cells.metric)
     try:
         inside = [_arms(one, cells.arms) for one in moments]
@@ -176,7 +193,7 @@ def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
         for difference, lift in zip(differences, lifts, strict=True)
     ]
     p_adjusted = multiplicity.adjust(p_values, "holm")
-    for i, (cell, difference, lift) in enumerate(zip(cells.cells, differences, lifts, strict=True)):
+    for i, (cell, difference, lift) in enumerate(zip(large, differences, lifts, strict=True)):
         yield SegmentContrast(
             metric=cells.metric.name,
             variant=cells.arms.treatment,

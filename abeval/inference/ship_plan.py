@@ -15,12 +15,11 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.experiment.model import Experiment
 from abeval.inference import outlook, shipping
 from abeval.inference.looks import planned_fractions
-from abeval.inference.outlook import Outlook, Target
+from abeval.inference.outlook import MOST_DAYS, Outlook, Target
 from abeval.results.power import DecisionPlan
 from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
 
-MOST_DAYS = 1_000.0
 MOST_UNITS = 1e10
 LARGEST = 10.0
 """Largest relative effect that is tried."""

@@ -164,8 +164,16 @@ def score(name: str) -> str:
     return f"case when abs({value}) < 1e300 then {value} end"
 
 
-def click_keys(log: LogColumns, join: Sequence[str]) -> list[str]:
-    """The columns that tie a click to its impression, always three; unused ones are zero."""
+def click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
+    """The columns that tie a click to its impression, always three; unused ones are zero.
+
+    Args:
+        log: The impressions, or the clicks.
+        join: Canonical names of the columns.
+        last: SQL in place of the last unused one.
+    """
     used = [column(log, name) for name in join]
     padded = used + ["0"] * (len(CLICK_KEYS) - len(used))
+    if len(used) < len(CLICK_KEYS):
+        padded[-1] = last
     return [f"{sql} as {key}" for sql, key in zip(padded, CLICK_KEYS, strict=True)]

@@ -78,7 +78,7 @@ def _expressions(
             for column in dict.fromkeys(shape.component(term, v) for v in experiment.variants):
                 only = replace(none, components=("1", components[column]))
                 yield _Expression(where, term.expression, column, only)
-    for name, text in experiment.segments.items():
+    for name, text in experiment.segment_values.items():
         column = f"length({quoted(f's_{name}')})"
         only = replace(none, segments={name: shape.segments[name]})
         yield _Expression(f"segments.{name}", text, column, only, quoted(f"s_{name}"))

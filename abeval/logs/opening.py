@@ -46,6 +46,15 @@ _ROWS = "impressions"
 """A table of units is read as one impression of each."""
 
 
+def _unit_column(
+    experiment: Experiment, log: str, source: LogSource, types: Mapping[str, str]
+) -> str:
+    """The column of the unit, which items do not have, and clicks need not have."""
+    unit = source.columns.get("unit_id", experiment.unit)
+    lacks = unit.lower() not in {column.lower() for column in types}
+    return ROW_UNIT if log == "items" or (log == "clicks" and lacks) else experiment.unit
+
+
 def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
     """Make every log readable as `raw_NAME`, map its columns, and count its rows.
 
@@ -64,8 +73,8 @@ def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
         if log not in (*_LOGS, *outcomes):
             continue
         opened = open_log(engine, experiment, run.frames, log)
-        unit = experiment.unit if log not in ("clicks", "items") else ROW_UNIT
         types = engine.columns(relation_of("raw", log))
+        unit = _unit_column(experiment, log, source, types)
         columns[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
         framed = _frame_of(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)

@@ -17,7 +17,7 @@ from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
-from abeval.logs.canonical import CLICK_KEYS
+from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
 from abeval.logs.faults import faulty_expression
@@ -117,8 +117,9 @@ def prepare(
     step("duplicates")
     duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
     repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
+    join = click_join(experiment, shape)
     try:
-        _write_views(run, shape)
+        _write_views(run, shape, join)
         step("units and days")
         checks.check_positions(metrics, shape, engine)
         summed = sums(run, metrics, shape)
@@ -146,6 +147,7 @@ def prepare(
         lacking=lacking,
         notes=(
             *opened.notes,
+            *join_notes(experiment, join),
             *file_notes(opened, {rows: lacking}),
             *(missing_note(engine) if shape.table is not None else ()),
         ),
@@ -179,56 +181,18 @@ def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Su
     return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
 
 
-def _write_views(run: Run, shape: LogShape) -> None:
+def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
     experiment, engine = run.experiment, run.engine
-    logs, join = experiment.logs, _click_join(experiment, shape)
+    logs = experiment.logs
     engine.view("experiment", views.experiment_view(experiment))
-    engine.view("seen", views.seen_view(experiment, shape, engine, join))
+    engine.view("seen", views.seen_view(experiment, shape, engine, *join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None and logs.exposures is not None:
         engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
-    if shape.clicks is not None and logs.clicks is not None:
-        run.step("clicks")
-        engine.table("click_log", views.clicks_view(logs.clicks, shape.clicks, engine, join))
-        engine.table("clicked_keys", query("log/clicked_keys"))
-        engine.table("click_fate", query("log/click_fate"))
-        engine.table("attributed", query("log/attributed"))
+    write_clicks(run, shape, join)
     engine.view("logged", views.logged_view(experiment, shape))
-
-
-def _click_join(experiment: Experiment, shape: LogShape) -> list[str]:
-    """The columns that tie a click to its impression."""
-    if shape.clicks is None or experiment.logs.clicks is None:
-        return []
-    both = [name for name in _JOIN_COLUMNS if name in shape.impressions and name in shape.clicks]
-    chosen: list[str] = list(experiment.logs.clicks.join or [])
-    missing = [name for name in chosen if name not in both]
-    if missing:
-        raise LogError(
-            f"logs.clicks.join names {missing[0]!r}, which is not in both logs",
-            f"both have: {', '.join(both) or 'none of ' + ', '.join(_JOIN_COLUMNS)}",
-        )
-    join = chosen[: len(CLICK_KEYS)] or _natural_join(both)
-    checks.check_joinable(shape.impressions, shape.clicks, join)
-    return join
-
-
-def _natural_join(both: Sequence[str]) -> list[str]:
-    """The columns that identify an impression, of those that both logs have."""
-    if "impression_id" in both:
-        return ["impression_id"]
-    if {"request_id", "item_id"} <= set(both):
-        return [name for name in both if name != "impression_id"]
-    raise LogError(
-        "clicks cannot be joined to impressions: the logs share neither impression_id nor "
-        "(request_id, item_id)",
-        "map the columns in logs.impressions.columns and logs.clicks.columns",
-    )
-
-
-_JOIN_COLUMNS = ("impression_id", "request_id", "item_id", "position")
 
 
 def _write_impressions(run: Run, metrics: Sequence[Metric], shape: LogShape) -> None:
@@ -285,7 +249,9 @@ def _write_units(
 ) -> None:
     engine.view("stretched", stretched(experiment, engine, stretches))
     if shape.segments:
-        engine.table("first_segments", query("units/first_segments"))
+        engine.table("entry_segments", query("units/first_segments"))
+        engine.view("earlier_segments", query("units/earlier_segments"))
+        engine.table("first_segments", views.segments_view(experiment, shape))
     listed = query("units/segmented_units" if shape.segments else "units/units")
     if shape.table is not None:
         write_unit_rows(experiment, shape.table, engine)

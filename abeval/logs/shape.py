@@ -215,7 +215,7 @@ def shape_of(
     of_rows = [value for value in valued if value.log == "impressions"]
     table = experiment.unit_table
     texts = [t.expression for t in (*terms, *ranked)] + [v.expression for v in of_rows]
-    texts += experiment.segments.values()
+    texts += experiment.segment_values.values()
     canonical = canonical_columns(experiment.of_units)
     own = _with_extra(own_columns_of(texts, impressions, canonical), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
@@ -228,7 +228,7 @@ def shape_of(
         components=tuple(dict.fromkeys(["1", *known, *sums])),
         segments={
             name: f"cast({in_view_names(text, None, canonical)} as varchar)"
-            for name, text in experiment.segments.items()
+            for name, text in experiment.segment_values.items()
         },
         own_columns=own,
         events=tuple(
@@ -261,7 +261,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     """The log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
-    texts = experiment.segments.values()
+    texts = experiment.segment_values.values()
     named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()

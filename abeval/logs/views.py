@@ -34,13 +34,20 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
-def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
+def seen_view(
+    experiment: Experiment,
+    shape: LogShape,
+    engine: Engine,
+    join: Sequence[str],
+    by_time: bool = False,
+) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
     log, source = shape.impressions, experiment.logs.rows
     time = canonical.time_of_impression(experiment, log)
+    time_ms = canonical.time_ms(log, source, engine, time)
     columns = [
         f"{canonical.unit(experiment, log)} as unit_id",
-        f"{canonical.time_ms(log, source, engine, time)} as time_ms",
+        f"{time_ms} as time_ms",
         f"{time} as own_ts",
         f"{canonical.column(log, 'impression_id')} as impression_id",
         f"{canonical.column(log, 'request_id')} as request_id",
@@ -54,7 +61,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         *(f"{canonical.cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(f"{canonical.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.own_columns),
-        *canonical.click_keys(log, join),
+        *canonical.click_keys(log, join, time_ms if by_time else "0"),
     ]
     local_time = canonical.local_time(experiment, log, source, engine)
     return f"""
@@ -247,6 +254,25 @@ def cells_view(
         return of_days
     listed = ", ".join([*CELL, *names, *sums, "set_aside"])
     return f"{of_days} union all select {listed} from {closed}"
+
+
+def segments_view(experiment: Experiment, shape: LogShape) -> str:
+    """The segments of each unit: at its first impression in the period, or known from before.
+
+    A table of units has one value of each, which is that from before if its file says so.
+    """
+    before = experiment.known_before
+    if not before or experiment.of_units:
+        return "select * from entry_segments"
+    columns = [
+        f"{'b' if name in before else 'e'}.{quoted(f's_{name}')} as {quoted(f's_{name}')}"
+        for name in shape.segments
+    ]
+    return f"""
+    select coalesce(e.unit_id, b.unit_id) as unit_id, {", ".join(columns)}
+    from entry_segments e
+    full outer join earlier_segments b on e.unit_id = b.unit_id
+    """
 
 
 CELL = (

@@ -13,13 +13,23 @@ from abeval.report.time_short import time_tables
 from abeval.results import format as fmt
 from abeval.results.aa import AAResult
 from abeval.results.audit import AuditResult
+from abeval.results.check import CheckResult
 from abeval.results.off_policy import OffPolicyResult, Support
 from abeval.results.pairwise import Pair, Pairwise
 from abeval.results.power import DecisionPlan, Plan, Plans
 from abeval.results.replay import ReplayResult
 from abeval.results.windows import TimeResult
 
-Brief = TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult
+Brief = (
+    TimeResult
+    | AAResult
+    | Plans
+    | Pairwise
+    | ReplayResult
+    | OffPolicyResult
+    | AuditResult
+    | CheckResult
+)
 """Results that are shown as tables; `Result` has a page of its own."""
 
 Part = TextTable | str
@@ -51,6 +61,8 @@ def parts(result: Brief, whole: bool = False) -> tuple[Part, ...]:
             return _off_policy(result)
         case AuditResult():
             return _audit(result)
+        case CheckResult():
+            return _checks(result, whole)
         case _:
             assert_never(result)
 
@@ -247,6 +259,22 @@ def _audit(result: AuditResult) -> tuple[Part, ...]:
         kinds: tuple[Kind, ...] = ("name", "name", "name", "number")
         parts.append(TextTable(title, "p after Holm over the pairs.", headers, cells, kinds))
     return tuple(parts)
+
+
+def _checks(result: CheckResult, whole: bool) -> tuple[Part, ...]:
+    """How many passed, and the rest, worst first."""
+    order = ("fail", "warn", "skipped", "pass")
+    shown = [one for one in result.trust if whole or one.status != "pass"]
+    shown.sort(key=lambda one: order.index(one.status))
+    passed = sum(one.status == "pass" for one in result.trust)
+    units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
+    first = f"{result.experiment.name}: {passed} of {len(result.trust)} checks passed; {units}"
+    cells = tuple((one.name, one.status, fmt.check_text(one)) for one in shown)
+    if not cells:
+        return (first,)
+    headers = ("check", "status", "result")
+    kinds: tuple[Kind, ...] = ("name", "name", "words")
+    return (first, TextTable("Checks", "What was measured, and what to do.", headers, cells, kinds))
 
 
 def _mismatches(result: AuditResult) -> list[Part]:

@@ -132,17 +132,11 @@ def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text
         (
             cell(check.name),
             Text(check.status, _STATUS_STYLE.get(check.status, "")),
-            cell(_with_remedy(check)),
+            cell(fmt.check_text(check)),
         )
         for check in checks
     ]
     return laid_out(columns, [Group("", rows)], width)
-
-
-def _with_remedy(check: Check) -> str:
-    if check.status == "skipped" or not check.remedy:
-        return check.message
-    return f"{check.message}. What to do: {check.remedy}"
 
 
 def _family(result: Result) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from abeval.results.effects import Row
+from abeval.results.trust import Check
 
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
@@ -262,6 +263,18 @@ def reason(code: str | None, units_needed: int | None = None) -> str:
     if units_needed is None:
         return words(code)
     return f"{words(code)}: {units_needed:,} units in the smaller variant would do"
+
+
+def check_text(check: Check) -> str:
+    """What a check measured and, where it warns or fails, what to do.
+
+    Example:
+        >>> check_text(Check("srm", "warn", 0.005, 0.001, "uneven", remedy="look for lost units"))
+        'uneven. What to do: look for lost units'
+    """
+    if check.status in ("pass", "skipped") or not check.remedy:
+        return check.message
+    return f"{check.message}. What to do: {check.remedy}"
 
 
 def direction_words(direction: str) -> str:

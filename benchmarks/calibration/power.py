@@ -6,7 +6,7 @@
 Metrics in logs of 14 days whose users come once, weekly or daily, planned for 7 days and, beyond
 the log, for 28; then the decision on two goals and three guardrails, at the units that
 `abeval power` plans from a log without time. With `--whole`, each of those experiments goes through
-the whole analysis, trust checks included.
+the whole analysis, from its sums on: the check of the split, the scorecard and the verdict.
 """
 
 import argparse
@@ -245,18 +245,20 @@ def planned() -> LoadedExperiment:
 def whole_decisions(
     units: int, effects: tuple[float, ...], runs: int, seed: int = 2
 ) -> list[Decision]:
-    """Decisions of whole analyses, from the rows on, of new experiments of so many units."""
+    """Decisions of whole analyses of new experiments of so many units, by the sums of each."""
     rng = np.random.default_rng([seed, 35])
     loaded = planned()
     found: list[Decision] = []
     for _ in range(runs):
         treated = rng.random(units) < 0.5
-        lifts = dict(zip((*GOALS, *GUARDRAILS), (*effects, 0.0, 0.0, 0.0), strict=True))
         frame = outcomes(rng, units)
-        log = pd.DataFrame(
-            {name: frame[name] * np.where(treated, 1 + lift, 1.0) for name, lift in lifts.items()}
-        ).assign(user_id=np.arange(units), variant=np.where(treated, "b", "a"))
-        found.append(loaded.analyze(logs={"impressions": log}).verdicts[0].decision)
+        rows: list[dict[str, object]] = []
+        for metric, lift in zip((*GOALS, *GUARDRAILS), (*effects, 0.0, 0.0, 0.0), strict=True):
+            y = frame[metric].to_numpy(float) * np.where(treated, 1 + lift, 1.0)
+            for variant, own in (("a", y[~treated]), ("b", y[treated])):
+                sums = {"n": own.size, "sum_y": own.sum(), "sum_yy": float(own @ own)}
+                rows.append({"metric": metric, "variant": variant, **sums})
+        found.append(loaded.from_sums(pd.DataFrame(rows)).verdicts[0].decision)
     return found
 
 
@@ -339,7 +341,7 @@ def main() -> None:
     parser.add_argument("--whole", type=int, help="whole analyses of each decision, nothing else")
     options = parser.parse_args()
     if options.whole:
-        for line in shipping(options.whole, (0.03, 0.05), whole=True):
+        for line in shipping(options.whole, (0.03,), whole=True):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         return

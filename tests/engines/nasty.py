@@ -181,6 +181,41 @@ def tied_experiment(**entries: Any) -> LoadedExperiment:
     return define(**{**base, **entries})
 
 
+def touched(rows: int = 600) -> dict[str, object]:
+    """Clicks without an id: equal and missing times, items seen again, clicks on nothing."""
+    random = np.random.default_rng(8)
+    minutes = pd.to_timedelta(random.integers(0, 3_000, rows), unit="m")
+    log = pd.DataFrame(
+        {
+            "who": [NAMES[i] for i in random.integers(0, len(NAMES), rows)],
+            "variant": "a",
+            "item_id": random.integers(0, 5, rows),
+            "ts": pd.Timestamp("2026-10-23") + minutes,
+        }
+    )
+    number = log["who"].map({name: i for i, name in enumerate(NAMES)})
+    log["variant"] = np.where(number % 2 == 0, "a", "b")
+    clicks = log.sample(200, random_state=1).drop(columns="variant")
+    clicks["ts"] += pd.to_timedelta(random.integers(-60, 2_000, 200), unit="m")
+    clicks = clicks.assign(dwell=random.integers(0, 90, 200), item_id=clicks["item_id"] + 1)
+    log.loc[log.index % 17 == 0, "ts"] = pd.NaT
+    clicks.loc[clicks.index % 11 == 0, "ts"] = pd.NaT
+    return {"impressions": log, "clicks": pd.concat([clicks, clicks.head(9)])}
+
+
+def touched_experiment() -> LoadedExperiment:
+    """Clicks of the last impression of the unit and item before them, within six hours."""
+    return define(
+        name="touched",
+        unit="who",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": {}, "clicks": {"attribution_hours": 6}},
+        cleaning={"duplicates": "unchecked"},
+        metrics=[{"name": "ctr"}, {"name": "dwell_per_click"}],
+    )
+
+
 def units(rows: int = 300) -> dict[str, object]:
     """One row a unit, but for copies and for units whose rows differ."""
     random = np.random.default_rng(5)

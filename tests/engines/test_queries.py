@@ -83,6 +83,10 @@ def relations() -> dict[str, Types]:
         engine = Recorder(found)
         collect(Run(experiment, engine, frames), chosen)
         engine.close()
+    engine = Recorder(found)
+    by_time = log[log.click == 1][["user_id", "item_id", "ts", "dwell"]]
+    collect(Run(experiment, engine, {**frames, "clicks": by_time}), chosen)
+    engine.close()
     return found
 
 

@@ -101,6 +101,9 @@ RUNS: dict[str, Callable[[Any], object]] = {
             *(e, {"impressions": nasty.tied()["impressions"]}),
         )
     ),
+    "clicks by time": lambda e: analyze_on(
+        Run(nasty.touched_experiment().experiment, e, nasty.touched())
+    ),
     "time of words": lambda e: windows(
         Run(WORDS, e, nasty.words()), metrics(WORDS, TIMED), (3,), ()
     ),

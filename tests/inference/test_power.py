@@ -225,3 +225,22 @@ def test_the_planned_units_ship_as_often_as_planned() -> None:
 def test_power_where_users_return_is_what_was_predicted() -> None:
     for row in calibration.rows(logs=10, runs=100):
         assert row.realised == pytest.approx(0.8, abs=0.02 + 3 * (0.16 / row.runs) ** 0.5), row
+
+
+def test_where_no_unit_is_new_a_plan_without_an_end_keeps_what_is_known() -> None:
+    """All units come every day: ten million days would find .01 %, which is no plan."""
+    user = np.tile(np.arange(400), 6)
+    day = pd.to_timedelta(np.repeat(np.arange(6), 400), unit="D")
+    click = np.random.default_rng(0).integers(0, 2, user.size)
+    log = table(user.size).assign(
+        user_id=user, variant=np.where(user % 2 == 0, "a", "b"), bought=click
+    )
+    log["ts"] = pd.Timestamp("2026-09-14") + day
+    plans = planned([GOAL], log, mde=0.0001)
+    (plan,) = plans.plans
+    assert plan.reason == "more than 1,000 days are needed"
+    assert (plan.days, plan.units, plan.mde) == (None, None, 0.0001)
+    mean = log[log.variant == "a"].groupby("user_id")["bought"].sum().mean()
+    assert plan.baseline == pytest.approx(mean)
+    assert "more than 1,000 days are needed" in str(plans)
+    assert f"{mean:.4g}" in str(plans)

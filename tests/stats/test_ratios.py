@@ -135,3 +135,9 @@ def test_a_small_variance_is_no_rounding():
     found = ratios.estimate(Moments.of(y, x)).variance
     assert 0 < float(variance) < 1e-9 * float(rate) ** 2
     assert found == pytest.approx(float(variance), rel=1e-3)
+
+
+def test_a_variance_of_a_millionth_of_its_terms_is_no_rounding():
+    # Two almost equal terms: what is left of them is 5e-8 of their sum.
+    covariance = np.array([[1.0, 1.0 - 1e-7], [1.0 - 1e-7, 1.0]])
+    assert ratios.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-7, rel=1e-6)

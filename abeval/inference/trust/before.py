@@ -71,11 +71,16 @@ def before_checks(analysis: Analysis) -> list[Finding]:
 
 
 def _before(analysis: Analysis) -> Groups:
-    """Every metric with values before the period, and their moments by variant."""
+    """Every metric with values before the period, and their moments by variant.
+
+    A score is that of the model that a variant serves, so it differs before if the models do.
+    """
+    models = {variant.model for variant in analysis.experiment.variants.values()}
     metrics = [
         metric
         for metric in analysis.metrics
         if metric.is_mean_or_ratio
+        and not (len(models) > 1 and "score" in metric.needs)
         and metric.source.has_before
         and metric.name not in analysis.aggregates.refused
     ]

@@ -21,7 +21,8 @@ from abeval.inference.trust.lacking import lacking_checks
 from abeval.inference.trust.replays import NAME as AA
 from abeval.inference.trust.replays import aa_check, doubted
 from abeval.inference.trust.rows import row_checks
-from abeval.inference.trust.split import change_checks, segment_checks, srm_check
+from abeval.inference.trust.segments import segment_checks
+from abeval.inference.trust.split import change_checks, srm_check
 from abeval.inference.trust.units import assignment, crossover
 from abeval.results import Check
 from abeval.results.aa import AAResult
@@ -35,13 +36,14 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
 def _findings(analysis: Analysis, aa: AAResult | None) -> list[Finding]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     of_log = not experiment.of_units
+    whole = srm_check(experiment, aggregates)
     return [
         *(hour_checks(analysis) if of_log else []),
         *audit_checks(analysis),
         influence_check(analysis),
-        srm_check(experiment, aggregates),
+        whole,
         *change_checks(experiment, aggregates),
-        *segment_checks(experiment, aggregates),
+        *segment_checks(experiment, aggregates, whole),
         crossover(experiment, aggregates),
         policy_check(analysis),
         assignment(experiment, aggregates),

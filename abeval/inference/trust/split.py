@@ -3,13 +3,13 @@
 `checks.py` puts them first among its checks, because nothing else can be read where they fail.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import SEGMENT, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
 from abeval.logs.stretches import Stretch, Stretches, planned_splits
@@ -18,9 +18,7 @@ from abeval.results import format as fmt
 from abeval.stats import multiplicity, srm, srm_segments
 from abeval.stats.records import Refusal
 
-_LOST = (
-    "look for units lost after assignment, redirects, bots, or a filter that acts on one variant"
-)
+LOST = "look for units lost after assignment, redirects, bots, or a filter that acts on one variant"
 
 _ANNOUNCE = (
     "if it was meant to change, write [[assignment.splits]]; if not, look for what lost units of "
@@ -43,13 +41,13 @@ def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
     try:
         split = _split(experiment, aggregates)
     except Refusal as refusal:
-        return Check("srm", "fail", None, None, f"sample ratio: {refusal}", remedy=_LOST)
+        return Check("srm", "fail", None, None, f"sample ratio: {refusal}", remedy=LOST)
     calm = f"units match the weights{split.where}: {split.counts}"
     alarm = (
         f"units do not match the weights{split.where} ({split.counts}; chi-square "
         f"p = {split.p_value:.2g})"
     )
-    return Significance("srm", split.p_value, Words(calm, alarm, f"{_LOST}{split.remedy}"))
+    return Significance("srm", split.p_value, Words(calm, alarm, f"{LOST}{split.remedy}"))
 
 
 class _Split(NamedTuple):
@@ -66,7 +64,7 @@ def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
     totals = {name: aggregates.units_of(name) for name in experiment.variants}
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     if not stretches:
-        plan = {} if len(experiment.schedule) == 0 else _only_plan(experiment, aggregates)
+        plan = {} if len(experiment.schedule) == 0 else only_plan(experiment, aggregates)
         p_value = srm.chi_square(list(totals.values()), list((plan or weights).values())).p_value
         return _Split(p_value, "", _listed(totals))
     if experiment.schedule:
@@ -103,7 +101,7 @@ def _unannounced(
     return _Split(of_last, f" of {_named(last)}", _listed(last.units), remedy)
 
 
-def _only_plan(experiment: Experiment, aggregates: Aggregates) -> Mapping[str, float]:
+def only_plan(experiment: Experiment, aggregates: Aggregates) -> Mapping[str, float]:
     """The weights of the single scheduled split in which all units entered."""
     used = set(aggregates.entered["planned"])
     plans = [plan for number, plan in enumerate(planned_splits(experiment)) if number in used]
@@ -164,90 +162,10 @@ def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
     return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
 
 
-def segment_checks(experiment: Experiment, aggregates: Aggregates) -> list[Finding]:
-    """The split in the worst cell of each segment: where a mismatch comes from."""
-    return [_segment_check(experiment, aggregates, name) for name in experiment.segment_names]
-
-
-def _segment_check(experiment: Experiment, aggregates: Aggregates, name: str) -> Finding:
-    worst = worst_cell(experiment, aggregates, name)
-    if worst is None:
-        return skipped(f"srm:{name}", f"no units by {name}")
-    calm = f"units match the weights in each of {worst.cells} cells of {name}"
-    alarm = (
-        f"{name} = {worst.cell!r} does not match the weights (p = {worst.p_value:.2g} after "
-        f"Holm; without it, all other units together p = {worst.p_value_without:.2g})"
-    )
-    return Significance(f"srm:{name}", worst.p_value, Words(calm, alarm, _LOST), family="segments")
-
-
-class CellSplit(NamedTuple):
-    """The split in the cell of a segment that fits the weights least.
-
-    Attributes:
-        cell: Its name.
-        p_value: Of its units against the weights, Holm over the cells.
-        p_value_without: Of all other cells together.
-        cells: Number of cells.
-    """
-
-    cell: str
-    p_value: float
-    p_value_without: float
-    cells: int
-
-
-def worst_cell(experiment: Experiment, aggregates: Aggregates, segment: str) -> CellSplit | None:
-    """The cell of a segment with the worst split; None where there is nothing to test."""
-    counts = _counts(experiment, aggregates, segment)
-    weights = _weights(experiment, aggregates)
-    if not counts:
-        return None
-    try:
-        if len(weights) > 1:
-            return _worst_by_stretch(counts, weights)
-        table = [rows[0] for rows in counts.values()]
-        worst = srm_segments.by_segment(list(counts), table, weights[0]).segments[0]
-    except Refusal:
-        return None
-    return CellSplit(worst.segment, worst.p_adjusted, worst.p_value_without, len(counts))
-
-
-def _worst_by_stretch(
-    counts: Mapping[str, Sequence[Sequence[int]]], weights: Sequence[Sequence[float]]
-) -> CellSplit:
-    total = np.sum([np.array(rows) for rows in counts.values()], axis=0)
-    p_values = [srm.stratified(rows, weights).p_value for rows in counts.values()]
-    adjusted = multiplicity.adjust(p_values, "holm")
-    worst = int(np.argmin(adjusted))
-    cell, rows = list(counts.items())[worst]
-    others = total - np.array(rows)
-    without = srm.stratified(others, weights).p_value if others.sum() else 1.0
-    return CellSplit(cell, float(adjusted[worst]), without, len(counts))
-
-
-def _weights(experiment: Experiment, aggregates: Aggregates) -> list[list[float]]:
+def weights_by_stretch(experiment: Experiment, aggregates: Aggregates) -> list[list[float]]:
     """The weights in each stretch: the planned ones, or the shares of its own units."""
     if not aggregates.stretches:
-        plan = _only_plan(experiment, aggregates) if experiment.schedule else {}
+        plan = only_plan(experiment, aggregates) if experiment.schedule else {}
         planned = plan or {name: one.weight for name, one in experiment.variants.items()}
         return [list(planned.values())]
     return [list((stretch.weights or stretch.shares).values()) for stretch in aggregates.stretches]
-
-
-def _counts(
-    experiment: Experiment, aggregates: Aggregates, name: str
-) -> dict[str, list[list[int]]]:
-    """Cell → analysed units in each stretch and variant, in the order of the file."""
-    rows = aggregates.moments
-    rows = rows[rows["slice"] == SEGMENT + name]
-    if rows.empty:
-        return {}
-    rows = rows[rows["metric"] == rows["metric"].iloc[0]]
-    place = {variant: i for i, variant in enumerate(experiment.variants)}
-    counts: dict[str, list[list[int]]] = {}
-    columns = (rows[label] for label in ("cell", "stretch", "variant", "units"))
-    for cell, stretch, variant, units in zip(*columns, strict=True):
-        empty = [[0] * len(place) for _ in aggregates.places]
-        counts.setdefault(str(cell), empty)[int(stretch)][place[str(variant)]] = int(units)
-    return dict(sorted(counts.items()))

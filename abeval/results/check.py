@@ -1,0 +1,41 @@
+"""The result of the checks alone: whether the log and the split can be believed.
+
+`inference/trust/check.py` fills it; `cli/check.py` prints it.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from abeval.results import Account, Check, ExperimentInfo
+from abeval.results.record import Record, frame, named
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult(Record):
+    """What the trust checks say, without a scorecard.
+
+    Attributes:
+        experiment: What was checked, and its units by variant.
+        trust: Every check.
+        accounting: What became of every row that was read.
+        notes: What a reader must know beside them.
+    """
+
+    experiment: ExperimentInfo
+    trust: tuple[Check, ...]
+    accounting: tuple[Account, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the checks that failed."""
+        return tuple(check.name for check in self.trust if check.status == "fail")
+
+    def __getitem__(self, name: str) -> Check:
+        """The check of a name."""
+        return named(self.trust, "name", name)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per check."""
+        return frame(self.trust, Check)
