@@ -96,6 +96,7 @@ def same(folder: Path, **entries: Any) -> tuple[str, ...]:
 AUDITS = (
     *("audits", "clock", "missing_hours", "late_data", "list_holes", "nulls", "served"),
     *("duplicates_by_variant", "set_aside_by_variant", "clicks_before", "click_delay"),
+    *("silent_units", "served:timeout", "served:fallback", "served:stale"),
     *("influence", "crossover_policies"),
 )
 

@@ -19,6 +19,9 @@ from abeval.results import Check
 from abeval.stats import faults
 from abeval.stats.arrays import Floats
 
+MOST_HOURS = 24 * 400
+"""Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
+
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
@@ -37,7 +40,7 @@ def hour_checks(analysis: Analysis) -> list[Check]:
     aggregates = analysis.aggregates
     timeline = _timeline(aggregates)
     if timeline is None:
-        message = "the log has no times, or is not audited, so hours cannot be compared"
+        message = "no times, more than 400 days, or no audit, so hours cannot be compared"
         return [skipped(name, message) for name in ("clock", "missing_hours", "late_data")]
     shifts = _shifts(analysis)
     return [
@@ -54,6 +57,8 @@ def _timeline(aggregates: Aggregates) -> _Timeline | None:
         return None
     hour = rows["cell"].astype(int).to_numpy()
     first, size = int(hour.min()), int(hour.max() - hour.min()) + 1
+    if size > MOST_HOURS:
+        return None
     hours = {}
     for variant in rows["variant"].unique():
         own = (rows["variant"] == variant).to_numpy()
