@@ -125,12 +125,12 @@ def test_cookie_cats_one_player_with_49_854_rounds_is_influence_and_no_id():
     ]
     result = loaded.replace(metrics=metrics).analyze()
     found = checks(result)["influence"]
-    assert (found.status, found.metrics) == ("fail", ("rounds",))
+    assert (found.status, found.metrics) == ("warn", ("rounds",))
     assert found.message == (
-        "one single unit of gate_30 makes 84.2% of the variance of rounds; the effect is -2.21%, "
+        "one single unit of gate_30 makes 84.2% of the variance of rounds, "
+        "17 times as far out as the next; the effect is -2.21%, "
         "and -0.13% without the 10 units that move it most"
     )
-    assert result["rounds"].status == "untrusted"
     # Retention does not read the rounds: its row and the verdict stand.
     assert result["retention_7"].status == "worse"
     assert result.verdicts[0].decision == "do_not_ship"

@@ -12,6 +12,7 @@ from abeval.experiment.section import Section
 
 Alpha = Annotated[float, Field(ge=MIN_ALPHA, lt=0.5)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Times = Annotated[float, Field(gt=1, le=1e6)]
 
 
 class TrustOptions(Section):
@@ -28,8 +29,8 @@ class TrustOptions(Section):
     assignment_fail: Share = 0.01
     difference_warn: Share = 0.001
     difference_fail: Share = 0.005
-    influence_warn: Share = 0.3
-    influence_fail: Share = 0.7
+    influence_warn: Times = 10.0
+    influence_fail: Times = 100.0
     missing_days: Share = 0.5
     outside_period: Share = 0.5
 

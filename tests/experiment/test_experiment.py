@@ -41,7 +41,7 @@ score = "score"
 
 [logs.impressions]
 path = "impressions/*.parquet"
-columns = { time = "ts" }
+columns = { zeit = "ts" }
 time_unit = "sec"
 
 [segments]
@@ -78,7 +78,7 @@ as { toward = 1.0 } (got 'up')
   control: no variant is called 'contrl'; did you mean `control`?
   variants.treatment.model: unknown model 'candidat'; did you mean `candidate`?
   timezone: unknown time zone 'Europe/Berlyn'; did you mean `Europe/Berlin`?
-  logs.impressions.columns.time: unknown column `time`; known: COLUMNS
+  logs.impressions.columns.zeit: unknown column `zeit`; known: COLUMNS
   metrics[1].name: no built-in metric is called 'sesions_per_user'; did you mean \
 `sessions_per_user`? (or give `value`, or `numerator` and `denominator`)
   metrics[2].value: 'sum(price)' holds an aggregate (abeval sums over the rows itself)"""

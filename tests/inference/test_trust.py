@@ -221,15 +221,12 @@ def bots(units: int = 3000) -> pd.DataFrame:
     )
 
 
-SINGLES = {"influence_fail": 1.0}
-"""One unit may make nearly all of a variance: what comes after it is looked at."""
-
 RATE = {"name": "rate", "numerator": "clicks", "denominator": "views", "role": "goal"}
 
 
 def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> None:
     metrics = [RATE, {"name": "clicked", "value": "clicks > 0"}]
-    found = analyze(bots(), metrics=metrics, trust=SINGLES)
+    found = analyze(bots(), metrics=metrics)
     aa = next(c for c in found.trust if c.name == "aa")
     assert aa.status == "warn"
     assert "rate" in aa.message
@@ -249,7 +246,7 @@ def test_what_the_check_advises_mends_it() -> None:
     assert next(c for c in capped.trust if c.name == "aa").status == "pass"
     assert capped["rate"].status != "untrusted"
     assert 'resample = "permutation"' in advice
-    permuted = analyze(bots(), metrics=[RATE], inference={"resample": "permutation"}, trust=SINGLES)
+    permuted = analyze(bots(), metrics=[RATE], inference={"resample": "permutation"})
     check = next(c for c in permuted.trust if c.name == "aa")
     assert (check.status, "rate: judged by resampling" in check.message) == ("skipped", True)
     assert permuted["rate"].status != "untrusted"
@@ -272,7 +269,7 @@ def test_skewed_values_at_an_uneven_split_are_replayed_by_their_own_test() -> No
 def test_a_test_that_rejects_too_rarely_is_no_reason_for_doubt() -> None:
     """Three units have nearly all of the value, half of the units each variant: 0 % rejected."""
     metrics = [{"name": "dwell_per_user", "role": "goal"}, {"name": "dwell_p50"}]
-    found = analyze(whales(), metrics=metrics, trust=SINGLES)
+    found = analyze(whales(), metrics=metrics, trust={"influence_fail": 1e6})
     aa = next(c for c in found.trust if c.name == "aa")
     (row,) = found.aa
     assert row.rejection_high < 0.05
