@@ -36,7 +36,7 @@ def suggestion(name: object, known: Iterable[str]) -> str:
     """`; did you mean ...?` for a near miss; the known names where there are few; or nothing."""
     names = list(known)
     near = near_miss(name, names)
-    if near or not 0 < len(names) <= 12:
+    if near or not 0 < len(names) <= 16:
         return near
     return f"; known: {', '.join(names)}"
 
