@@ -26,7 +26,7 @@ _MUCH = 0.3
 """Share of a variance, below which one unit decides nothing."""
 
 
-class _Single(NamedTuple):
+class Single(NamedTuple):
     """The unit that deviates most from a metric's value in a variant.
 
     Attributes:
@@ -84,7 +84,7 @@ def influence_check(analysis: Analysis) -> Check:
     return graded("influence", worst.times, limits, words, touched or apart or None)
 
 
-def _owed(analysis: Analysis, worst: _Single) -> str:
+def _owed(analysis: Analysis, worst: Single) -> str:
     """What the effect is with and without the units that move it most."""
     variants = [worst.variant] if worst.variant in analysis.experiment.treatments else []
     metric = next(m for m in analysis.metrics if m.name == worst.metric)
@@ -98,7 +98,7 @@ def _owed(analysis: Analysis, worst: _Single) -> str:
     return ""
 
 
-def _singles(analysis: Analysis) -> Iterator[_Single]:
+def _singles(analysis: Analysis) -> Iterator[Single]:
     for metric in analysis.metrics:
         if not _has_units(analysis, metric):
             continue
@@ -110,14 +110,26 @@ def _singles(analysis: Analysis) -> Iterator[_Single]:
             total = _squares(moments[variant], group.value)
             deviations = sorted((abs(u.y - group.value * u.x) for u in group.units), reverse=True)
             if total > 0 and deviations:
-                yield _single(metric.name, variant, deviations, total)
+                yield single(metric.name, variant, deviations, total)
 
 
-def _single(metric: str, variant: str, deviations: Sequence[float], total: float) -> _Single:
+def single(metric: str, variant: str, deviations: Sequence[float], total: float) -> Single:
+    """Whether the unit that deviates most stands apart.
+
+    Args:
+        metric: The metric.
+        variant: The variant.
+        deviations: The largest ones from the metric's value, from the largest on.
+        total: Sum of the squares of all deviations, above 0.
+
+    Example:
+        >>> single("clicks", "treatment", [49_000.0, 70.0, 65.0], 2.402e9)
+        Single(metric='clicks', variant='treatment', share=0.9995836802664446, times=700.0)
+    """
     largest, following = (*deviations, 0.0)[:2]
     share = min(1.0, largest**2 / total)
     times = largest / max(following, largest / _MOST)
-    return _Single(metric, variant, share, times if share >= _MUCH else 0.0)
+    return Single(metric, variant, share, times if share >= _MUCH else 0.0)
 
 
 def _has_units(analysis: Analysis, metric: Metric) -> bool:
