@@ -77,7 +77,7 @@ class AAResult(Record):
 
         Example:
             >>> rows = [AAMetric(name, 2_000, rate, 0.0, 1.0, 0.5) for name, rate in
-            ...         (("ctr", 0.0515), ("dwell", 0.09))]
+            ...         (("ctr", 0.05), ("dwell", 0.09))]
             >>> doubts = AAResult(0.05, 0.5, "units", 9_000, tuple(rows), {}, {}).doubts()
             >>> doubts["ctr"], doubts["dwell"] < 1e-12
             (1.0, True)

@@ -33,6 +33,15 @@ def browser() -> Iterator[sync_api.Browser]:
         opened.close()
 
 
+def comes_true(page: sync_api.Page, condition: str) -> bool:
+    """Whether it does within 20 seconds; the page's policy lets no function of ours wait in it."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
 def opened(
     browser: sync_api.Browser, folder: Path, name: str, width: int, scripts: bool = True
 ) -> tuple[sync_api.Page, list[str]]:
@@ -46,17 +55,8 @@ def opened(
     page.on("console", lambda message: said.append(message.text))
     page.goto(path.as_uri())
     if scripts:
-        page.wait_for_function("document.documentElement.dataset.figures === 'ready'")
+        assert comes_true(page, "document.documentElement.dataset.figures === 'ready'")
     return page, said
-
-
-def settled(page: sync_api.Page, width: int) -> bool:
-    """Whether the page comes to be as wide as the screen; figures follow it a little later."""
-    for _ in range(100):
-        if page.evaluate("document.documentElement.scrollWidth") == width:
-            return True
-        page.wait_for_timeout(100)
-    return False
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -65,7 +65,8 @@ def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, na
     page.evaluate(OPEN)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        assert settled(page, width)
+        # Figures follow the width a little later.
+        assert comes_true(page, f"document.documentElement.scrollWidth === {width}")
         assert page.evaluate(OUTSIDE) == []
     assert said == []
     page.context.close()

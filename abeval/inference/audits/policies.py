@@ -25,6 +25,8 @@ def policy_check(analysis: Analysis) -> Check:
     """Whether the choice of a policy moves the split between the variants."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     name = "crossover_policies"
+    if "crossovers" not in aggregates.facts:
+        return skipped(name, "sums do not say where units were seen")
     if not aggregates.facts["crossovers"]:
         return skipped(name, "no unit was seen in several variants, so all policies are the same")
     if aggregates.seen_in.empty:
