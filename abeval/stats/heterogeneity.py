@@ -5,7 +5,7 @@ your own numbers: no analysis calls it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -251,15 +251,10 @@ def segments_against_rest(
         >>> [round(effect.statistic, 3) for effect in contrasts]
         [2.46, -2.46]
     """
-    if len(control) != len(treatment) or len(control) < 2:
-        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
-    contrasts = []
-    for i in range(len(control)):
-        rest = (_others(control, i), _others(treatment, i)) if others is None else others[i]
-        inside = effects.compare(estimate(control[i]), estimate(treatment[i]))
-        outside = effects.compare(estimate(rest[0]), estimate(rest[1]))
-        contrasts.append(against_rest(inside, outside, alpha))
-    return tuple(contrasts)
+    return tuple(
+        against_rest(effects.compare(*inside), effects.compare(*outside), alpha)
+        for inside, outside in _with_rest(control, treatment, estimate, others)
+    )
 
 
 def lifts_against_rest(
@@ -296,17 +291,30 @@ def lifts_against_rest(
         >>> [round(abs(effect.difference), 6) for effect in contrasts]
         [0.0, 0.0]
     """
-    if len(control) != len(treatment) or len(control) < 2:
-        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
-    contrasts = []
-    for i in range(len(control)):
-        rest = (_others(control, i), _others(treatment, i)) if others is None else others[i]
-        inside = estimate(control[i]), estimate(treatment[i])
-        contrasts.append(_log_contrast(inside, (estimate(rest[0]), estimate(rest[1])), alpha))
-    return tuple(contrasts)
+    return tuple(
+        _log_contrast(inside, outside, alpha)
+        for inside, outside in _with_rest(control, treatment, estimate, others)
+    )
 
 
 Pair = tuple[Estimate, Estimate]
+
+
+def _with_rest(
+    control: Sequence[Moments],
+    treatment: Sequence[Moments],
+    estimate: Callable[[Moments], Estimate],
+    others: Sequence[tuple[Moments, Moments]] | None,
+) -> Iterator[tuple[Pair, Pair]]:
+    """Control and treatment in every segment, and outside of it."""
+    if len(control) != len(treatment) or len(control) < 2:
+        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
+    for i in range(len(control)):
+        rest = (_others(control, i), _others(treatment, i)) if others is None else others[i]
+        yield (
+            (estimate(control[i]), estimate(treatment[i])),
+            (estimate(rest[0]), estimate(rest[1])),
+        )
 
 
 def _log_contrast(inside: Pair, outside: Pair, alpha: float) -> Effect | None:

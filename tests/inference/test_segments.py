@@ -134,17 +134,7 @@ def test_one_lift_over_unlike_baselines_is_one_effect():
 
 def test_values_that_can_be_negative_are_compared_by_differences():
     log = devices(4).assign(profit=lambda x: x.click - 0.2)
-    loaded = abeval.define(
-        name="segments",
-        unit="user_id",
-        control="a",
-        variants={"a": {}, "b": {}},
-        cleaning={"duplicates": "unchecked"},
-        segments={"device": "device"},
-        logs={"impressions": {}},
-        metrics=[{"name": "profit", "value": "profit"}],
-    )
-    result = loaded.analyze(logs={"impressions": log})
+    result = analysed(log, metrics=[{"name": "profit", "value": "profit"}])
     (test,) = result.segment_tests
     assert test.scale == "difference"
     assert test.p_value == test.p_value_difference
