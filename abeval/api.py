@@ -548,12 +548,13 @@ def analyze_sums(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.store.summaries import read_sums
+    from abeval.pipeline import judged_summaries
+    from abeval.store.summaries import name_of, read_sums
     from abeval.sums_table import sums_experiment
 
     rows = read_sums(sums)
-    loaded = LoadedExperiment(sums_experiment(rows, sums, control, weights, entries))
-    return loaded.from_sums(sums)
+    experiment = sums_experiment(rows, sums, control, weights, entries)
+    return judged_summaries(experiment, rows, name_of(sums))
 
 
 def define(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
@@ -19,7 +20,6 @@ from abeval.experiment.model import ROW_UNIT, Experiment
 from abeval.logs.audited import (
     AUDITED_NAMES,
     CLUSTERS,
-    SUB_BUCKETS,
     Flag,
     audited_units,
     audited_view,

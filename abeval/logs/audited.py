@@ -15,7 +15,6 @@ from abeval.logs.shape import LogShape
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""
 
-SUB_BUCKETS = 4096
 PLACES = 62
 """Positions that fit a set of bits in a signed 64-bit number."""
 

@@ -74,14 +74,14 @@ def influence_check(analysis: Analysis) -> Check:
         "look whether it is a person; cap the metric ([[metrics]] cap), or filter bots alike in "
         "all variants",
     )
-    touched = tuple(
-        dict.fromkeys(one.metric for one in singles if one.times >= options.influence_fail)
-    )
-    apart = tuple(
-        dict.fromkeys(one.metric for one in singles if one.times >= options.influence_warn)
-    )
     limits = Limits(options.influence_warn, options.influence_fail, reason)
-    return graded("influence", worst.times, limits, words, touched or apart or None)
+    failed, warned = _metrics(singles, options.influence_fail), _metrics(singles, limits.warn)
+    return graded("influence", worst.times, limits, words, failed or warned or None)
+
+
+def _metrics(singles: Sequence[Single], times: float) -> tuple[str, ...]:
+    """The metrics with a unit that is at least so many times as far out as the next."""
+    return tuple(dict.fromkeys(one.metric for one in singles if one.times >= times))
 
 
 def _owed(analysis: Analysis, worst: Single) -> str:
