@@ -115,6 +115,19 @@ def local_time(
     return engine.local_time("time_ms", zone)
 
 
+def copies(log: LogColumns) -> str:
+    """The column of `distinct_rows` that counts equal rows."""
+    return quoted(log.unused("copies"))
+
+
+def distinct_rows(log: LogColumns, rows: str, drop: bool = True) -> str:
+    """Equal rows of a relation once, with their number; each row by itself unless they drop."""
+    if not drop:
+        return f"select *, 1 as {copies(log)} from {rows}"
+    every = ", ".join(quoted(column) for column in log.types)
+    return f"select {every}, count(*) as {copies(log)} from {rows} group by {every}"
+
+
 def own_column(log: LogColumns, name: str) -> str:
     """A column of the log's own; decimals and 32-bit floats as doubles, alike on all engines."""
     kind = next((t for column, t in log.types.items() if column.lower() == name.lower()), "")

@@ -98,14 +98,10 @@ def outcome_view(experiment: Experiment, name: str, outcome: OutcomeShape, engin
     """The rows of an outcome log under canonical names, with what each is worth."""
     log, source = outcome.log, experiment.logs.events[name]
     raw = relation_of("raw", OUTCOME + name)
-    every = ", ".join(quoted(column) for column in log.types)
-    copies = quoted(log.unused("copies"))
-    once = f"select *, 1 as {copies} from {raw}"
-    if experiment.cleaning.duplicates == "drop":
-        once = f"select {every}, count(*) as {copies} from {raw} group by {every}"
+    once = canonical.distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")
     columns = [
         f"{canonical.column(log, 'unit_id')} as logged_id",
-        f"{copies} as copies",
+        f"{canonical.copies(log)} as copies",
         f"{_time_ms(experiment, log, source, engine)} as time_ms",
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in outcome.own_columns),
     ]

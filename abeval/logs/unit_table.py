@@ -90,14 +90,11 @@ def write_unit_rows(experiment: Experiment, table: UnitTable, engine: Engine) ->
 
 def _view(experiment: Experiment, table: UnitTable) -> str:
     """The rows under canonical names; constants, because queries need a column of each kind."""
-    log, copies = table.log, quoted(table.log.unused("copies"))
-    every = ", ".join(quoted(column) for column in log.types)
-    once = f"select *, 1 as {copies} from raw_units"
-    if experiment.cleaning.duplicates == "drop":
-        once = f"select {every}, count(*) as {copies} from raw_units group by {every}"
+    log = table.log
+    once = canonical.distinct_rows(log, "raw_units", experiment.cleaning.duplicates == "drop")
     named = [
         f"{canonical.column(log, 'unit_id')} as unit_id",
-        f"{copies} as copies",
+        f"{canonical.copies(log)} as copies",
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in table.own_columns),
     ]
     columns = [

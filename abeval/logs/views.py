@@ -162,12 +162,10 @@ def _reads_category(shape: LogShape) -> bool:
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
     """Clicks under canonical names; exact duplicates once, with the number of copies."""
-    every = ", ".join(quoted(column) for column in log.types)
-    copies = quoted(log.unused("copies"))
     return f"""
-    with once as (select {every}, count(*) as {copies} from raw_clicks group by {every})
+    with once as ({canonical.distinct_rows(log, "raw_clicks")})
     select
-      {copies} as copies, {canonical.time_ms(log, source, engine)} as time_ms,
+      {canonical.copies(log)} as copies, {canonical.time_ms(log, source, engine)} as time_ms,
       {canonical.dwell_ms(log, source)} as dwell_ms, {", ".join(canonical.click_keys(log, join))}
     from once
     """
