@@ -17,7 +17,7 @@ ORDER = (
     ("api",),
     ("sums_table",),
     ("table",),
-    ("report", "pipeline"),
+    ("report", "pipeline", "history"),
     ("store", "time"),
     ("inference", "offline", "off_policy", "audit", "drafts"),
     ("aggregates",),

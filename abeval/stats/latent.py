@@ -49,12 +49,14 @@ class HeldOut(NamedTuple):
     Attributes:
         predicted: From `x` and the other groups.
         without: From the other groups alone.
+        precision: One over the variance of an estimate around the mean of true effects.
         gain: By how much `x` makes the squared error of a prediction of the true effect smaller,
-            over the variance of the estimate; unbiased for true effects.
+            times `precision`; unbiased for true effects.
     """
 
     predicted: Floats
     without: Floats
+    precision: Floats
     gain: Floats
 
 
@@ -214,7 +216,7 @@ def held_out(fitted: Fit) -> HeldOut:
     """
     pairs, whole = fitted.pairs, sums_of(fitted.nodes, fitted.pairs)
     spread = spreads(pairs.y, pairs.y_se)
-    precision = 1 / (spread.weight @ spread.variance + pairs.y_se**2)
+    precision: Floats = 1 / (_average(spread.weight, spread.variance) + pairs.y_se**2)
     predicted, without, gain = (np.empty_like(pairs.x) for _ in range(3))
     for group in np.unique(pairs.groups):
         own = pairs.groups == group
@@ -228,7 +230,7 @@ def held_out(fitted: Fit) -> HeldOut:
             pull = _average(weight, _pull(fitted, sums, x_se))
             closer = (pairs.y[i] - without[i]) ** 2 - (pairs.y[i] - predicted[i]) ** 2
             gain[i] = precision[i] * (closer - 2 * pull * pairs.shared[i])
-    return HeldOut(predicted, without, gain)
+    return HeldOut(predicted, without, precision, gain)
 
 
 def _pull(fitted: Fit, sums: Sums, x_se: float) -> Floats:
@@ -250,8 +252,9 @@ def _expected(fitted: Fit, sums: Sums, x: float, x_se: float) -> tuple[Floats, F
 def _reweighted(fitted: Fit, log: Floats) -> Floats:
     """The weights of the nodes with another likelihood."""
     change = log - fitted.log_likelihood
-    weight: Floats = fitted.weight * np.exp(change - change[fitted.weight > 0].max())
-    return weight / weight.sum()
+    weight = fitted.weight * np.exp(change - change[fitted.weight > 0].max())
+    scaled: Floats = weight / weight.sum()
+    return scaled
 
 
 def _average(weight: Floats, values: Floats) -> float:
@@ -262,12 +265,15 @@ def _average(weight: Floats, values: Floats) -> float:
 def _variances(values: Floats, errors: Floats) -> tuple[Floats, Floats]:
     """Variances that are likely by one metric's own effects, and the prior's part of each."""
     fine = spreads(values, errors)
-    root = np.linspace(0, 1, len(fine.weight) + 1)
-    mass = (1 - _PLAUSIBLE) * fine.weight + _PLAUSIBLE * np.diff(root**2)
+    at = special.logit(fine.noise[::-1])
+    step = (at[1] - at[0]) / 2
+    edges = np.concatenate([at - step, at[-1:] + step])
+    part = np.diff(special.expit(edges))
+    mass = (1 - _PLAUSIBLE) * fine.weight[::-1] + _PLAUSIBLE * part / part.sum()
     below = np.concatenate([[0.0], np.cumsum(mass)])
-    cuts = np.interp(np.linspace(0, below[-1], _SPREADS + 1), below, root)
+    cuts = np.interp(np.linspace(0, below[-1], _SPREADS + 1), below, edges)
     middle = (cuts[1:] + cuts[:-1]) / 2
-    return (1 / middle**2 - 1) / np.mean(1 / errors**2), np.diff(cuts**2)
+    return np.exp(-middle) / np.mean(1 / errors**2), np.diff(special.expit(cuts))
 
 
 def _likely(fitted: Fit) -> tuple[Floats, Floats]:
@@ -340,4 +346,6 @@ def _checked(
         raise Refusal("zero_variance", "every effect needs a positive standard error")
     if np.any(np.abs(together) >= 1):
         raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
-    return Pairs(*columns, together * columns[1] * columns[3], own.astype(np.intp))
+    one, one_se, other, other_se = columns
+    covariance = together * one_se * other_se
+    return Pairs(one, one_se, other, other_se, covariance, own.astype(np.intp))

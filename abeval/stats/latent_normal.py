@@ -75,7 +75,7 @@ class Sums(NamedTuple):
 
 
 def sums_of(nodes: Nodes, pairs: Pairs) -> Sums:
-    """The sums of some pairs, at every node; in parts, so that memory does not grow with the pairs."""
+    """The sums of some pairs at every node; in parts, so that memory stays small."""
     between = nodes.correlation * np.sqrt(nodes.x_variance * nodes.y_variance)
     total = np.zeros((7, len(between)))
     for start in range(0, len(pairs.x), _ROWS):
@@ -108,4 +108,4 @@ def means(sums: Sums) -> tuple[Floats, Floats]:
 
 def chosen(pairs: Pairs, rows: slice | Bools) -> Pairs:
     """Some of the pairs."""
-    return Pairs(*(column[rows] for column in pairs))
+    return Pairs._make(column[rows] for column in pairs)

@@ -22,6 +22,11 @@ FEWEST = 5
 """Effects below which no spread is estimated."""
 
 _NODES = 200
+_REACH = -14.0, 28.0
+"""Of the log of the variance of true effects over that of the noise."""
+
+_NEGLIGIBLE = 14.0
+"""How far a log-density falls where a variance does not count any more."""
 
 
 class Spreads(NamedTuple):
@@ -32,12 +37,14 @@ class Spreads(NamedTuple):
         weight: Posterior weights; they sum to 1.
         mean: Mean of true effects at each variance, by generalised least squares.
         mean_variance: Its sampling variance.
+        noise: Share of the noise in the variance of an estimate with a typical error, falling.
     """
 
     variance: Floats
     weight: Floats
     mean: Floats
     mean_variance: Floats
+    noise: Floats
 
 
 class FittedPrior(NamedTuple):
@@ -121,9 +128,10 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
     mean = float(fit.weight @ fit.mean)
     variance = float(fit.weight @ (fit.variance + fit.mean_variance))
     low, high = _central(fit.mean, np.sqrt(fit.mean_variance), fit.weight, alpha)
-    likely = np.cumsum(fit.weight[::-1])
-    ends = np.interp([alpha / 2, 1 - alpha / 2], likely, np.sqrt(fit.variance[::-1]))
-    return FittedPrior(mean, math.sqrt(variance), low, high, *map(float, ends), len(values))
+    levels = alpha / 2, 1 - alpha / 2
+    least, most = np.interp(levels, np.cumsum(fit.weight), np.sqrt(fit.variance))
+    sd = math.sqrt(variance)
+    return FittedPrior(mean, sd, low, high, float(least), float(most), len(values))
 
 
 def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
@@ -188,31 +196,45 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
     return Total(naive, float(weight @ mean), low, high, int(picked.sum()))
 
 
-def spreads(effects: Floats, ses: Floats, nodes: int = _NODES) -> Spreads:
+def spreads(effects: Floats, ses: Floats) -> Spreads:
     """The posterior of the variance of true effects, at many variances.
+
+    The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
+    the harmonic mean of the squared errors.
 
     Args:
         effects: Finite, shape (effects,).
         ses: Positive.
-        nodes: Number of variances. Each is s² λ / (1 − λ), with λ uniform on (0, 1) beforehand and
-            s² the harmonic mean of the squared errors.
 
     Example:
         >>> fit = spreads(np.array([1.0, -1.0, 3.0]), np.ones(3))
         >>> round(float(fit.weight.sum()), 6)
         1.0
     """
+    rough = np.linspace(*_REACH, _NODES)
+    log = _log_posterior(rough, effects, ses)[0]
+    likely = np.flatnonzero(log > log.max() - _NEGLIGIBLE)
+    first, last = max(likely[0] - 1, 0), min(likely[-1] + 1, _NODES - 1)
+    at = np.linspace(rough[first], rough[last], _NODES)
+    log, variance, mean, mean_variance = _log_posterior(at, effects, ses)
+    weight = np.exp(log - log.max())
+    return Spreads(variance, weight / weight.sum(), mean, mean_variance, special.expit(-at))
+
+
+def _log_posterior(
+    ratio: Floats, effects: Floats, ses: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Log-density of the log of variance over noise; variances; means and their variances."""
     noise = ses**2
-    # The share of noise, denser towards 0, where true effects are far larger than their errors.
-    root = (np.arange(nodes) + 0.5) / nodes
-    variance = (1 / root**2 - 1) / np.mean(1 / noise)
+    variance = np.exp(ratio) / np.mean(1 / noise)
     precision = 1 / (variance[:, None] + noise)
     known = precision.sum(1)
-    mean = precision @ effects / known
+    mean = np.sum(precision * effects, axis=1) / known
     misfit = np.sum(precision * (effects - mean[:, None]) ** 2, axis=1)
-    log = 0.5 * (np.log(precision).sum(1) - np.log(known) - misfit) + np.log(root)
-    weight = np.exp(log - log.max())
-    return Spreads(variance, weight / weight.sum(), mean, 1 / known)
+    # A share that is uniform has this density in the log of the ratio.
+    beforehand = special.log_expit(ratio) + special.log_expit(-ratio)
+    log = 0.5 * (np.log(precision).sum(1) - np.log(known) - misfit) + beforehand
+    return log, variance, mean, 1 / known
 
 
 def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
@@ -231,8 +253,8 @@ def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, 
     noise = errors**2
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
     pulled = (1 - kept).sum(1)
-    mean = kept @ values + pulled * fit.mean
-    variance = kept @ noise + pulled**2 * fit.mean_variance
+    mean = np.sum(kept * values, axis=1) + pulled * fit.mean
+    variance = np.sum(kept * noise, axis=1) + pulled**2 * fit.mean_variance
     return mean, np.sqrt(variance), fit.weight
 
 

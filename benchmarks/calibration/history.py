@@ -156,9 +156,9 @@ def gains(world: Gain, repetitions: int, seed: int = 1) -> Gained:
     naive, shrunken, true = rows[:, :3].sum(0)
     shipped = rows[:, 3] > 0
     return Gained(
-        float(naive / true),
-        float(shrunken / true),
-        float(rows[shipped, 4].mean()),
+        float(naive / true) if shipped.any() else 1.0,
+        float(shrunken / true) if shipped.any() else 1.0,
+        float(rows[shipped, 4].mean()) if shipped.any() else 1.0,
         float(np.median(rows[:, 5]) / world.spread),
         float(rows[:, 6].mean()),
     )
