@@ -216,7 +216,7 @@ class LoadedExperiment:
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
-            aggregates = collect(run, chosen)
+            aggregates = collect(run, chosen, by_bucket=True)
             growths = growth_of(run, chosen) if len(aggregates.days) else {}
         return plan(self.experiment, chosen, aggregates, growths, mde, days, power)
 
