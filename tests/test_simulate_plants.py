@@ -152,6 +152,7 @@ def test_the_command_writes_what_analyze_and_replay_read(tmp_path):
     experiment = abeval.load(folder / "experiment.toml")
     result, replay = experiment.analyze(), experiment.replay(k=(5,), metrics=["auc"])
     assert {check.name: check.status for check in result.trust}["served:timeout"] == "warn"
+    assert result.compare(replay).explanations
     assert {(row.model, row.traffic) for row in replay.rows} >= {("candidate", "control")}
     again = simulate_plant(tmp_path / "again", "timeouts", 20_000, seed=3)
     assert again.clicks == truth["clicks"]

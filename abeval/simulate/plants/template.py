@@ -29,6 +29,14 @@ score = "score_candidate"
 path = "impressions/*.parquet"
 columns = { ts = "time" }
 
+[agreement]
+served_score = "served_score"
+latency = "latency_ms"
+model_version = "model_version"
+model_time = "model_trained"
+feature_time = "features_written"
+features = ["history", "freshness", "recent_clicks"]
+
 [[events]]
 name = "promotion"
 start = 2026-09-22
