@@ -12,11 +12,13 @@ from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare
 from abeval.agreement.facts import AgreementLog, extra_columns
+from abeval.errors import ExperimentError
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
+from abeval.offline.candidates.relevance import check_relevance
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import prepared_replay, replayed
 from abeval.results.agreement import Agreement, Backtest
@@ -62,8 +64,15 @@ def _replayed(run: Run, options: ReplayOptions) -> tuple[ReplayResult | None, Ag
     def extra(log: LogColumns) -> list[str]:
         return list(extra_columns(experiment, log).values())
 
+    if experiment.of_units:
+        raise ExperimentError(
+            "agree compares models on impressions, but the file has none",
+            "add [logs.impressions] to the table of units",
+        )
     if len({experiment.variants[name].model for name in experiment.variants} - {None}) < 2:
-        return None, AgreementLog(experiment, run.engine, prepare(run, [], extra).shape)
+        shape = prepare(run, [], extra).shape
+        check_relevance(shape, "click")
+        return None, AgreementLog(experiment, run.engine, shape)
     prepared = prepared_replay(run, options, extra)
     return replayed(prepared), AgreementLog(experiment, run.engine, prepared.shape)
 
