@@ -131,11 +131,16 @@ def checked(check: CauseCheck, case: Case, facts: Frames | None) -> Finding | Un
         return Unchecked(message, ("the logs (abeval agree)",))
     there = facts or {}
     if any(name not in there for name in check.queries):
-        missing = (c for c in check.columns if c not in there[COLUMNS].columns)
+        missing = (c for c in needed(check) if c not in there[COLUMNS].columns)
         needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
         listed = fmt.listing(needs)
         return Unchecked(f"{check.name.capitalize()}: {listed} would show {check.shows}", needs)
     return check.judge(case, there)
+
+
+def needed(check: CauseCheck) -> tuple[str, ...]:
+    """The columns of `agreement_rows` that its queries need."""
+    return (*check.columns, "click") if check.queries else check.columns
 
 
 _IN_WORDS: Mapping[str, str] = {

@@ -100,6 +100,7 @@ class AgreementLog:
         return frozenset(
             {*own, *(n for n in _KEYS if n in log), *(n for n, sql in scores.items() if sql)}
             | ({"day"} if self.shape.has_time else set())
+            | (self.shape.needs_met(self.experiment.unit) & {"click"})
         )
 
     def rows(self, name: str) -> "pd.DataFrame":
