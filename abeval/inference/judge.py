@@ -20,6 +20,7 @@ from abeval.inference.scorecard import adjustments, boundaries, scorecard, segme
 from abeval.inference.segments import segment_contrasts, segment_tests
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.segments import moved_segments
+from abeval.inference.trust.split_places import split_days, split_places
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
@@ -64,4 +65,6 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(aggregates.stretches),
         influence=influences(analysis),
+        split_days=split_days(experiment, aggregates),
+        split_places=split_places(experiment, aggregates),
     )

@@ -27,6 +27,8 @@ from abeval.results import (
     SegmentContrast,
     SegmentTest,
     SliceRow,
+    SplitDay,
+    SplitPlace,
     Verdict,
     views,
 )
@@ -61,6 +63,8 @@ class Result(Record):
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
     influence: tuple[Influence, ...] = ()
+    split_days: tuple[SplitDay, ...] = ()
+    split_places: tuple[SplitPlace, ...] = ()
 
     @property
     def trusted(self) -> bool:
