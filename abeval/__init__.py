@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
     from abeval.results.aa import AAResult
+    from abeval.results.agreement import Agreement
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
     from abeval.results.check import CheckResult
@@ -37,6 +38,7 @@ __all__ = [
     "AAResult",
     "AbevalError",
     "Added",
+    "Agreement",
     "AuditResult",
     "CheckResult",
     "Draft",
@@ -70,6 +72,7 @@ _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
     "Added": "results.history",
+    "Agreement": "results.agreement",
     "AuditResult": "results.audit",
     "CheckResult": "results.check",
     "Draft": "drafts.run",

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from abeval.agreement.standing import CALIBRATED_AT, LOWER_IS_BETTER
 from abeval.errors import ExperimentError
 from abeval.history.windows import window_rows
 from abeval.results.analysis import SCHEMA_VERSION, Result
@@ -30,11 +31,6 @@ _KINDS: Mapping[str, tuple[type[Addable], str]] = {
     "stability": (TimeResult, TIME_SCHEMA_VERSION),
 }
 """A field that only this result has → the result, and the version of its JSON."""
-
-LOWER_IS_BETTER = frozenset({"log_loss", "ne", "brier", "mae", "rmse", "ece"})
-"""Offline metrics of an error, by the first part of their id."""
-
-_NO_SIDE = frozenset({"q_ctr"})
 
 
 def read_result(file: Path) -> Addable:
@@ -96,7 +92,7 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
     return tuple(replace(row, digest=digest, **_writable(row)) for row in rows)
 
 
-def _writable(row: HistoryRow) -> dict[str, str]:
+def _writable(row: HistoryRow) -> dict[str, Any]:
     """The texts of a row that are no UTF-8, which JSON can hold and a file cannot."""
     texts = {f.name: text for f in fields(row) if isinstance(text := getattr(row, f.name), str)}
     plain = {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
@@ -211,6 +207,6 @@ def _of_pair(result: ReplayResult, pair: PairRow, critical: float) -> HistoryRow
 
 def _direction(metric: str) -> str | None:
     name = metric.partition("@")[0].partition("[")[0]
-    if name in _NO_SIDE:
-        return "toward 1"
+    if name in CALIBRATED_AT:
+        return f"toward {CALIBRATED_AT[name]:g}"
     return "decrease" if name in LOWER_IS_BETTER else "increase"

@@ -38,7 +38,7 @@ class Measure(NamedTuple):
         name: The metric, and its days where they are not all.
         metric: Its id.
         side: `offline`, `online`, `early` or `late`.
-        direction: Which way is better; None if no row says.
+        direction: Which way is better; None if no row says, as `increase`.
         role: Of an online metric.
         effects: Its effects by experiment and variant.
     """

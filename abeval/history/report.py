@@ -50,6 +50,7 @@ def report(
         one
         for target in online + [m for m in ends if m.side == "late"]
         for predictor in (before if target.side == "online" else _early(ends))
+        if predictor.sign and target.sign
         if (one := predicted(predictor, target, history, options)) is not None
     ]
     shown = (*before, *online, *ends)
@@ -138,6 +139,9 @@ def _notes(
     hidden = len(history.of("offline")) - len(before)
     if hidden > 0:
         notes.append(f"{hidden} more offline metrics are in the history: name them to see them")
+    sideless = [m.name for m in (*before, *online) if not m.sign]
+    if sideless:
+        notes.append(f"not compared, as neither more nor less is better: {', '.join(sideless)}")
     if not before:
         notes.append("no offline metrics: add the JSON of abeval replay with that of analyze")
     if not history.of("early"):

@@ -6,6 +6,7 @@ displayed, and the commands of `cli/` when one has run.
 
 from typing import assert_never
 
+from abeval.report.agreement_short import agreement_tables
 from abeval.report.history_short import added_parts, history_tables, prior_parts
 from abeval.report.layout import Kind
 from abeval.report.replay_short import replay_tables
@@ -13,6 +14,7 @@ from abeval.report.tables import TextTable
 from abeval.report.time_short import time_tables
 from abeval.results import format as fmt
 from abeval.results.aa import AAResult
+from abeval.results.agreement import Agreement
 from abeval.results.audit import AuditResult
 from abeval.results.check import CheckResult
 from abeval.results.history import Added, HistoryPrior, HistoryReport
@@ -34,6 +36,7 @@ Brief = (
     | Added
     | HistoryPrior
     | HistoryReport
+    | Agreement
 )
 """Results that are shown as tables; `Result` has a page of its own."""
 
@@ -56,6 +59,8 @@ def parts(result: Brief, whole: bool = False) -> tuple[Part, ...]:
             return time_tables(result, whole)
         case ReplayResult():
             return replay_tables(result, whole)
+        case Agreement():
+            return agreement_tables(result, whole)
         case AAResult():
             return _aa(result, whole)
         case Plans():
@@ -84,6 +89,8 @@ def notes(result: Brief) -> tuple[str, ...]:
         case TimeResult() | AAResult():
             said = result.notes if isinstance(result, TimeResult) else _off(result)
             return (*said, *(f"{name} is not shown: {why}" for name, why in result.refused.items()))
+        case Agreement():
+            return result.notes
         case ReplayResult():
             return _replay_notes(result)
         case Pairwise():
