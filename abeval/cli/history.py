@@ -65,6 +65,29 @@ def add(
     print_tables(changed)
 
 
+def noise(
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            help="JSON of analyze and replay on parts of one experiment's units.", metavar="JSON"
+        ),
+    ],
+    history: _Written,
+    json_file: JsonFile = None,
+) -> None:
+    """Add the noise that offline and online metrics share, measured on parts of the units.
+
+    The first analyze and the first replay are of the first part, and so on; six parts or more.
+    """
+    from abeval.history.history import History
+
+    _check_apart({"--json": json_file}, {"the history": history, **_named(results)})
+    _check_apart({"--history": history}, _named(results))
+    changed = History(history).add_noise(*results)
+    write_json(json_file, changed)
+    print_tables(changed)
+
+
 def report(
     history: _File,
     metric: Annotated[
@@ -110,7 +133,7 @@ def prior(
     print_tables(result)
 
 
-for _command in (add, report, prior):
+for _command in (add, noise, report, prior):
     history.command()(debuggable(_command))
 
 

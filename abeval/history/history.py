@@ -70,6 +70,26 @@ class History:
         stated = None if shipped is None else _names(shipped)
         return add(self.path, results, stated)
 
+    def add_noise(self, *results: "Addable | str | Path") -> "Added":
+        """Add the noise that metrics share because the same units are behind both.
+
+        It is measured by what metrics have in common from part to part of the units of one
+        experiment, such as twenty groups of users by a hash; a history pools it over experiments.
+
+        Args:
+            *results: Of `analyze` and of `replay` (or `windows`) on disjoint parts of the units, or
+                their JSON files: the first of each kind is of the first part, and so on.
+
+        Raises:
+            ExperimentError: A file is no result, they are of different experiments, or of too few
+                parts.
+            AbevalError: The history cannot be written.
+        """
+        from abeval.history.add import add_noise
+
+        check_writable(self.path)
+        return add_noise(self.path, results)
+
     def rows(self) -> tuple["HistoryRow", ...]:
         """Every row of the file; none if it does not exist yet."""
         from abeval.history.table import read_rows

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.results.history import HistoryRow, Side
@@ -130,7 +130,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
         if why is not None or case is None or row.effect is None or row.se is None:
             left_out[why or ""] += 1
             continue
-        key = row.side, _name(row)
+        key = row.side, name_of(row)
         first.setdefault(key, row)
         effect = Effect(row.effect, row.se, row.p_value, row.start, row.end)
         effects.setdefault(key, {})[case] = effect
@@ -139,12 +139,21 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
     return Measures(measures, shipped, _shared(rows, analyses), left_out)
 
 
+def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
+    """The rows whose variant is known, with it."""
+    analyses = _Analyses(rows)
+    for row in rows:
+        case = analyses.case(row)
+        if case is not None:
+            yield row, case
+
+
 def _measure(row: HistoryRow, effects: Mapping[Case, Effect], analyses: _Analyses) -> Measure:
     metric = row.metric
     if row.side == "offline":
-        return Measure(_name(row), metric, row.side, row.direction, None, effects)
+        return Measure(name_of(row), metric, row.side, row.direction, None, effects)
     direction, role = analyses.directions.get(metric), analyses.roles.get(metric)
-    return Measure(_name(row), metric, row.side, direction, role, effects)
+    return Measure(name_of(row), metric, row.side, direction, role, effects)
 
 
 def _is_other_traffic(row: HistoryRow, analyses: _Analyses) -> bool:
@@ -152,7 +161,8 @@ def _is_other_traffic(row: HistoryRow, analyses: _Analyses) -> bool:
     return row.side == "offline" and row.traffic != control
 
 
-def _name(row: HistoryRow) -> str:
+def name_of(row: HistoryRow) -> str:
+    """The measure that a row is of: its metric, and its days where they are not all."""
     return row.metric if row.window is None else f"{row.metric}, {row.window}"
 
 
@@ -164,5 +174,5 @@ def _shared(rows: Iterable[HistoryRow], analyses: _Analyses) -> dict[tuple[Case,
         if case is None or _is_other_traffic(row, analyses):
             continue
         for other, correlation in row.shared:
-            shared[case, _name(row), other] = shared[case, other, _name(row)] = correlation
+            shared[case, name_of(row), other] = shared[case, other, name_of(row)] = correlation
     return shared

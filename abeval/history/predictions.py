@@ -95,16 +95,17 @@ def _paired(predictor: Measure, target: Measure, history: Measures, options: Opt
         cases = [c for c in cases if _is_before(predictor.effects[c], target.effects[c])]
     x, y = [predictor.effects[c] for c in cases], [target.effects[c] for c in cases]
     keys = [(case, predictor.name, target.name) for case in cases]
-    measured = [history.shared.get(key) for key in keys]
-    shared = [options.shared if one is None else one for one in measured]
+    measured = [one for key in keys if (one := history.shared.get(key)) is not None]
+    # Measured on few parts each, a single one says little; pooled it is that of all.
+    pooled = float(np.mean(measured)) if measured else options.shared
     return Paired(
         tuple(cases),
         predictor.sign * np.array([effect.value for effect in x]),
         np.array([effect.se for effect in x]),
         target.sign * np.array([effect.value for effect in y]),
         np.array([effect.se for effect in y]),
-        predictor.sign * target.sign * np.array(shared),
-        sum(one is not None for one in measured),
+        np.full(len(cases), predictor.sign * target.sign * pooled),
+        len(measured),
     )
 
 
@@ -177,8 +178,8 @@ def _bounded(end: float) -> float | None:
 
 
 def _share(gain: float, error: float) -> float | None:
-    """None where the target does not vary beyond its noise, so that nothing is to be predicted."""
-    return gain / error if error > 0 else None
+    """At most all; None where the target has no more than its noise, so nothing is to predict."""
+    return min(gain / error, 1.0) if error > 0 else None
 
 
 def chosen(predictions: Sequence[Predicted]) -> Choice | None:

@@ -128,7 +128,7 @@ def _notes(
     options: Options,
 ) -> list[str]:
     notes = []
-    unknown = [one.row for one in predictions if one.row.shared_known < one.row.effects]
+    unknown = [one.row for one in predictions if not one.row.shared_known]
     if unknown:
         assumed = f"{options.shared:g}" if options.shared else "none"
         notes.append(

@@ -181,8 +181,9 @@ class Prediction:
         slope: True effect on the target by one of the predictor.
         slope_low: Lower end of its interval; None without a bound.
         slope_high: Upper end.
-        shared: Mean correlation of the errors that was taken into account.
-        shared_known: Effects whose shared noise was measured; that of others was assumed.
+        shared: Correlation of the errors that was taken into account: the mean of what was
+            measured, else what was assumed.
+        shared_known: Effects whose shared noise was measured.
         agree: Effects whose signs agree.
         agree_share: `agree / effects`.
         agree_low: Lower end of its interval (Wilson 1927).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from abeval.history.table import changing
 from abeval.report.history_page import history_page_html
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed, windows
-from tests.report.pages import Page
+from tests.report.pages import Page, figures
 
 
 @pytest.fixture(scope="module")
@@ -218,11 +217,10 @@ def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_p
     page = Page()
     page.feed(html)
     assert report.choices[0].best in page.all("header")[0].text
-    found = re.findall(r'<script type="application/json" id="([^"]+)">(.*?)</script>', html)
-    islands = {name: json.loads(text) for name, text in found}
-    points = islands["figure-pair0"]["data"][0]
+    islands = figures(html)
+    points = islands["pair0"]["data"][0]
     assert len(points["x"]) == 40
-    measured, shrunk = islands["figure-forest0"]["data"]
+    measured, shrunk = islands["forest0"]["data"]
     assert len(measured["x"]) == len(shrunk["x"]) == 40
     assert np.std(shrunk["x"]) < np.std(measured["x"])
     assert report.report(tmp_path / "h.html").read_text().startswith("<!doctype html>")
@@ -291,3 +289,41 @@ def test_mistakes_are_one_message_and_exit_code_2(
     assert said in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"a.json"}
     assert Path("a.json").read_bytes() == before
+
+
+def parts(name: str, random: np.random.Generator, count: int = 12) -> list[Addable]:
+    """Results on parts of the users, whose errors correlate by .8."""
+    made: list[Addable] = []
+    for _ in range(count):
+        noise, own = random.standard_normal(2)
+        made.append(online(name, {"ctr": (0.04 * (0.8 * noise + 0.6 * own), 0.04)}, "ship"))
+        made.append(replayed(name, {"auc": (0.04 * noise, 0.04)}))
+    return made
+
+
+def test_shared_noise_is_measured_on_parts_of_the_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(5)
+    history = abeval.History(tmp_path / "h.parquet")
+    for each in past(6):
+        history.add(each.result, each.replayed)
+    for name in ("e00", "e03", "e04"):
+        added = history.add_noise(*parts(name, random))
+        assert [(s.source, s.change, s.rows) for s in added.sources] == [("noise", "added", 3)]
+    row = history.report()["auc", "ctr"]
+    assert row.shared_known == 3
+    assert row.shared == pytest.approx(0.8, abs=0.12)
+    assert "was not measured for" in " ".join(history.report().notes)
+    # By the command, twice.
+    monkeypatch.chdir(tmp_path)
+    made = parts("e05", random, 6)
+    names = [f"{i:02}.json" for i in range(len(made))]
+    for file, result in zip(names, made, strict=True):
+        Path(file).write_text(result.to_json())
+    for _ in range(2):
+        assert call(monkeypatch, "history", "noise", *names, "--history", "h.parquet") == 0
+    assert "e05: noise unchanged: its 3 rows" in capsys.readouterr().out
+    assert history.report()["auc", "ctr"].shared_known == 4
+    assert call(monkeypatch, "history", "noise", *names[:4], "--history", "h.parquet") == 2
+    assert "shared noise needs results of 6 parts or more" in capsys.readouterr().err
