@@ -74,7 +74,7 @@ class History:
         """Add the noise that metrics share because the same units are behind both.
 
         It is measured by what metrics have in common from part to part of the units of one
-        experiment, such as twenty groups of users by a hash; a history pools it over experiments.
+        experiment, such as ten groups of users by a hash; a history pools it over experiments.
 
         Args:
             *results: Of `analyze` and of `replay` (or `windows`) on disjoint parts of the units, or
