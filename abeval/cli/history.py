@@ -12,6 +12,7 @@ from abeval.cli.guard import debuggable
 from abeval.cli.options import (
     JsonFile,
     ReportFile,
+    Whole,
     output_file,
     print_tables,
     writable,
@@ -105,6 +106,7 @@ def report(
             metavar="R",
         ),
     ] = 0.0,
+    whole: Whole = False,
     json_file: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
@@ -116,7 +118,7 @@ def report(
     write_json(json_file, result)
     if report is not None:
         result.report(report)
-    print_tables(result)
+    print_tables(result, whole)
 
 
 def prior(
