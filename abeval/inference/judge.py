@@ -15,6 +15,7 @@ from abeval.inference.aa import aa_of
 from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
 from abeval.inference.compare import Analysis
+from abeval.inference.cuts import cut_rows, cut_splits, without_cuts
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import adjustments, boundaries, scorecard, segment_rows, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
@@ -64,4 +65,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(aggregates.stretches),
         influence=influences(analysis),
+        cuts=cut_rows(analysis),
+        cut_splits=cut_splits(analysis),
+        without_cuts=without_cuts(analysis),
     )

@@ -30,6 +30,7 @@ from abeval.results import (
     Verdict,
     views,
 )
+from abeval.results.cuts import CutRow, CutSplit, NoCut
 from abeval.results.record import Record, csv_text, frame, named
 
 SCHEMA_VERSION = "1"
@@ -59,6 +60,9 @@ class Result(Record):
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
     influence: tuple[Influence, ...] = ()
+    cuts: tuple[CutRow, ...] = ()
+    cut_splits: tuple[CutSplit, ...] = ()
+    without_cuts: tuple[NoCut, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -75,6 +79,10 @@ class Result(Record):
     def to_frame(self) -> pd.DataFrame:
         """The scorecard, one row per metric and variant."""
         return frame(self.scorecard, Row)
+
+    def cuts_frame(self) -> pd.DataFrame:
+        """The effects by cut, one row per metric, variant and cell."""
+        return frame(self.cuts, CutRow)
 
     def to_csv(self) -> str:
         """The scorecard as CSV text, in which no cell is a formula."""
