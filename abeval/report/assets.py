@@ -4,13 +4,14 @@
 """
 
 import base64
-import gzip
 import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from markupsafe import Markup
+
+from abeval.report.packing import compressed
 
 HERE = Path(__file__).parent
 # In a script element these could end it or open a comment; U+2028 and U+2029 end a line.
@@ -33,6 +34,11 @@ def data_url(kind: str, text: str) -> str:
     return f"data:{kind};base64,{data}"
 
 
+def packed_url(text: str) -> str:
+    """A compressed file inside the page, as a data URL; its scripts hand it out plain."""
+    return f"data:application/gzip;base64,{compressed(text)}"
+
+
 def policy(scripts: Sequence[str]) -> str:
     """A content-security policy that allows these scripts, by hash, and no address."""
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
@@ -48,16 +54,14 @@ def _sha256(text: str) -> str:
 
 @cache
 def plotly() -> str:
-    """The figure library."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
+    """The figure library: plotly.js with the traces that a page draws."""
+    return text("plotly/plotly-cartesian.min.js")
 
 
 @cache
-def packed_plotly() -> str:
+def packed_plotly() -> Markup:
     """The figure library, compressed, in base64."""
-    return base64.b64encode(gzip.compress(plotly().encode(), 9, mtime=0)).decode()
+    return compressed(plotly())
 
 
 def text(name: str) -> str:

@@ -58,7 +58,7 @@ def page_html(result: Result) -> str:
         fields=[field.name for field in fields(Row)],
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.experiment.name) or "experiment",
         csv=assets.data_url("text/csv", result.to_csv()),
-        json=assets.data_url("application/json", result.to_json()),
+        json=assets.packed_url(result.to_compact_json()),
     )
 
 

@@ -37,8 +37,8 @@ def replay_page_html(result: ReplayResult) -> str:
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.name) or "replay",
-        json=assets.data_url("application/json", result.to_json()),
-        csv=assets.data_url("text/csv", csv_text(result.to_frame())),
+        json=assets.packed_url(result.to_compact_json()),
+        csv=assets.packed_url(csv_text(result.to_frame())),
     )
 
 

@@ -9,7 +9,7 @@ from functools import cache
 import jinja2
 from markupsafe import Markup
 
-from abeval.report import assets
+from abeval.report import assets, packing
 from abeval.results import MetricInfo
 from abeval.results import format as fmt
 
@@ -30,10 +30,15 @@ def render(template: str, **values: object) -> str:
 
 def render_page(template: str, *, draws: bool, **values: object) -> str:
     """A whole page with styles, scripts and their policy; Plotly only if it draws figures."""
+    return packing.pack(whole_page(template, draws=draws, **values))
+
+
+def whole_page(template: str, *, draws: bool, **values: object) -> str:
+    """The page before what is closed in it is compressed."""
     boot = assets.text("boot.js")
     return render(
         template,
-        policy=assets.policy((assets.plotly(), boot) if draws else ()),
+        policy=assets.policy((assets.plotly(), boot) if draws else (boot,)),
         style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own file)
         plotly=assets.packed_plotly() if draws else "",

@@ -30,8 +30,10 @@ from abeval.results import (
     Verdict,
     views,
 )
+from abeval.results.agreement import Agreement
 from abeval.results.cuts import CutRow, CutSplit, NoCut
 from abeval.results.record import Record, csv_text, frame, named
+from abeval.results.replay import ReplayResult
 
 SCHEMA_VERSION = "1"
 
@@ -87,6 +89,23 @@ class Result(Record):
     def to_csv(self) -> str:
         """The scorecard as CSV text, in which no cell is a formula."""
         return csv_text(self.to_frame())
+
+    def compare(self, replay: ReplayResult) -> Agreement:
+        """Set this analysis beside a replay of the same experiment.
+
+        Causes that only the logs can show are not checked; `LoadedExperiment.agree` reads them.
+
+        Raises:
+            ValueError: The replay is of another experiment.
+
+        Example:
+            >>> import abeval
+            >>> sample = abeval.load("sample_logs/experiment.toml")
+            >>> agreement = sample.analyze().compare(sample.replay(metrics=["auc"]))
+            >>> agreement.rows[0].standing
+            'conflict'
+        """
+        return views.compared(self, replay)
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""

@@ -27,6 +27,13 @@ class Record:
         """The result as JSON text, the same on every run; missing numbers are null."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
+    def to_compact_json(self) -> str:
+        """The same JSON in one line."""
+        separators = (",", ":")
+        return json.dumps(
+            self.to_dict(), ensure_ascii=False, allow_nan=False, separators=separators
+        )
+
     def __str__(self) -> str:
         return views.as_text(self)
 

@@ -1,13 +1,14 @@
-"""How results display themselves: the only import that runs up, at the moment of display.
+"""How results display and compare themselves: the only imports that run up, at that moment.
 
 `Record` (`record.py`), the base of every result, and methods of the results call it; it calls
-`report/`.
+`report/` and `agreement/`.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from abeval.agreement.compare import Agreement, ReplayResult
     from abeval.report import AAResult, Reported, Result
 
 
@@ -30,3 +31,10 @@ def as_text(result: object) -> str:
     from abeval.report import terminal
 
     return terminal.as_text(cast("Result", result))
+
+
+def compared(result: object, replay: "ReplayResult") -> "Agreement":
+    """The agreement of an analysis with a replay."""
+    from abeval.agreement.compare import compare
+
+    return compare(cast("Result", result), replay)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
+from typing import Any
 
+from abeval.report.assets import island
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
 from tests import builders
@@ -73,7 +78,33 @@ def html(name: str) -> str:
 
 @cache
 def page(name: str) -> Page:
-    return parse(html(name))
+    return parse(whole(html(name)))
+
+
+def whole(text: str) -> str:
+    """A page with what it builds when it is opened, and its figures where they are drawn."""
+    match = re.search(r'<script type="text/plain" id="packed">([^<]*)</script>', text)
+    if match is None:
+        return text
+    data = json.loads(gzip.decompress(base64.b64decode(match[1])))
+    text = text.replace(match[0], "")
+    template = r'<template data-closed="(\d+)"></template>'
+    while re.search(template, text):
+        text = re.sub(template, lambda place: data["parts"][int(place[1])], text)
+    for name, figure in data["figures"].items():
+        holder = f'data-figure="{name}"'
+        at = text.index("</div>", text.index(holder)) + len("</div>")
+        script = (
+            f'<script type="application/json" id="{name}">{island(json.dumps(figure))}</script>'
+        )
+        text = f"{text[:at]}{script}{text[at:]}"
+    return text
+
+
+def figures(text: str) -> dict[str, Any]:
+    """Id → figure, of a page."""
+    scripts = parse(whole(text)).all("script", type="application/json")
+    return {e.attributes["id"].removeprefix("figure-"): json.loads(e.text) for e in scripts}
 
 
 @cache

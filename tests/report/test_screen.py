@@ -59,10 +59,19 @@ def opened(
     return page, said
 
 
+def open_all(page: sync_api.Page) -> None:
+    """Open every part, also those inside others, and wait until they are built and drawn."""
+    page.evaluate(OPEN)
+    while page.locator("details:not([open])").count() or page.locator("details > template").count():
+        page.evaluate(OPEN)
+        page.wait_for_timeout(20)
+    assert comes_true(page, "!document.querySelector('[data-figure]:not(.js-plotly-plot)')")
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, name: str) -> None:
     page, said = opened(browser, tmp_path, name, WIDTHS[0])
-    page.evaluate(OPEN)
+    open_all(page)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         # Figures follow the width a little later.
@@ -78,7 +87,7 @@ def test_no_rule_of_accessibility_is_broken(
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
     page, _ = opened(browser, tmp_path, name, width)
-    page.evaluate(OPEN)
+    open_all(page)
     broken = axe.Axe().run(page).response["violations"]
     assert [(rule["id"], len(rule["nodes"])) for rule in broken] == []
     page.context.close()

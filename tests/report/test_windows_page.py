@@ -1,7 +1,5 @@
 """The page over time: it says what the result says, draws it, and can run nothing of a log's."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.report.windows_page import windows_page_html
+from tests.report.pages import figures, whole
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
@@ -22,12 +21,7 @@ def result():
 
 @pytest.fixture(scope="module")
 def page(result):
-    return windows_page_html(result)
-
-
-def figures(page):
-    found = re.findall(r'<script type="application/json" id="figure-([^"]+)">(.*?)</script>', page)
-    return {name: json.loads(text) for name, text in found}
+    return whole(windows_page_html(result))
 
 
 def test_every_metric_has_its_windows_and_its_verdict(result, page):
