@@ -27,6 +27,8 @@ from abeval.results import (
     SegmentContrast,
     SegmentTest,
     SliceRow,
+    SplitDay,
+    SplitPlace,
     Verdict,
     views,
 )
@@ -62,6 +64,8 @@ class Result(Record):
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
     influence: tuple[Influence, ...] = ()
+    split_days: tuple[SplitDay, ...] = ()
+    split_places: tuple[SplitPlace, ...] = ()
     cuts: tuple[CutRow, ...] = ()
     cut_splits: tuple[CutSplit, ...] = ()
     without_cuts: tuple[NoCut, ...] = ()
