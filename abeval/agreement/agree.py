@@ -5,18 +5,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import pandas as pd
 
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.compare import COLUMNS, compare
+from abeval.agreement.compare import COLUMNS, compare, needed
 from abeval.agreement.facts import AgreementLog, extra_columns
+from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
+from abeval.offline.candidates.relevance import check_relevance
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import prepared_replay, replayed
 from abeval.results.agreement import Agreement, Backtest
@@ -46,32 +49,56 @@ def agree(result: Result, opened: Opened, options: ReplayOptions) -> Agreement:
     """
     with opened() as run:
         experiment = run.experiment
-        replay, log = _replayed(run, options)
+        known = _replayed(run, options)
         run.step("causes")
-        facts = {name: _facts(log, name) for name in experiment.treatments}
-        backtests = list(_backtests(run, log))
-    notes = () if replay is None else replay.notes
-    missing = () if replay is not None else ("there are no two models to replay offline",)
-    return compare(result, replay, facts, backtests, (*notes, *missing), experiment)
+        facts = {name: _facts(known.log, name) for name in experiment.treatments}
+        backtests = list(_backtests(run, known.log))
+    return compare(result, known.replay, facts, backtests, known.notes, experiment)
 
 
-def _replayed(run: Run, options: ReplayOptions) -> tuple[ReplayResult | None, AgreementLog]:
-    """The replay, None without two models, and the log as it was opened for it."""
+class _Replayed(NamedTuple):
+    """A replay, and the log as it was opened for it.
+
+    Attributes:
+        replay: None where the log has no two models to replay.
+        log: For the causes.
+        notes: Of the replay, or why there is none.
+    """
+
+    replay: ReplayResult | None
+    log: AgreementLog
+    notes: tuple[str, ...]
+
+
+def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
     experiment = run.experiment
+    if experiment.of_units:
+        raise ExperimentError(
+            "agree compares models on impressions, but the file has none",
+            "add [logs.impressions] to the table of units",
+        )
 
     def extra(log: LogColumns) -> list[str]:
         return list(extra_columns(experiment, log).values())
 
-    if len({experiment.variants[name].model for name in experiment.variants} - {None}) < 2:
-        return None, AgreementLog(experiment, run.engine, prepare(run, [], extra).shape)
+    models = {variant.model for variant in experiment.variants.values()} - {None}
+    if len(models) < 2:
+        log = AgreementLog(experiment, run.engine, prepare(run, [], extra).shape)
+        return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
     prepared = prepared_replay(run, options, extra)
-    return replayed(prepared), AgreementLog(experiment, run.engine, prepared.shape)
+    log = AgreementLog(experiment, run.engine, prepared.shape)
+    try:
+        check_relevance(prepared.shape, "click")
+    except LogError as error:
+        return _Replayed(None, log, (f"nothing is replayed: {error}",))
+    replay = replayed(prepared)
+    return _Replayed(replay, log, replay.notes)
 
 
 def _facts(log: AgreementLog, variant: str) -> Frames:
     """The rows of every query whose columns the log has, for one variant."""
     has = log.open(variant)
-    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.columns} for q in c.queries)
+    chosen = dict.fromkeys(q for c in CAUSES if has >= {*needed(c)} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from abeval.experiment.model import Experiment
-from abeval.results.agreement import AgreementRow, Evidence
+from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
 from abeval.results.replay import PairRow, ReplayResult
 from abeval.stats.distributions import quantile
@@ -35,6 +35,7 @@ class Case:
         alpha: Level of the intervals.
         result: The analysis.
         replay: Both models on the log; None without two models.
+        backtests: Off-policy estimates of the variant and of control from each other's log.
         experiment: Its file, for causes that read its entries; None of two results alone.
         gap: The offline and the online result that are explained; None where there are none.
     """
@@ -46,6 +47,7 @@ class Case:
     alpha: float
     result: Result
     replay: ReplayResult | None
+    backtests: tuple[Backtest, ...] = ()
     experiment: Experiment | None = None
     gap: AgreementRow | None = None
 

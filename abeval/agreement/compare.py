@@ -12,7 +12,9 @@ from abeval.agreement.explain import cause_of, explanation, ranked
 from abeval.agreement.matrix import decompositions, matrix
 from abeval.agreement.positions import position_rates
 from abeval.agreement.standing import agreement_rows
+from abeval.experiment.agreement import AgreementColumns
 from abeval.experiment.model import Experiment
+from abeval.results import format as fmt
 from abeval.results.agreement import (
     AGREEMENT_SCHEMA_VERSION,
     Agreement,
@@ -54,7 +56,10 @@ def compare(
         raise ValueError(
             f"the replay is of {replay.name!r}, the result of {result.experiment.name!r}"
         )
-    cases = [_with_gap(case) for case in _cases(result, replay, experiment)]
+    cases = [
+        _with_gap(replace(case, backtests=tuple(b for b in backtests if b.variant == case.variant)))
+        for case in _cases(result, replay, experiment)
+    ]
     known = facts or {}
     causes = {case.variant: _causes(case, known.get(case.variant)) for case in cases}
     return Agreement(
@@ -122,15 +127,29 @@ def _causes(case: Case, facts: Frames | None) -> tuple[Cause, ...]:
 def checked(check: CauseCheck, case: Case, facts: Frames | None) -> Finding | Unchecked:
     """What a cause says, or what it lacks."""
     if check.queries and facts is None:
-        message = f"{check.name}: the logs would show {check.shows}"
+        message = f"{check.name.capitalize()}: the logs would show {check.shows}"
         return Unchecked(message, ("the logs (abeval agree)",))
     there = facts or {}
     if any(name not in there for name in check.queries):
-        missing = tuple(c for c in check.columns if c not in there[COLUMNS].columns)
-        listed = ", ".join(missing)
-        return Unchecked(f"{check.name}: {listed} would show {check.shows}", missing)
+        missing = (c for c in needed(check) if c not in there[COLUMNS].columns)
+        needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
+        listed = fmt.listing(needs)
+        return Unchecked(f"{check.name.capitalize()}: {listed} would show {check.shows}", needs)
     return check.judge(case, there)
 
+
+def needed(check: CauseCheck) -> tuple[str, ...]:
+    """The columns of `agreement_rows` that its queries need."""
+    return (*check.columns, "click") if check.queries else check.columns
+
+
+_IN_WORDS: Mapping[str, str] = {
+    "baseline": "scores of both models ([models])",
+    "candidate": "scores of both models ([models])",
+    "day": "ts",
+    **{name: f"[agreement] {name}" for name in AgreementColumns.model_fields},
+}
+"""Column of `agreement_rows` → what a user calls it, where that differs."""
 
 COLUMNS = ""
 """Among the frames of the facts: one without rows, whose columns are those that the logs have."""

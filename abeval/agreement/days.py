@@ -9,7 +9,7 @@ from abeval.results.effects import Row
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
 
-_MANY = 1e9
+MANY = 1e9
 """Units of a day are so many that their interval is that of the normal."""
 
 
@@ -40,7 +40,7 @@ def day_effects(case: Case) -> list[DayEffect]:
         if not own or day.lift is None or day.lift_low is None or day.lift_high is None:
             continue
         se = (day.lift_high - day.lift_low) / 2 / half
-        lift = Estimate(sign * day.lift, se * se, day.units, _MANY)
+        lift = Estimate(sign * day.lift, se * se, day.units, MANY)
         effects.append(DayEffect(day.cell, lift, day.control or 0.0))
     return effects
 
@@ -60,4 +60,4 @@ def pooled(days: Sequence[DayEffect]) -> Estimate | None:
         return None
     weights = [1 / lift.variance for lift in known]
     value = sum(w * lift.value for w, lift in zip(weights, known, strict=True)) / sum(weights)
-    return Estimate(value, 1 / sum(weights), len(known), _MANY)
+    return Estimate(value, 1 / sum(weights), len(known), MANY)

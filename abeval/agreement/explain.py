@@ -54,7 +54,8 @@ def _judged(cause: Cause, p_adjusted: float | None, alpha: float) -> Cause:
         return cause
     if cause.status == "found" and p_adjusted > alpha:
         cause = replace(cause, status="not found", remedy="")
-    return replace(cause, p_adjusted=p_adjusted)
+    share = cause.accounts_for if cause.status == "found" else None
+    return replace(cause, p_adjusted=p_adjusted, accounts_for=share)
 
 
 def _order(cause: Cause) -> tuple[float, float]:

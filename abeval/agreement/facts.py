@@ -5,7 +5,7 @@ per impression of control and one variant, with both models' scores; columns tha
 have are null, and causes that need them are not run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,19 @@ _TIMES = ("feature_time", "model_time")
 """Optional columns that are times of the same zone as `ts`; in milliseconds since 1970."""
 
 _TEXTS = ("model_version",)
+
+
+_PAIR = "click, baseline, candidate from agreement_rows where baseline is not null and candidate"
+
+STRATA: Mapping[str, str] = {
+    "position": "select 'all' as part, variant, position as stratum, unit_id as cluster, "
+    f"{_PAIR} is not null and position is not null",
+    "explore": "select case when explore > 0 then 'explore' else 'rest' end as part, variant, "
+    f"0 as stratum, unit_id as cluster, {_PAIR} is not null and explore is not null",
+    "day": f"select cast(day as varchar) as part, variant, 0 as stratum, cluster, {_PAIR} "
+    "is not null and day is not null",
+}
+"""Name → SQL of `agreement_strata`: pairs are compared within a stratum, and counted by part."""
 
 
 def extra_columns(experiment: Experiment, log: LogColumns | None) -> dict[str, str]:
@@ -79,14 +92,26 @@ class AgreementLog:
             "from impressions i join units u on i.unit_id = u.unit_id "
             f"where i.in_period and u.variant in ({pair})",
         )
+        self.engine.view(
+            "agreement_sides",
+            f"select * from (values ({literal(control)}, 'control'), ({literal(variant)}, "
+            "'variant')) as v (variant, side)",
+        )
         return frozenset(
             {*own, *(n for n in _KEYS if n in log), *(n for n, sql in scores.items() if sql)}
             | ({"day"} if self.shape.has_time else set())
+            | (self.shape.needs_met(self.experiment.unit) & {"click"})
         )
 
     def rows(self, name: str) -> "pd.DataFrame":
-        """The rows of a query of `queries/agreement/`, in an order that is the same on each run."""
-        rows = self.engine.frame(query(f"agreement/{name}"))
+        """The rows of a query of `queries/agreement/`, in an order that is the same on each run.
+
+        `pairs:position` is the query `pairs` on the strata of `STRATA`.
+        """
+        file, _, strata = name.partition(":")
+        if strata:
+            self.engine.view("agreement_strata", STRATA[strata])
+        rows = self.engine.frame(query(f"agreement/{file}"))
         return rows.sort_values(list(rows.columns), ignore_index=True)
 
     def _score(self, variant: str) -> str | None:

@@ -13,40 +13,11 @@ import pandas as pd
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked, spread
 from abeval.agreement.gap import closed_offline
+from abeval.agreement.stratified import stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 
 HALF = 0.5
-
-
-class Stratified(NamedTuple):
-    """AUC within positions, weighted by pairs, of both models on one traffic."""
-
-    baseline: Estimate
-    candidate: Estimate
-    difference: Estimate
-
-
-def stratified(pairs: pd.DataFrame, variant: str) -> Stratified | None:
-    """From `position_pairs`: halves of won pairs and pairs by unit, each pair counted at both rows.
-
-    A unit's influence is twice its share, because a pair has two rows (Hoeffding 1948).
-    """
-    own = pairs[pairs["variant"] == variant]
-    count = own["pairs"].to_numpy(dtype=np.float64)
-    total = count.sum()
-    if count.size < 2 or not total:
-        return None
-    values, influences = [], []
-    for model in ("baseline", "candidate"):
-        won = own[f"{model}_halves"].to_numpy(dtype=np.float64) / 2
-        values.append(float(won.sum() / total))
-        influences.append(2 * (won - values[-1] * count) / total)
-    return Stratified(
-        clusters.influenced(values[0], influences[0]),
-        clusters.influenced(values[1], influences[1]),
-        clusters.influenced(values[1] - values[0], influences[1] - influences[0]),
-    )
 
 
 class _Differences(NamedTuple):
@@ -69,7 +40,7 @@ class _Differences(NamedTuple):
 def judge(case: Case, frames: Frames) -> Finding | Unchecked:
     """Whether comparing within positions changes what the models' difference says."""
     raw = _raw(case)
-    within = [stratified(frames["position_pairs"], v) for v in (case.control, case.variant)]
+    within = [stratified(frames["pairs:position"], v) for v in (case.control, case.variant)]
     if raw is None or within[0] is None or within[1] is None:
         needs = ("clicks at several positions of both variants",)
         return Unchecked("position: there is no AUC of both models within positions", needs)
@@ -159,7 +130,7 @@ def _coec(case: Case, positions: pd.DataFrame) -> tuple[Evidence, ...]:
 CHECK = CauseCheck(
     "position",
     judge,
-    queries=("position_pairs", "positions"),
+    queries=("pairs:position", "positions"),
     columns=("position", "baseline", "candidate"),
     shows="whether clicks follow position rather than the models",
 )
