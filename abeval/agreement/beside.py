@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import Experiment, LogSource
 from abeval.logs import canonical
 from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import LogColumns, is_number, map_columns
@@ -16,23 +16,19 @@ from abeval.logs.opening import open_log
 from abeval.logs.row_sql import canonical_columns, in_view_names, own_columns_of, own_name
 from abeval.logs.run import Run
 
-_MODELS = "from agreement_served where own is not null and served_score is not null"
-
 STRATA = {
-    "served": "select state as part, variant, "
-    f"0 as stratum, cluster, click, own as baseline, served_score as candidate {_MODELS} "
-    "union all select 'all' as part, variant, 0 as stratum, cluster, click, own as baseline, "
-    f"served_score as candidate {_MODELS}",
+    "served": "select state as part, variant, 0 as stratum, cluster, click, own as baseline, "
+    "served_score as candidate from agreement_served "
+    "where side = 'variant' and own is not null and served_score is not null",
     "learned": "select case when learned = 1 then 'learned' else 'new' end as part, variant, "
-    "0 as stratum, cluster, click, baseline, candidate "
-    "from agreement_served where baseline is not null and candidate is not null",
-    "features": "select part, variant, 0 as stratum, cluster, click, value as baseline, "
-    "value as candidate from agreement_features where value is not null",
-    "training": "select 'training' as part, 'training' as variant, 0 as stratum, cluster, click, "
-    "candidate as baseline, candidate from training_scores "
-    "where candidate is not null and click is not null",
+    "0 as stratum, cluster, click, baseline, candidate from agreement_served "
+    "where side = 'control' and baseline is not null and candidate is not null",
+    "features": "select part, variant, cluster, click, value from agreement_features "
+    "where value is not null",
+    "training": "select 'training' as part, 'training' as variant, cluster, click, "
+    "candidate as value from training_scores where candidate is not null",
 }
-"""More strata of the query `pairs` (`facts.py`)."""
+"""More strata of the queries `pairs` and `single_pairs` (`facts.py`)."""
 
 
 def columns_beside(experiment: Experiment, log: LogColumns) -> list[str]:
@@ -52,31 +48,40 @@ def treated_sql(experiment: Experiment) -> str:
 
 
 def open_training(run: Run) -> LogColumns | None:
-    """Make `training_keys` of the training data, empty without; its columns.
+    """Make `training_keys` of the training data, empty without; their columns.
 
     Raises:
-        LogError: It cannot be read, or its ids are of another type than those of the impressions.
+        LogError: They cannot be read.
     """
-    engine, source = run.engine, run.experiment.logs.training
-    keys = "select cast(null as bigint) as unit_id, cast(null as varchar) as item_id, "
-    keys += "cast(null as bigint) as time_ms from units where 1 = 0"
-    if source is None:
-        engine.table("training_keys", keys)
-        return None
-    open_log(engine, run.experiment, run.frames, "training")
-    types = engine.columns("raw_training")
+    log = None if run.experiment.logs.training is None else _opened(run)
+    run.engine.table("training_keys", _keys_sql(run, log))
+    return log
+
+
+def _opened(run: Run) -> LogColumns:
+    source = run.experiment.logs.training or LogSource()
+    open_log(run.engine, run.experiment, run.frames, "training")
+    types = run.engine.columns("raw_training")
     named = source.columns.get("unit_id", run.experiment.unit)
     has_unit = named.lower() in {column.lower() for column in types}
-    log = map_columns("training", source, types, run.experiment.unit if has_unit else None)
-    if not lacks_of(log):
-        unit, item = (canonical.column(log, name) for name in ("unit_id", "item_id"))
-        keys = (
-            f"select distinct n.unit_id, cast({item} as varchar) as item_id, "
-            f"{canonical.time_ms(log, source, engine)} as time_ms "
-            f"from raw_training t join unit_names n on t.{unit} = n.logged_id"
+    return map_columns("training", source, types, run.experiment.unit if has_unit else None)
+
+
+def _keys_sql(run: Run, log: LogColumns | None) -> str:
+    """The unit, item and time of each row that the candidate learned from."""
+    if log is None or lacks_of(log):
+        return (
+            "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
+            "from units where 1 = 0"
         )
-    engine.table("training_keys", keys)
-    return log
+    source = run.experiment.logs.training or LogSource()
+    unit, item = (canonical.column(log, name) for name in ("unit_id", "item_id"))
+    return (
+        f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
+        f"{canonical.time_ms(log, source, run.engine)} as time_ms "
+        f"from raw_training t join unit_names n "
+        f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
+    )
 
 
 def lacks_of(log: LogColumns | None) -> list[str]:
@@ -94,7 +99,7 @@ def write_beside(
     """Make `agreement_served`, `agreement_features` and `training_scores`; what there really is."""
     engine.table("agreement_served", query("agreement/served_rows"))
     features = _features(experiment, log)
-    engine.view("agreement_features", _features_sql(features, (experiment.control, variant)))
+    engine.view("agreement_features", _features_sql(features, experiment.control))
     if features:
         yield "features"
     if experiment.agreement.treated is not None:
@@ -116,13 +121,13 @@ def _features(experiment: Experiment, log: LogColumns) -> dict[str, str]:
     return {name: own for name, own in known if own not in log.types or is_number(log.types[own])}
 
 
-def _features_sql(features: dict[str, str], variants: tuple[str, str]) -> str:
-    pair = ", ".join(literal(name) for name in variants)
+def _features_sql(features: dict[str, str], control: str) -> str:
+    """Every feature of every impression of control."""
     parts = [
         f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "
         f"i.click, cast(i.{quoted(own_name(column))} as double) as value "
         "from impressions i join units u on i.unit_id = u.unit_id "
-        f"where i.in_period and u.variant in ({pair})"
+        f"where i.in_period and u.variant = {literal(control)}"
         for name, column in features.items()
     ]
     nothing = "select 'none' as part, variant, cluster, click, own as value from agreement_served"

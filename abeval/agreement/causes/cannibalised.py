@@ -89,6 +89,5 @@ CHECK = CauseCheck(
     judge,
     queries=("treated",),
     columns=("treated",),
-    shows="whether gains were taken from elsewhere (agreement.treated says where the treatment "
-    "acts)",
+    shows="whether gains were taken from where the treatment does not act",
 )

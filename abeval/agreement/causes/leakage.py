@@ -16,8 +16,7 @@ from abeval.agreement.limits import (
     served_loss,
     share,
 )
-from abeval.agreement.stratified import stratified
-from abeval.results.agreement import Evidence
+from abeval.agreement.stratified import single, stratified
 from abeval.stats.records import Estimate
 
 LATE = 0.01
@@ -67,14 +66,11 @@ def _late(case: Case, rows: pd.DataFrame) -> list[Route]:
 
 def _telling(case: Case, frames: Frames) -> list[Route]:
     """The feature that alone orders clicks best, either way round, on control's traffic."""
-    rows = frames.get("pairs:features")
-    if rows is None or rows.empty:
-        return []
+    rows = frames["single_pairs:features"]
     known = {}
     for name in sorted(set(rows["part"])):
-        both = stratified(rows, case.control, name)
-        if both is not None:
-            own = both.candidate
+        own = single(rows, case.control, name)
+        if own is not None:
             known[name] = own if own.value >= 0.5 else own._replace(value=1 - own.value)
     if not known:
         return []
@@ -90,25 +86,30 @@ def _telling(case: Case, frames: Frames) -> list[Route]:
 
 def _falling(case: Case, frames: Frames) -> list[Route]:
     """AUC of the candidate on control's traffic less that of what it served; only a hint."""
-    offline = stratified(frames["pairs:learned"], case.control, "new")
-    served = served_loss(case, frames, "all")
+    offline, served = _offline(case, frames), served_loss(case, frames, "plain")
     if offline is None or served is None:
         return []
-    fall: Estimate = clusters.difference(served.candidate, offline.candidate)
+    fall = clusters.difference(served.candidate, offline)
     words = (
-        f"the candidate's AUC is {offline.candidate.value:.3f} on control's traffic and "
+        f"the candidate's AUC is {offline.value:.3f} on control's traffic and "
         f"{served.candidate.value:.3f} as served on its own"
     )
-    numbers: tuple[Evidence, ...] = (
-        clusters.evidence("AUC offline less AUC as served", fall, case.alpha),
-    )
-    return [Route(fall.value > FALLS, p_above(fall, FALLS), words, numbers)]
+    number = clusters.evidence("AUC offline less AUC as served", fall, case.alpha)
+    return [Route(fall.value > FALLS, p_above(fall, FALLS), words, (number,))]
+
+
+def _offline(case: Case, frames: Frames) -> Estimate | None:
+    """The candidate's AUC on control's rows, without those that it learned from."""
+    if "pairs:learned" not in frames:
+        return case.estimate("auc", case.candidate, case.control)
+    new = stratified(frames["pairs:learned"], case.control, "new")
+    return None if new is None else new.candidate
 
 
 CHECK = CauseCheck(
     "leakage",
     judge,
-    queries=("late_features", "pairs:features", "pairs:learned", "pairs:served"),
+    queries=("late_features", "single_pairs:features", "pairs:served"),
     columns=("baseline", "candidate"),
     shows="whether the candidate knows what nobody knows at the request",
 )

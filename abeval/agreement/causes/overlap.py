@@ -46,5 +46,5 @@ CHECK = CauseCheck(
     judge,
     queries=("learned", "pairs:learned"),
     columns=("training", "baseline", "candidate"),
-    shows="whether models were compared on rows that they learned from ([logs.training])",
+    shows="whether models were compared on rows that they learned from",
 )
