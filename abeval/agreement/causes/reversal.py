@@ -7,6 +7,7 @@ from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.days import MANY, online_row
 from abeval.agreement.gap import closed_online
 from abeval.agreement.standing import more_is_better
+from abeval.results.cuts import CutRow
 from abeval.results.effects import SliceRow
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
@@ -63,16 +64,19 @@ def _cells(case: Case) -> dict[str, list[_Cell]]:
         return {}
     sign = 1 if more_is_better(row) else -1
     named: dict[str, list[_Cell]] = {}
-    for cell in case.result.segments:
-        if (cell.metric, cell.variant) != (row.metric, case.variant):
-            continue
-        lift = _lift(cell, case.alpha, sign)
-        if lift is not None:
-            named.setdefault(cell.slice, []).append(_Cell(cell.cell, lift))
+    known = (
+        *((cell.slice, cell) for cell in case.result.segments),
+        *((cell.cut, cell) for cell in case.result.cuts),
+    )
+    for name, cell in known:
+        if (cell.metric, cell.variant) == (row.metric, case.variant):
+            lift = _lift(cell, case.alpha, sign)
+            if lift is not None:
+                named.setdefault(name, []).append(_Cell(cell.cell, lift))
     return named
 
 
-def _lift(cell: SliceRow, alpha: float, sign: int) -> Estimate | None:
+def _lift(cell: SliceRow | CutRow, alpha: float, sign: int) -> Estimate | None:
     if cell.lift is None or cell.lift_low is None or cell.lift_high is None:
         return None
     se = (cell.lift_high - cell.lift_low) / 2 / two_sided_quantile(alpha)
