@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from abeval.agreement.beside import columns_beside, open_training
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare, needed
@@ -95,14 +96,16 @@ def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
         )
 
     def extra(log: LogColumns) -> list[str]:
-        return list(extra_columns(experiment, log).values())
+        own = extra_columns(experiment, log).values()
+        return list(dict.fromkeys([*own, *columns_beside(experiment, log)]))
 
     models = {variant.model for variant in experiment.variants.values()} - {None}
     if len(models) < 2:
-        log = AgreementLog(experiment, run.engine, prepare(run, [], extra).shape)
+        shape = prepare(run, [], extra).shape
+        log = AgreementLog(experiment, run.engine, shape, open_training(run))
         return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
     prepared = prepared_replay(run, options, extra)
-    log = AgreementLog(experiment, run.engine, prepared.shape)
+    log = AgreementLog(experiment, run.engine, prepared.shape, open_training(run))
     try:
         check_relevance(prepared.shape, "click")
     except LogError as error:
