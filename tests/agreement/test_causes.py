@@ -19,6 +19,7 @@ from abeval.agreement.causes import (
     window,
 )
 from abeval.agreement.compare import compare
+from abeval.agreement.explain import explanation
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.context import Ramp
 from abeval.results.cuts import CutRow
@@ -208,3 +209,12 @@ def test_a_missing_column_is_named_and_fails_no_run(tmp_path: Path) -> None:
     assert agreement["drift"].needs == ("ts",)
     assert agreement["exploration"].needs == ("[agreement] explore",)
     assert "would show" in agreement["exploration"].message
+
+
+def test_a_variant_without_a_model_of_its_own_says_so(plain: Case) -> None:
+    row = AgreementRow(
+        *("treatment", "auc", "ctr", "goal", None, None, None, 0.01, -0.02, 0.04, "inconclusive"),
+        reason="not_replayed",
+    )
+    said = explanation(replace(plain, candidate="baseline"), row, ())
+    assert "no two models" in said.sentences[0]
