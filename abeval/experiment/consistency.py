@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.errors import ExperimentError
 from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
+from abeval.experiment.cut_rules import cut_problems
 from abeval.experiment.event_rules import event_problems, outcome_log_problems
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
@@ -40,6 +41,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
+        *cut_problems(experiment),
         *inference_problems(experiment, known_metrics(experiment)),
     ]
 

@@ -488,6 +488,7 @@ class Experiment(Section):
     sessions: Sessions = Sessions()
     clicks: Clicks = Clicks()
     segments: Mapping[Word, str | SegmentRule] = Field(default_factory=dict)
+    cuts: Mapping[Word, Text] = Field(default_factory=dict)
     metrics: list[MetricChoice] = Field(default_factory=list)
     agreement: AgreementColumns = Field(default_factory=AgreementColumns)
     events: list[Event] = Field(default_factory=list)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from markupsafe import Markup
 
 from abeval.report import assets, templates
+from abeval.report.cuts import cut_views, split_tables
 from abeval.report.daily_figures import daily_effect
 from abeval.report.effects import anchors, definitions
 from abeval.report.figures import island
@@ -36,7 +37,7 @@ class DayView:
 def page_html(result: Result) -> str:
     """The whole report."""
     daily = tuple(_day(result, view) for view in daily_views(result))
-    segments = segment_views(result)
+    segments, cuts = segment_views(result), cut_views(result)
     return templates.render_page(
         "page.html",
         draws=bool(daily),
@@ -45,7 +46,9 @@ def page_html(result: Result) -> str:
         segment_tables=segment_tables(result),
         daily=daily,
         segments=segments,
-        sections=_sections(bool(daily), bool(segments)),
+        cuts=cuts,
+        split_tables=split_tables(result),
+        sections=_sections(bool(daily), bool(segments), bool(cuts)),
         open_checks=_by_severity(check for check in result.trust if check.status != "pass"),
         passed=[check for check in result.trust if check.status == "pass"],
         tally=_tally(result.trust),
@@ -92,13 +95,14 @@ def _day(result: Result, view: SliceView) -> DayView:
     return DayView(view, island(daily_effect(metric, rows, overall)))
 
 
-def _sections(daily: bool, segments: bool) -> tuple[tuple[str, str], ...]:
+def _sections(daily: bool, segments: bool, cuts: bool) -> tuple[tuple[str, str], ...]:
     return (
         ("verdict", "Verdict"),
         ("trust", "Trust"),
         ("scorecard", "Scorecard"),
         *((("daily", "By day"),) if daily else ()),
         *((("segments", "Segments"),) if segments else ()),
+        *((("cuts", "Cuts"),) if cuts else ()),
         ("accounting", "Rows"),
         ("methods", "Methods"),
     )

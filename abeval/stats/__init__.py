@@ -5,8 +5,8 @@ effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`
 `outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets:
 `resampling`, `replay`, `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`,
 `design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`. Segments:
-`heterogeneity`, `simpson`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
-`changed_split`, `dilution`, `interleaving`. Other policies: `off_policy`,
+`heterogeneity`, `simpson`; cuts: `mix`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`,
+`srm_segments`, `changed_split`, `dilution`, `interleaving`. Other policies: `off_policy`,
 `off_policy_model_based`. All of it stands on `moments`, `effects` and `records`. Every other module
 is a helper of these.
 
@@ -39,6 +39,7 @@ __all__ = [
     "heterogeneity",
     "interleaving",
     "means",
+    "mix",
     "moments",
     "multiplicity",
     "off_policy",

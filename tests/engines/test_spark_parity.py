@@ -79,6 +79,16 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "a table of units": lambda e: analyze_on(
         Run(nasty.units_experiment().experiment, e, nasty.units())
     ),
+    "cuts of words": lambda e: analyze_on(
+        Run(
+            nasty.words_experiment(
+                cuts={"kind": "category", "where": 'lower("Device")'},
+                metrics=[{"name": m} for m in ("ctr", "dwell_per_user", "gauc", "auc", "q_ctr")],
+                privacy={"min_units": 3},
+            ).experiment,
+            *(e, nasty.words()),
+        )
+    ),
     "events since exposure": lambda e: analyze_on(
         Run(
             events_world.experiment(
