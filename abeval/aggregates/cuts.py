@@ -13,14 +13,14 @@ from itertools import product
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS
-from abeval.aggregates.cut_cells import CutCells, cut_cells
+from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc_pass import score_tables
 from abeval.aggregates.metric_queries import MetricQueries, show_scored
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
-from abeval.logs.row_sql import component_name, cut_name
+from abeval.logs.row_sql import cut_name
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 from abeval.stats import mix
@@ -93,24 +93,14 @@ class Arms(NamedTuple):
 
 def _write_totals(queries: MetricQueries, name: str) -> CutCells:
     """Create `cut_totals`: the sums of each analysed unit in each cell."""
-    engine, sums = queries.engine, range(len(queries.shape.components))
-    value, columns = _value(name), ", ".join(component_name(i) for i in sums)
-    rows = f"select unit_id, {value} as value, {columns} from impressions where in_period"
-    engine.view("cut_rows", rows)
-    engine.table("cut_sums", query("units/cut_sums"))
-    sizes: dict[str, dict[str, int]] = {}
-    for own, variant, units in engine.rows(query("units/cut_sizes", queries.units)):
-        of_value = sizes.setdefault(str(own), dict.fromkeys(queries.experiment.variants, 0))
-        of_value[str(variant)] = int(units or 0)
-    cells = cut_cells(name, sizes, queries.experiment.privacy.min_units)
+    engine, experiment = queries.engine, queries.experiment
+    write_cut_sums(engine, queries.shape, name)
+    sizes = cut_sizes(engine, experiment.variants, queries.units)
+    cells = cut_cells(name, sizes, experiment.privacy.min_units)
     engine.view("cut_cells", _cells_sql(cells))
     engine.view("cut_size", f"select cast({max(1, len(cells.names))} as bigint) as cells")
     engine.table("cut_totals", query("units/cut_totals", queries.units))
     return cells
-
-
-def _value(name: str) -> str:
-    return f"coalesce({quoted(cut_name(name))}, '')"
 
 
 def _cells_sql(cells: CutCells) -> str:
@@ -160,7 +150,7 @@ def _scored_in_cells(served: str, name: str) -> str:
     with of_period as ({served})
     select cast(c.number as varchar) || ':' || i.variant as variant,
       i.unit_id * s.cells + c.number as unit_id, i.click, i.score
-    from of_period i join cut_cells c on {_value(name)} = c.value cross join cut_size s
+    from of_period i join cut_cells c on {cut_value(name)} = c.value cross join cut_size s
     """
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from abeval.errors import AbevalError
 from abeval.files import write_text
 from abeval.results.aa import AAResult
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
 from abeval.results.windows import TimeResult
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AAResult", "Reported", "Result", "check_page", "summary_html", "write_report"]
 
-Reported = Result | ReplayResult | TimeResult
+Reported = Result | ReplayResult | TimeResult | Agreement
 
 
 def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Path:
@@ -63,6 +64,10 @@ def _page(result: Reported, aa: AAResult | None) -> str:
             from abeval.report.replay_page import replay_page_html
 
             return replay_page_html(result)
+        case Agreement():
+            from abeval.report.agreement_page import agreement_page_html
+
+            return agreement_page_html(result)
         case TimeResult():
             from abeval.report.windows_page import windows_page_html
 

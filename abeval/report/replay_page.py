@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from abeval.report import assets, replay_figures, templates
 from abeval.report import replay_views as views
 from abeval.report.figures import FigureView, island
+from abeval.report.replay_cuts import cut_views
 from abeval.results import format as fmt
 from abeval.results.record import csv_text
 from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
@@ -34,6 +35,7 @@ def replay_page_html(result: ReplayResult) -> str:
         staged=views.staged(result),
         stages=stages,
         splits=views.split_views(result),
+        cuts=cut_views(result),
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
         download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.name) or "replay",
