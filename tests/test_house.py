@@ -18,7 +18,7 @@ ORDER = (
     ("api_offline",),
     ("sums_table",),
     ("table",),
-    ("report", "pipeline"),
+    ("report", "pipeline", "history"),
     ("agreement",),
     ("store", "time"),
     ("inference", "offline", "off_policy", "audit", "drafts"),

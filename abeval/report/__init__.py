@@ -9,6 +9,7 @@ from abeval.files import write_text
 from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
+from abeval.results.history import HistoryReport
 from abeval.results.replay import ReplayResult
 from abeval.results.windows import TimeResult
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AAResult", "Reported", "Result", "check_page", "summary_html", "write_report"]
 
-Reported = Result | ReplayResult | TimeResult | Agreement
+Reported = Result | ReplayResult | TimeResult | Agreement | HistoryReport
 
 
 def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Path:
@@ -72,6 +73,10 @@ def _page(result: Reported, aa: AAResult | None) -> str:
             from abeval.report.windows_page import windows_page_html
 
             return windows_page_html(result, aa)
+        case HistoryReport():
+            from abeval.report.history_page import history_page_html
+
+            return history_page_html(result)
 
 
 def summary_html(result: "Result | Brief") -> str:
