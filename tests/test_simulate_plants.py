@@ -105,7 +105,11 @@ def test_only_what_was_planted_is_in_the_log(logs, name):
     assert number(logs, name, control + "where variant = 'control'") == 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "miscalibration"])
+# Where the candidate knows less on the web than it learned, it is a little too sure.
+CALIBRATED = [name for name in NAMES if name not in ("miscalibration", "reversed_cut")]
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
 def test_own_scores_are_calibrated_for_their_traffic(logs, name):
     q = "select sum({}) / sum(click) from log where variant = '{}'"
     assert number(logs, name, q.format("score_baseline", "control")) == pytest.approx(1, abs=0.12)

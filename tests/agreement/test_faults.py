@@ -26,8 +26,10 @@ PLANTED = {
     "stale_model": "stale_model",
     "timeouts": "serving",
     "cannibalised": "cannibalised",
+    "reversed_cut": "reversal",
 }
-FAULTS = {*PLANTED.values(), "overfitting"}
+LARGER = ("cannibalised", "reversed_cut")
+FAULTS = {*PLANTED.values(), "overfitting"} - {"reversal"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A log with each fault, and one with none."""
     folder = tmp_path_factory.mktemp("faults")
     for name in (*PLANTED, "none"):
-        simulate_plant(folder / name, name, SIZE * (4 if name == "cannibalised" else 1))
+        simulate_plant(folder / name, name, SIZE * (4 if name in LARGER else 1))
     return {path.name: path for path in folder.iterdir()}
 
 

@@ -33,6 +33,9 @@ columns = { ts = "time" }
 path = "training.parquet"
 columns = { ts = "time" }
 
+[cuts]
+surface = "surface"
+
 [agreement]
 served_score = "served_score"
 latency = "latency_ms"
