@@ -17,7 +17,9 @@ with sided as (
     on r.unit_id = t.unit_id and cast(r.item_id as varchar) = t.item_id and r.time_ms = t.time_ms
 ),
 usual as (
-  select avg(age_ms) as age_ms from sided where side = 'control'
+  select cast(sum(age_ms) as double) / nullif(count(age_ms), 0) as age_ms
+  from sided
+  where side = 'control'
 )
 select
   d.side, d.variant, d.unit_id, d.cluster, d.position, d.click, d.own, d.served_score,
@@ -32,7 +34,7 @@ select
   end as state,
   case
     when d.own > 0 and d.own < 1 and d.served_score > 0 and d.served_score < 1
-      then ln(d.served_score / (1 - d.served_score)) - ln(d.own / (1 - d.own))
+      then ln(d.served_score / nullif(1 - d.served_score, 0)) - ln(d.own / nullif(1 - d.own, 0))
     else d.served_score - d.own
   end as apart
 from sided d

@@ -1,7 +1,7 @@
 -- grain: one row per side: how many values served and own scores have, and how well their orders agree
 -- reads: agreement_served (side, state, own, served_score)
 -- A value of 16 bits has at most 11 that are significant; falls are steps at which the served score
--- falls while the own one rises.
+-- falls while the own one rises. A place is twice the mean rank, less its mean: a whole number.
 with scored as (
   select side, own, served_score as served
   from agreement_served
@@ -14,11 +14,19 @@ ranked as (
     rank() over (partition by side order by served) as served_rank,
     count(*) over (partition by side, own) as own_copies,
     count(*) over (partition by side, served) as served_copies,
+    count(*) over (partition by side) as n,
     lag(served) over (partition by side order by own, served) as before,
     case when served = 0 then 0 else abs(served) * power(2, 10 - floor(log2(abs(served)))) end
       as served_bits,
     case when own = 0 then 0 else abs(own) * power(2, 10 - floor(log2(abs(own)))) end as own_bits
   from scored
+),
+placed as (
+  select
+    side, own, served, own_copies, served_copies, before, served_bits, own_bits,
+    cast(2 * own_rank + own_copies - n - 2 as decimal(38, 0)) as own_place,
+    cast(2 * served_rank + served_copies - n - 2 as decimal(38, 0)) as served_place
+  from ranked
 )
 select
   side, count(*) as compared,
@@ -27,6 +35,8 @@ select
   cast(sum(case when served < before then 1 else 0 end) as bigint) as falls,
   cast(sum(case when served_bits = floor(served_bits) then 1 else 0 end) as bigint) as served_short,
   cast(sum(case when own_bits = floor(own_bits) then 1 else 0 end) as bigint) as own_short,
-  corr(own_rank + own_copies / 2.0e0, served_rank + served_copies / 2.0e0) as rank_correlation
-from ranked
+  cast(sum(own_place * served_place) as double) as own_served,
+  cast(sum(own_place * own_place) as double) as own_own,
+  cast(sum(served_place * served_place) as double) as served_served
+from placed
 group by side

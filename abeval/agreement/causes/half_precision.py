@@ -67,7 +67,7 @@ def values_of(rows: pd.DataFrame, side: str) -> Values | None:
     if own.empty:
         return None
     row = own.iloc[0]
-    correlation = float(row["rank_correlation"])
+    varied = math.sqrt(float(row["own_own"]) * float(row["served_served"]))
     return Values(
         compared=int(row["compared"]),
         own_values=int(row["own_values"]),
@@ -77,7 +77,7 @@ def values_of(rows: pd.DataFrame, side: str) -> Values | None:
         falls=int(row["falls"]),
         own_short=int(row["own_short"]),
         served_short=int(row["served_short"]),
-        rank_correlation=correlation if math.isfinite(correlation) else None,
+        rank_correlation=float(row["own_served"]) / varied if varied > 0 else None,
     )
 
 
