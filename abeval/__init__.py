@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
+    from abeval.results.study import Study, read_results
     from abeval.results.windows import TimeResult
 
 
@@ -48,6 +49,7 @@ __all__ = [
     "QueryError",
     "ReplayResult",
     "Result",
+    "Study",
     "TimeResult",
     "__version__",
     "analyze",
@@ -57,6 +59,7 @@ __all__ = [
     "evaluate",
     "evaluate_log",
     "load",
+    "read_results",
     "stats",
 ]
 
@@ -77,6 +80,7 @@ _HOME = {
     "QueryError": "errors",
     "ReplayResult": "results.replay",
     "Result": "results.analysis",
+    "Study": "results.study",
     "TimeResult": "results.windows",
     "analyze": "api",
     "analyze_sums": "api",
@@ -85,6 +89,7 @@ _HOME = {
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",
     "load": "api",
+    "read_results": "results.study",
 }
 
 

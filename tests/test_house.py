@@ -17,6 +17,7 @@ ORDER = (
     ("api",),
     ("sums_table",),
     ("table",),
+    ("study",),
     ("report", "pipeline"),
     ("store", "time"),
     ("inference", "offline", "off_policy", "audit", "drafts"),

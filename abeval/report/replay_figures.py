@@ -1,7 +1,6 @@
 """The figures of an offline replay: curves, calibration, blends, stages.
 
-`replay_page.py` hands over curves, bins and rows of a `ReplayResult`, and puts what comes back into
-the page.
+`replay_parts.py` hands over curves, bins and rows of a `ReplayResult`.
 """
 
 from collections.abc import Mapping, Sequence

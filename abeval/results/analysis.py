@@ -30,13 +30,13 @@ from abeval.results import (
     Verdict,
     views,
 )
-from abeval.results.record import Record, csv_text, frame, named
+from abeval.results.record import DrawnRecord, csv_text, frame, named
 
 SCHEMA_VERSION = "1"
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Record):
+class Result(DrawnRecord):
     """Everything that an analysis computes and its report shows."""
 
     schema_version: str
