@@ -54,6 +54,6 @@ PARTS = (
     Part("offline", "Offline", "Offline replay", offline_part, False),
     Part("calibration", "Calibration", "Calibration", calibration_part, False),
     Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),
-    Part("methods", "Methods", "Methods and definitions", methods_part),
+    Part("methods", "Methods", "Methods and definitions", methods_part, False),
     Part("glossary", "Glossary", "Glossary", analysis_parts.glossary_part, False),
 )
