@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
     from abeval.results.aa import AAResult
+    from abeval.results.agreement import Agreement
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
     from abeval.results.check import CheckResult
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AAResult",
     "AbevalError",
+    "Agreement",
     "AuditResult",
     "CheckResult",
     "Draft",
@@ -66,6 +68,7 @@ __all__ = [
 _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
+    "Agreement": "results.agreement",
     "AuditResult": "results.audit",
     "CheckResult": "results.check",
     "Draft": "drafts.run",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from abeval.api_offline import OfflineCalls
 from abeval.bounds import (
     MAX_DAYS,
     MAX_EFFECT,
@@ -19,8 +20,6 @@ from abeval.bounds import (
 )
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
-from abeval.experiment.model import Experiment
-from abeval.files import real
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
@@ -30,15 +29,12 @@ if TYPE_CHECKING:
     from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
-    from abeval.offline.metrics.presets import NoRelevant, Ties
     from abeval.results.aa import AAResult
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
     from abeval.results.check import CheckResult
-    from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
-    from abeval.results.replay import ReplayResult
     from abeval.results.study import Study
     from abeval.results.windows import TimeResult
     from abeval.table import Metrics
@@ -49,14 +45,12 @@ __all__ = ["LoadedExperiment", "analyze", "analyze_sums", "define", "load"]
 
 
 @dataclass(frozen=True)
-class LoadedExperiment:
+class LoadedExperiment(OfflineCalls):
     """An experiment ready to be analysed.
 
     Attributes:
         experiment: What its file says.
     """
-
-    experiment: Experiment
 
     def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
         """The same experiment with other top-level entries, validated anew.
@@ -230,7 +224,7 @@ class LoadedExperiment:
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
-            aggregates = collect(run, chosen)
+            aggregates = collect(run, chosen, by_bucket=True)
             growths = growth_of(run, chosen) if len(aggregates.days) else {}
         return plan(self.experiment, chosen, aggregates, growths, mde, days, power)
 
@@ -334,117 +328,6 @@ class LoadedExperiment:
     ) -> "TimeResult":
         """The name of `windows` before abeval 0.2; it goes with the next release."""
         return self.windows(metrics=metrics, widths=widths, looks=looks, by=by, **inputs)
-
-    def off_policy(
-        self,
-        source: str,
-        *,
-        to: str | None = None,
-        probability: str | None = None,
-        policy: object | None = None,
-        reward: str | None = None,
-        clip: Sequence[float] = (10.0,),
-        switch: Sequence[float] = (10.0,),
-        shrink: Sequence[float] = (100.0,),
-        min_ess: float = 100.0,
-        **inputs: "Unpack[Inputs]",
-    ) -> "OffPolicyResult":
-        """What a policy would have had on the traffic of a variant that logs its propensities.
-
-        The policy is given as one of `to`, `probability` and `policy`.
-
-        Args:
-            source: The variant whose log is used.
-            to: A variant: how often it shows each item at each position.
-            probability: A column of the impressions: the policy's probability of the logged item.
-            policy: A frame, or a file, of `item_id`, `probability` and maybe `position`.
-            reward: A column of the impressions that is earned, instead of the click.
-            clip: Caps of clipped IPS.
-            switch: Thresholds of SwitchDR.
-            shrink: λ of DRos.
-            min_ess: Effective sample size below which nothing is estimated.
-            **inputs: As for `analyze`.
-
-        Raises:
-            ExperimentError: A variant is unknown, or not one policy is given.
-            LogError: The log has no propensity, or the table is no policy.
-        """
-        from abeval.off_policy.estimates import OffPolicyOptions
-        from abeval.off_policy.log import PolicyChoice
-        from abeval.off_policy.run import off_policy
-        from abeval.pipeline import opened
-
-        choice = PolicyChoice(to, probability, policy)
-        options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
-        reads = []
-        if isinstance(policy, str | Path):
-            reads = [str(real(self.experiment.folder / policy))]
-        with opened(self.experiment, inputs, reads) as run:
-            return off_policy(run, source, choice, options, reward)
-
-    def replay(
-        self,
-        *,
-        k: Sequence[int] = (1, 5, 10),
-        metrics: Sequence[str] | None = None,
-        compat: str | None = None,
-        relevance: str = "click",
-        ties: "Ties | None" = None,
-        no_relevant: "NoRelevant | None" = None,
-        threshold: float | None = None,
-        kept_negatives: float | None = None,
-        blend: Sequence[float] = (),
-        bins: int = 10,
-        split: str | Mapping[str, tuple[str, str]] | None = None,
-        curve: int | None = None,
-        k_by: tuple[str, Mapping[str, int]] | None = None,
-        **inputs: "Unpack[Inputs]",
-    ) -> "ReplayResult":
-        """Score every model offline, on this experiment's log, and compare them in pairs.
-
-        Args:
-            k: Cut-offs.
-            metrics: Ids such as `ndcg@10[bin]`; without, all on offer.
-            compat: The library whose definitions and policies to follow.
-            relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
-                clicked, by the vectors of items), `truth` (as the truth log has it), or an
-                expression over the impression.
-            ties: Which of equal scores comes first, instead of the policy's order.
-            no_relevant: What a request without a relevant item counts as.
-            threshold: The score from which on a click is predicted.
-            kept_negatives: Share of non-clicks that the models were trained on, to be undone.
-            blend: Shares of the treatment's model in a blend with control's.
-            bins: Bins of the calibration curve and error.
-            split: A column that names the split of each impression, or name → first and last day.
-            curve: The largest cut-off of curves over 1, 2, …
-            k_by: A column of the impressions, and its value → the cut-off there.
-            **inputs: As for `analyze`.
-
-        Raises:
-            ExperimentError: An unknown metric, preset or model.
-            LogError: The logs do not have what a replay needs.
-        """
-        from abeval.offline.options import ReplayOptions
-        from abeval.offline.replay import replay
-        from abeval.pipeline import opened
-
-        options = ReplayOptions(
-            k=k,
-            metrics=metrics,
-            compat=compat,
-            relevance=relevance,
-            ties=ties,
-            no_relevant=no_relevant,
-            threshold=threshold,
-            kept_negatives=kept_negatives,
-            blend=blend,
-            bins=bins,
-            split=split,
-            curve=curve,
-            k_by=k_by,
-        )
-        with opened(self.experiment, inputs) as run:
-            return replay(run, options)
 
     def _aggregate(self, metrics: "Sequence[Metric]", inputs: "Inputs") -> "Aggregates":
         from abeval.aggregates.collect import collect

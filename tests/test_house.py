@@ -15,10 +15,12 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("api",),
+    ("api_offline",),
     ("sums_table",),
     ("table",),
     ("study",),
     ("report", "pipeline"),
+    ("agreement",),
     ("store", "time"),
     ("inference", "offline", "off_policy", "audit", "drafts"),
     ("aggregates",),
@@ -59,8 +61,8 @@ SHARED = {
     ),
 }
 
-VIEW_HOOK = ("abeval.results.views", "abeval.report")
-"""A result displays itself: the one import that runs up."""
+VIEW_HOOK = ("abeval.results.views", ("abeval.report", "abeval.agreement"))
+"""A result displays itself, or compares itself with another: the imports that run up."""
 
 
 def module_of(path: Path) -> str:

@@ -34,13 +34,17 @@ from abeval.steps import Step
 _NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
 
 
-def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggregates:
+def collect(
+    run: Run, metrics: Sequence[Metric], sums: Sums = one_pass, by_bucket: bool = False
+) -> Aggregates:
     """Aggregate the logs of an experiment.
 
     Args:
         run: The experiment and its engine.
         metrics: The metrics of the scorecard.
         sums: Makes the sums per unit and day.
+        by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
+            units are in a sub-bucket of each metric, which values of single units do not say.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the experiment file says.
@@ -48,7 +52,7 @@ def collect(run: Run, metrics: Sequence[Metric], sums: Sums = one_pass) -> Aggre
     """
     prepared = prepare(run, metrics, sums=sums)
     check_some_left(run.experiment, prepared, run.engine)
-    aggregates = gathered(run, metrics, prepared, audited=sums is one_pass)
+    aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
     return shown(run.experiment, aggregates)
 
@@ -64,7 +68,11 @@ def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:
 
 
 def gathered(
-    run: Run, metrics: Sequence[Metric], prepared: Prepared, audited: bool = False
+    run: Run,
+    metrics: Sequence[Metric],
+    prepared: Prepared,
+    audited: bool = False,
+    by_bucket: bool = False,
 ) -> Aggregates:
     """Aggregates of prepared logs: of the units in the table `units`.
 
@@ -83,7 +91,7 @@ def gathered(
         experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
     )
     units = engine.frame(query("units/unit_counts"))
-    by_units = prepared.summed.all_units and deals_units(int(units["units"].sum()))
+    few = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
     extremes = [no_extremes()]
@@ -96,7 +104,8 @@ def gathered(
             )
             if audited and experiment.privacy.min_units is None:
                 extremes.append(extreme_units(queries, chosen))
-            if experiment.trust.aa_runs:
+            if experiment.trust.aa_runs or by_bucket:
+                by_units = few and not by_bucket
                 buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     quantiles = _quantiles(queries, [m for m in wanted if m.source is QUANTILE], run.step)

@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from abeval.cli.aa import aa
+from abeval.cli.agree import agree
 from abeval.cli.analyze import analyze
 from abeval.cli.assign import assign
 from abeval.cli.audit import audit
@@ -56,6 +57,7 @@ app.command()(debuggable(metrics))
 app.command()(debuggable(schema))
 app.command()(debuggable(on_engine(off_policy)))
 app.command()(debuggable(on_engine(replay)))
+app.command()(debuggable(on_engine(agree)))
 app.command()(debuggable(sql))
 app.command()(debuggable(on_engine(aa)))
 app.command()(debuggable(on_engine(windows)))

@@ -103,7 +103,7 @@ def replay(
     from abeval.progress import steps
 
     options = ReplayOptions(
-        k=_whole(k),
+        k=whole_numbers(k),
         metrics=metric,
         compat=compat,
         relevance=relevance,
@@ -125,7 +125,12 @@ def replay(
     print_tables(result, whole or bool(metric))
 
 
-def _whole(text: str) -> list[int]:
+def whole_numbers(text: str) -> list[int]:
+    """Cut-offs such as `1,5,10`.
+
+    Raises:
+        ExperimentError: The text is not like it.
+    """
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

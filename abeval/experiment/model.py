@@ -36,6 +36,7 @@ from abeval.bounds import (
     MIN_ALPHA,
     MIN_RESOLUTION,
 )
+from abeval.experiment.agreement import AgreementColumns
 from abeval.experiment.section import Section
 from abeval.experiment.trust import TrustOptions
 from abeval.metrics.definition import Role
@@ -483,6 +484,7 @@ class Experiment(Section):
     clicks: Clicks = Clicks()
     segments: Mapping[Word, str | SegmentRule] = Field(default_factory=dict)
     metrics: list[MetricChoice] = Field(default_factory=list)
+    agreement: AgreementColumns = Field(default_factory=AgreementColumns)
     events: list[Event] = Field(default_factory=list)
     inference: Inference = Inference()
     trust: TrustOptions = TrustOptions()

@@ -6,7 +6,7 @@ number of units nor the whole log's spread tells what another number of days wou
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,9 @@ class Growth(NamedTuple):
     def after(self, days: float) -> Horizon:
         """The metric after some days; beyond the log, each part grows on as in its last week.
 
+        Units and values grow as powers of time; the variance of the value falls to what differs
+        between units that return (`duration.information_at`).
+
         Raises:
             Refusal: As `duration.value_at`.
 
@@ -61,7 +64,8 @@ class Growth(NamedTuple):
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
-        units, information = (_at(part, days) for part in (self.units, self.information))
+        units = _at(self.units, days, duration.value_at)
+        information = _at(self.information, days, duration.information_at)
         value = duration.value_at([abs(value) for value in self.values], days)
         sd = math.sqrt(units / information) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
@@ -78,8 +82,10 @@ class Growth(NamedTuple):
         return duration.days_for_information(self.information, information)
 
 
-def _at(values: Sequence[float], days: float) -> float:
+def _at(
+    values: Sequence[float], days: float, beyond: Callable[[Sequence[float], float], float]
+) -> float:
     """Within the log in a line from the end of a day to the next."""
     if days > len(values):
-        return duration.value_at(values, days)
+        return beyond(values, days)
     return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))

@@ -15,11 +15,13 @@ from abeval.inference.aa import aa_of
 from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
 from abeval.inference.compare import Analysis
+from abeval.inference.curse import winners_curse
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import adjustments, boundaries, scorecard, segment_rows, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.segments import moved_segments
+from abeval.inference.trust.split_places import split_days, split_places
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
@@ -54,7 +56,12 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         segments=segment_rows(analysis, moved),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(map(masked, context.notes(experiment, metrics, aggregates))),
+        notes=tuple(
+            map(
+                masked,
+                (*winners_curse(analysis, rows), *context.notes(experiment, metrics, aggregates)),
+            )
+        ),
         adjustments=adjustments(analysis),
         segment_tests=segment_tests(analysis),
         segment_contrasts=segment_contrasts(analysis, moved),
@@ -64,4 +71,6 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(aggregates.stretches),
         influence=influences(analysis),
+        split_days=split_days(experiment, aggregates),
+        split_places=split_places(experiment, aggregates),
     )

@@ -44,7 +44,7 @@ class Outlook(NamedTuple):
         seen: The metric in the whole log; its spread as the experiment's tests see it.
         days: Days of the log, 0 without time.
         growth: The metric by day, None without time.
-        split: 1/s over the shares s of control and of the first other variant, summed.
+        shares: Shares of all units in control, and in the first other variant.
         refusal: Why it cannot be planned.
     """
 
@@ -52,7 +52,7 @@ class Outlook(NamedTuple):
     seen: Horizon
     days: int
     growth: Growth | None
-    split: float
+    shares: tuple[float, float]
     refusal: RefusalReason | None = None
 
     @property
@@ -78,17 +78,36 @@ class Outlook(NamedTuple):
             return self.seen._replace(units=size)
         return self.growth.after(size)
 
-    def error(self, size: float) -> float:
-        """Standard error of the relative effect at a size."""
-        return math.sqrt(self.split / self.at(size).information)
+    def error(self, size: float, effect: float = 0.0) -> float:
+        """Standard error of the relative effect at a size, where the true one is `effect`."""
+        return math.sqrt(self._split(effect) / self.at(size).information)
 
-    def size_for(self, error: float) -> float:
+    def size_for(self, error: float, effect: float = 0.0) -> float:
         """The size at which the relative effect has this standard error."""
         self.check()
-        needed = self.split / error**2
+        needed = self._split(effect) / error**2
         if self.growth is None:
             return needed * self.seen.units / self.seen.information
         return self.growth.days_for(needed)
+
+    def effect_at(self, size: float, reach: float) -> float:
+        """The relative effect, or margin, that is so many of its standard errors at a size."""
+        error = reach * self.error(size)
+        if self.margin is not None:
+            return error
+        control, treatment = self.shares
+        # e² = error² (1 + e s), of which s is treatment's part of the variance.
+        grows = error**2 * control / (control + treatment)
+        return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
+
+    def _split(self, effect: float) -> float:
+        """What the shares, and the treatment's spread, make of the variance between units.
+
+        The variance of treatment is taken to grow as its mean does, as that of counts and of rare
+        events; of a total of many it grows faster.
+        """
+        control, treatment = self.shares
+        return 1 / control + max(1 + effect, 0.0) / treatment
 
     def check(self) -> None:
         """Raise why it cannot be planned."""
@@ -113,12 +132,12 @@ def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlo
     aggregates = analysis.aggregates
     days = aggregates.days
     units = float(aggregates.units["units"].sum())
-    split = sum(1 / share for share in shares(analysis.experiment))
+    dealt = shares(analysis.experiment)
     try:
         seen = _seen(analysis, metric, units)
     except Refusal as refusal:
         nothing = Horizon(units, 0.0, 0.0)
-        return Outlook(metric, nothing, len(days), None, split, refusal.reason)
+        return Outlook(metric, nothing, len(days), None, dealt, refusal.reason)
     if len(days) and (growth is None or aggregates.stretches):
         # Its days do not add up, or are of several splits: units grow, the spread is taken to stay.
         entered = [float(n) for n in np.cumsum(days["new_units"])]
@@ -128,7 +147,7 @@ def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlo
         factor = _as_judged(analysis, metric)
         growth = growth._replace(spreads=[spread * factor for spread in growth.spreads])
     factor = _as_judged(analysis, metric) ** 0.5
-    return Outlook(metric, seen._replace(sd=seen.sd * factor), len(days), growth, split)
+    return Outlook(metric, seen._replace(sd=seen.sd * factor), len(days), growth, dealt)
 
 
 def _seen(analysis: Analysis, metric: Metric, units: float) -> Horizon:

@@ -49,13 +49,22 @@ def plan(
 
 
 def _plan(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
+    sought = target.days is None and target.mde is not None and one.growth is not None
     try:
         plan = _filled(experiment, one, target)
     except Refusal as refusal:
-        return _without_size(one, target, refusal.reason)
-    if plan.days is not None and plan.days > MOST_DAYS and target.days is None:
-        return _without_size(one, target, f"more than {MOST_DAYS:,.0f} days are needed")
+        ends = one.refusal is not None or refusal.reason != "not_applicable"
+        reason = refusal.reason if ends or not sought else _too_long(experiment, one, target)
+        return _without_size(one, target, reason)
+    if sought and plan.days is not None and plan.days > MOST_DAYS:
+        return _without_size(one, target, _too_long(experiment, one, target))
     return plan
+
+
+def _too_long(experiment: Experiment, one: Outlook, target: outlook.Target) -> str:
+    """That no reasonable length finds the effect, and which one the longest would find."""
+    least = one.effect_at(MOST_DAYS, _reach(experiment, one, MOST_DAYS, target.power))
+    return f"more than {MOST_DAYS:,.0f} days are needed; so many find {100 * least:.2g}%"
 
 
 def _without_size(one: Outlook, target: outlook.Target, reason: str) -> Plan:
@@ -77,8 +86,7 @@ def _filled(experiment: Experiment, one: Outlook, target: outlook.Target) -> Pla
     """The size for an effect or a margin, or the effect and the margin for a size."""
     if target.mde is None:
         size = one.size_of(target.days)
-        error = one.error(size)
-        effect = error * _reach(experiment, one, size, target.power)
+        effect = one.effect_at(size, _reach(experiment, one, size, target.power))
     else:
         effect = one.margin if one.margin is not None else target.mde
         size = _size_for(experiment, one, effect, target.power)
@@ -99,10 +107,12 @@ def _filled(experiment: Experiment, one: Outlook, target: outlook.Target) -> Pla
 
 def _size_for(experiment: Experiment, one: Outlook, effect: float, power: float) -> float:
     """The days, or without time the units, after which an effect is found with that power."""
-    size = one.size_for(effect / _reach_of(None, experiment, power))
+    # A margin is held where there is no effect.
+    true = 0.0 if one.margin is not None else effect
+    size = one.size_for(effect / _reach_of(None, experiment, power), true)
     for _ in range(_ROUNDS):
         # The boundary without a plan rises with the information, which follows from it.
-        size = one.size_for(effect / _reach(experiment, one, size, power))
+        size = one.size_for(effect / _reach(experiment, one, size, power), true)
     return size
 
 

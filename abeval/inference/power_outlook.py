@@ -62,7 +62,7 @@ def _sizes(days: float) -> list[float]:
 def _seen(experiment: Experiment, one: Outlook, size: float) -> float:
     """The smallest relative effect that is seen at a size."""
     critical = outlook.critical(experiment, one, size, experiment.alpha)
-    return one.error(size) * design.mde_from_se(1.0, experiment.alpha, POWER, critical)
+    return one.effect_at(size, design.mde_from_se(1.0, experiment.alpha, POWER, critical))
 
 
 def _days_to(experiment: Experiment, one: Outlook, target: float) -> float | None:

@@ -37,7 +37,10 @@ class _Case(NamedTuple):
 
     def odds(self, size: float, effects: Sequence[float]) -> shipping.Odds:
         """How often the experiment ends in each decision, at a size and effects on its goals."""
-        gains = [effect / one.error(size) for effect, one in zip(effects, self.goals, strict=True)]
+        gains = [
+            effect / one.error(size, effect)
+            for effect, one in zip(effects, self.goals, strict=True)
+        ]
         margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
         variants = len(self.experiment.treatments)
         claims = shipping.Claims(gains, margins, variants)
@@ -109,9 +112,9 @@ def _draws(
 
 
 def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
-    """Of the estimates, each in its good direction, from units or their sub-buckets.
+    """Of the estimates, each in its good direction, from sub-buckets of units.
 
-    Metrics whose sums cannot be laid side by side are taken to be independent.
+    A metric without such sums is taken to be independent of the others.
     """
     size = len(outlooks)
     correlation = np.eye(size)
@@ -123,13 +126,7 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
 
 def _of_two(one: Outlook, other: Outlook, aggregates: Aggregates) -> float:
     sums = [aggregates.buckets.get(each.metric.name) for each in (one, other)]
-    if sums[0] is None or sums[1] is None or len(sums[0].units) != len(sums[1].units):
-        return 0.0
-    by_unit = sums[0].units.max() == 1 and sums[1].units.max() == 1
-    same = all(
-        getattr(one.metric, name) == getattr(other.metric, name) for name in ("source", "among")
-    )
-    if by_unit and not same:
+    if sums[0] is None or sums[1] is None:
         return 0.0
     first, second = _residuals(sums[0]), _residuals(sums[1])
     if min(first.std(), second.std()) == 0:

@@ -4,7 +4,7 @@
 `offline/replay.py` and `off_policy/log.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.expected import write_expected_units
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.mapping import LogColumns
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.run import Run
@@ -37,6 +38,9 @@ from abeval.logs.stretches import (
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
+
+Extra = Callable[[LogColumns], Sequence[str]]
+"""Chooses columns of the impressions that the views keep."""
 
 
 class Entries(NamedTuple):
@@ -87,7 +91,7 @@ class Prepared:
 def prepare(
     run: Run,
     metrics: Sequence[Metric],
-    extra: Sequence[str] = (),
+    extra: Sequence[str] | Extra = (),
     sums: Sums = one_pass,
 ) -> Prepared:
     """Open the logs and create the canonical views and the tables `unit_day` and `units`.
@@ -98,7 +102,8 @@ def prepare(
     Args:
         run: The experiment, its logs and an engine.
         metrics: What to compute.
-        extra: Columns of the impressions that the views keep, under `own_name`.
+        extra: Columns of the impressions that the views keep, under `own_name`; or what chooses
+            them, once the log's columns are known.
         sums: Computes the sums per unit and day.
 
     Raises:
@@ -110,8 +115,9 @@ def prepare(
     opened = open_logs(run, outcome_logs(experiment, metrics))
     logs = opened.columns
     checks.check_opened(experiment, logs)
-    shape = shape_of(experiment, metrics, logs, extra)
     rows = experiment.logs.rows_name
+    kept = extra(logs[rows]) if callable(extra) else extra
+    shape = shape_of(experiment, metrics, logs, kept)
     files = opened.files[rows]
     lacking = lacking_columns(files, columns_read(experiment, metrics, shape))
     step("duplicates")

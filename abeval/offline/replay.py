@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from abeval.errors import ExperimentError
-from abeval.logs.prepare import prepare
+from abeval.logs.mapping import LogColumns
+from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.parts import Periods, parts_of, parts_of_column
@@ -38,7 +39,17 @@ def replay(run: Run, options: ReplayOptions) -> ReplayResult:
         ExperimentError: An unknown metric, preset or model.
         LogError: The logs lack something that a replay needs.
     """
-    prepared = _prepared(run, options)
+    return replayed(prepared_replay(run, options))
+
+
+def replayed(prepared: ReplayRun) -> ReplayResult:
+    """Score every model on a log that `prepared_replay` opened.
+
+    Raises:
+        ExperimentError: A column of the options has no such value.
+        LogError: There is no model, or nothing to replay.
+    """
+    run, options = prepared.run, prepared.options
     summed = prepared.sums(prepared.scoring)
     control = run.experiment.variants[run.experiment.control].model
     run.step("inference")
@@ -62,12 +73,22 @@ def replay(run: Run, options: ReplayOptions) -> ReplayResult:
     return result
 
 
-def _prepared(run: Run, options: ReplayOptions) -> ReplayRun:
+def prepared_replay(run: Run, options: ReplayOptions, extra: Extra | None = None) -> ReplayRun:
+    """Open the logs for a replay; `extra` names more columns of the impressions to keep.
+
+    Raises:
+        ExperimentError: An unknown metric or preset, or a number out of range.
+        LogError: The logs lack something that a replay needs.
+    """
     experiment, engine, frames = run.experiment, run.engine, run.frames
     scoring = scoring_of(options, experiment.alpha)
     metric = relevance_metric(experiment, options.relevance)
-    extra = [*score_columns(experiment), *slice_columns(options)]
-    shape = prepare(run, [] if metric is None else [metric], extra).shape
+
+    def columns(log: LogColumns) -> list[str]:
+        more = [] if extra is None else extra(log)
+        return [*score_columns(experiment), *slice_columns(options), *more]
+
+    shape = prepare(run, [] if metric is None else [metric], columns).shape
     run.step("candidates")
     reader = needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:

@@ -10,6 +10,7 @@ from abeval.report import analysis_parts, time_parts
 from abeval.report.aa_part import aa_part
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
+from abeval.report.position_part import position_part
 from abeval.report.power_part import power_part
 from abeval.report.replay_parts import calibration_part, offline_part
 from abeval.report.section import Section
@@ -52,6 +53,7 @@ PARTS = (
     Part("quality", "Data", "Data quality", analysis_parts.quality_part),
     Part("aa", "A/A", "A/A replays", aa_part, False),
     Part("offline", "Offline", "Offline replay", offline_part, False),
+    Part("position", "Position", "Clicks by position", position_part, False),
     Part("calibration", "Calibration", "Calibration", calibration_part, False),
     Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),
     Part("methods", "Methods", "Methods and definitions", methods_part, False),

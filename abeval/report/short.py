@@ -6,12 +6,14 @@ displayed, and the commands of `cli/` when one has run.
 
 from typing import assert_never
 
+from abeval.report.agreement_short import agreement_tables
 from abeval.report.layout import Kind
 from abeval.report.replay_short import replay_tables
 from abeval.report.tables import TextTable
 from abeval.report.time_short import time_tables
 from abeval.results import format as fmt
 from abeval.results.aa import AAResult
+from abeval.results.agreement import Agreement
 from abeval.results.audit import AuditResult
 from abeval.results.check import CheckResult
 from abeval.results.off_policy import OffPolicyResult, Support
@@ -29,6 +31,7 @@ Brief = (
     | OffPolicyResult
     | AuditResult
     | CheckResult
+    | Agreement
 )
 """Results that are shown as tables; `Result` has a page of its own."""
 
@@ -51,6 +54,8 @@ def parts(result: Brief, whole: bool = False) -> tuple[Part, ...]:
             return time_tables(result, whole)
         case ReplayResult():
             return replay_tables(result, whole)
+        case Agreement():
+            return agreement_tables(result, whole)
         case AAResult():
             return _aa(result, whole)
         case Plans():
@@ -73,6 +78,8 @@ def notes(result: Brief) -> tuple[str, ...]:
         case TimeResult() | AAResult():
             said = result.notes if isinstance(result, TimeResult) else _off(result)
             return (*said, *(f"{name} is not shown: {why}" for name, why in result.refused.items()))
+        case Agreement():
+            return result.notes
         case ReplayResult():
             return _replay_notes(result)
         case Pairwise():

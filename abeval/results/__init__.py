@@ -10,7 +10,17 @@ from abeval.results.context import (
 )
 from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status
 from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval
-from abeval.results.trust import AAMetric, Balance, Check, CheckStatus, Decision, Influence, Verdict
+from abeval.results.trust import (
+    AAMetric,
+    Balance,
+    Check,
+    CheckStatus,
+    Decision,
+    Influence,
+    SplitDay,
+    SplitPlace,
+    Verdict,
+)
 
 __all__ = [
     "AAMetric",
@@ -32,6 +42,8 @@ __all__ = [
     "SegmentContrast",
     "SegmentTest",
     "SliceRow",
+    "SplitDay",
+    "SplitPlace",
     "Status",
     "VariantInfo",
     "Verdict",

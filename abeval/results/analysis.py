@@ -27,10 +27,14 @@ from abeval.results import (
     SegmentContrast,
     SegmentTest,
     SliceRow,
+    SplitDay,
+    SplitPlace,
     Verdict,
     views,
 )
+from abeval.results.agreement import Agreement
 from abeval.results.record import DrawnRecord, csv_text, frame, named
+from abeval.results.replay import ReplayResult
 
 SCHEMA_VERSION = "1"
 
@@ -59,6 +63,8 @@ class Result(DrawnRecord):
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
     influence: tuple[Influence, ...] = ()
+    split_days: tuple[SplitDay, ...] = ()
+    split_places: tuple[SplitPlace, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -79,6 +85,23 @@ class Result(DrawnRecord):
     def to_csv(self) -> str:
         """The scorecard as CSV text, in which no cell is a formula."""
         return csv_text(self.to_frame())
+
+    def compare(self, replay: ReplayResult) -> Agreement:
+        """Set this analysis beside a replay of the same experiment.
+
+        Causes that only the logs can show are not checked; `LoadedExperiment.agree` reads them.
+
+        Raises:
+            ValueError: The replay is of another experiment.
+
+        Example:
+            >>> import abeval
+            >>> sample = abeval.load("sample_logs/experiment.toml")
+            >>> agreement = sample.analyze().compare(sample.replay(metrics=["auc"]))
+            >>> agreement.rows[0].standing
+            'conflict'
+        """
+        return views.compared(self, replay)
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from abeval.errors import LogError
 from abeval.results import views
 from abeval.results.aa import AAResult
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.outlook import PowerOutlook
 from abeval.results.provenance import Provenance
@@ -33,6 +34,7 @@ class Study(DrawnRecord):
         time: Effects over time.
         aa: A/A replays.
         replay: Models offline.
+        agreement: Offline beside online, and why they differ.
         outlook: What the experiment could see after more days.
         provenance: The experiment file, its inputs, SQL and versions.
         left_out: What was not computed, and why.
@@ -43,6 +45,7 @@ class Study(DrawnRecord):
     time: TimeResult | None = None
     aa: AAResult | None = None
     replay: ReplayResult | None = None
+    agreement: Agreement | None = None
     outlook: PowerOutlook | None = None
     provenance: Provenance | None = None
     left_out: tuple[tuple[str, str], ...] = ()
@@ -51,7 +54,7 @@ class Study(DrawnRecord):
     @property
     def results(self) -> tuple[Record, ...]:
         """The results that it has."""
-        every = (self.analysis, self.time, self.aa, self.replay)
+        every = (self.analysis, self.time, self.aa, self.replay, self.agreement)
         return tuple(result for result in every if result is not None)
 
     @property
@@ -87,8 +90,12 @@ FIELDS: Mapping[str, tuple[str, type[Any]]] = {
     "stability": ("time", TimeResult),
     "pairs": ("replay", ReplayResult),
     "histograms": ("aa", AAResult),
+    "causes": ("agreement", Agreement),
 }
 """A field that only one kind of result has → its field of a `Study`, and its type."""
+
+
+KINDS = tuple(name for name, _ in FIELDS.values())
 
 
 def read_results(files: Sequence[str | Path]) -> Study:
@@ -100,7 +107,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     study = Study()
     for file in files:
         part = _read(Path(file))
-        for name in ("analysis", "time", "aa", "replay", "outlook", "provenance"):
+        for name in (*KINDS, "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
                 continue
@@ -108,7 +115,8 @@ def read_results(files: Sequence[str | Path]) -> Study:
                 raise LogError(f"{file} is a second result of {name}", "name one of each kind")
             study = replace(study, **{name: value})
         study = replace(study, left_out=(*study.left_out, *part.left_out))
-    names = {r.name for r in (study.time, study.replay) if r is not None}
+    named = (study.time, study.replay, study.agreement)
+    names = {r.name for r in named if r is not None}
     names |= {study.analysis.experiment.name} if study.analysis is not None else set()
     if len(names) > 1:
         raise LogError(

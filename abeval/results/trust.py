@@ -4,7 +4,7 @@
 fields of `Result`, as is `Influence` of `inference/audits/`; `Balance` is one of `TimeResult`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,6 +48,43 @@ class Check:
     def touches(self, metrics: Iterable[str]) -> bool:
         """Whether what it found concerns one of these metrics."""
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
+
+
+@dataclass(frozen=True)
+class SplitDay:
+    """Units that entered on one day, and the running test of the split.
+
+    Attributes:
+        day: The local date.
+        units: Variant → units that entered on it.
+        p_value: Of all units until then against the weights, valid however often it is read
+            (Lindon & Malek 2022); it never rises.
+    """
+
+    day: str
+    units: Mapping[str, int]
+    p_value: float
+
+
+@dataclass(frozen=True)
+class SplitPlace:
+    """How plainly the split differs between the cells of one dimension.
+
+    Attributes:
+        dimension: `entry day`, or a segment.
+        p_value: That the split is the same in all its cells, Holm over dimensions.
+        cells: Their number.
+        worst: The cell that fits the weights least.
+        worst_p_value: Of its units, Holm over the cells of all dimensions.
+        p_value_without: Of all other cells together against the weights.
+    """
+
+    dimension: str
+    p_value: float
+    cells: int
+    worst: str
+    worst_p_value: float
+    p_value_without: float
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""How results display themselves: the only import that runs up, at the moment of display.
+"""How results display and compare themselves: the only imports that run up, at that moment.
 
 `Record` (`record.py`), the base of every result, and methods of the results call it; it calls
-`report/`.
+`report/` and `agreement/`.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from abeval.agreement.compare import Agreement, ReplayResult
 
 
 def write_report(result: object, path: str | Path, aa: object = None) -> Path:
@@ -45,3 +47,10 @@ def as_text(result: object) -> str:
     from abeval.report import terminal
 
     return terminal.as_text(cast("Any", result))
+
+
+def compared(result: object, replay: "ReplayResult") -> "Agreement":
+    """The agreement of an analysis with a replay."""
+    from abeval.agreement.compare import compare
+
+    return compare(cast("Any", result), replay)

@@ -60,17 +60,17 @@ copy (
 
 
 @contextmanager
-def filled_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder whose contents move into ``folder`` at the end.
+def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Path]:
+    """A temporary folder whose contents, of these names, move into ``folder`` at the end.
 
     If the simulation fails, ``folder`` is unchanged. Files of an earlier simulation are replaced;
     other files of the same names are an error.
     """
-    _check(folder)
+    _check(folder, names)
     folder.mkdir(parents=True, exist_ok=True)
     with closing(Scratch(folder, ".simulating-")) as scratch:
         yield scratch.path
-        for name in WRITTEN:
+        for name in names:
             _replace(scratch.path / name, folder / name)
 
 
@@ -94,33 +94,33 @@ def write_impressions(
         "variant_code": requests.variant,
         "device_code": requests.device,
         "country_code": countries[requests.user],
-        "time": _timestamps(requests.at),
+        "time": timestamps(requests.at),
     }
     rows |= {name: np.repeat(column, LIST_LENGTH) for name, column in per_request.items()}
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
     chunk = pd.DataFrame({name: np.repeat(column, copies) for name, column in rows.items()})
     names = {"variants": list(VARIANTS), "devices": list(DEVICES), "countries": list(COUNTRIES)}
-    _copy(_IMPRESSIONS, chunk, path, names)
+    copy_frame(_IMPRESSIONS, chunk, path, names)
 
 
 def write_clicks(path: Path, clicks: Clicks, impressions: int) -> None:
     """Write all clicks; those without an impression get ids that no impression has."""
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
-    times = _timestamps(clicks.at)
+    times = timestamps(clicks.at)
     chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
-    _copy(_CLICKS, chunk, path, {})
+    copy_frame(_CLICKS, chunk, path, {})
 
 
 def write_items(path: Path, catalogue: Catalogue) -> None:
     """Write the catalogue."""
     codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    _copy(_ITEMS, pd.DataFrame(codes), path, {"categories": list(CATEGORIES)})
+    copy_frame(_ITEMS, pd.DataFrame(codes), path, {"categories": list(CATEGORIES)})
 
 
-def _check(folder: Path) -> None:
+def _check(folder: Path, names: tuple[str, ...]) -> None:
     if folder.exists() and not folder.is_dir():
         raise ExperimentError(f"{folder} is a file", hint="name a folder")
-    foreign = [name for name in WRITTEN if (folder / name).exists()]
+    foreign = [name for name in names if (folder / name).exists()]
     if foreign and "truth.json" not in foreign:
         raise ExperimentError(
             f"{folder} contains {foreign[0]}, which simulate did not write",
@@ -134,11 +134,13 @@ def _replace(new: Path, old: Path) -> None:
     new.replace(old)
 
 
-def _timestamps(at: Ints) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
+def timestamps(at: Ints) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
+    """Times of ms since the start of the log."""
     return np.datetime64(PRE_START, "us") + (at * 1000).astype("timedelta64[us]")
 
 
-def _copy(query: str, chunk: pd.DataFrame, path: Path, names: dict[str, list[str]]) -> None:
+def copy_frame(query: str, chunk: pd.DataFrame, path: Path, names: dict[str, list[str]]) -> None:
+    """Write a frame, as a query of `chunk` shapes it, to a Parquet file."""
     with duckdb.connect() as con:
         con.register("chunk", chunk)
         con.execute(query, {"file": str(path), **names})

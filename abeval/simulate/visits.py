@@ -62,7 +62,7 @@ class Requests:
 def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Requests:
     """All requests of a log."""
     user, at, device = _draw_visits(plan, users, rng)
-    variant = np.where(at >= PRE_DAYS * DAY_MS, assigned_variants(plan)[user], _NONE)
+    variant = np.where(at >= PRE_DAYS * DAY_MS, assigned_variants(plan.users)[user], _NONE)
     crossover = _cross_over(plan, user, at, variant, rng)
     anonymous = _lose_users(plan, crossover, rng)
     return Requests(user, at, device, variant, anonymous, crossover)
@@ -77,10 +77,10 @@ def user_name(user: int) -> str:
     return f"u{FIRST_USER + user:07d}"
 
 
-def assigned_variants(plan: Plan) -> Ints:
+def assigned_variants(users: int) -> Ints:
     """Index of the variant that each user's hash assigns."""
     split = Assignment(NAME, dict.fromkeys(VARIANTS, 0.5))
-    names = split.assign_many(map(user_name, range(plan.users))).variant
+    names = split.assign_many(map(user_name, range(users))).variant
     return (names == VARIANTS[1]).to_numpy().astype(np.int64)
 
 

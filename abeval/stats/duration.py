@@ -9,7 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
+
+WEEK = 7
+
+_LONGEST = math.exp(20)
+"""Times the observed days: beyond, no end is predicted."""
 
 
 def days_for_units(cumulative: Sequence[float], needed: float) -> float:
@@ -58,6 +64,8 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
 def days_for_information(information: Sequence[float], needed: float) -> float:
     """Days until there is so much information, from that up to each observed day.
 
+    After the observed days it grows as `information_at` says.
+
     Args:
         information: 1/se² in any unit, of the data up to and with each day, from the first.
         needed: Information wanted.
@@ -68,8 +76,44 @@ def days_for_information(information: Sequence[float], needed: float) -> float:
     Example:
         >>> days_for_information([100.0, 180.0, 250.0], 180.0)
         2.0
+        >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]
+        >>> round(days_for_information(week, 1 / (0.1 + 0.9 / 21)), 6)
+        21.0
     """
-    return _days(information, needed)
+    if len(information) < WEEK or information[-1] >= needed:
+        return _days(information, needed)
+    falls = _falls(information)
+    # The variance is a + b / days; this is b, over the variance that is wanted less a.
+    above = 1 / needed - (1 / information[-1] - falls / len(information))
+    if falls <= 0 or above * _LONGEST * len(information) < falls:
+        raise _no_end()
+    return falls / above
+
+
+def information_at(information: Sequence[float], days: float) -> float:
+    """Information after so many days beyond the observed ones.
+
+    The variance 1/information falls as in the last week, as a + b / days: what differs between
+    units that return stays (a), what differs between their visits averages out (b). Of units that
+    come once a is 0, and information grows with the days. Fewer days than a week do not tell the
+    two apart: information then grows as a power of time, as in `value_at`.
+
+    Args:
+        information: 1/se² in any unit, with the data up to and with each day; positive.
+        days: Days, no fewer than observed.
+
+    Raises:
+        Refusal: As `value_at`.
+
+    Example:
+        >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]
+        >>> round(1 / information_at(week, 90), 6)
+        0.11
+    """
+    if len(information) < WEEK:
+        return value_at(information, days)
+    falls = max(_falls(information), 0.0)
+    return float(1 / (1 / information[-1] - falls * (1 / len(information) - 1 / days)))
 
 
 def value_at(values: Sequence[float], days: float) -> float:
@@ -100,10 +144,8 @@ def _days(information: Sequence[float], needed: float) -> float:
         return float(reached[0])
     slope = _slope(information)
     exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
-    if exponent > 20:
-        raise Refusal(
-            "not_applicable", "almost no information is added any more: no end can be predicted"
-        )
+    if exponent > math.log(_LONGEST):
+        raise _no_end()
     return float(len(information) * math.exp(exponent))
 
 
@@ -111,8 +153,26 @@ def _slope(values: Sequence[float]) -> float:
     """The power of time by which the last week grew: value ~ day^b, never above 1 for long."""
     if len(values) < 2:
         raise Refusal("too_few_units", "growth needs at least two days")
-    days = np.arange(1, len(values) + 1)[-7:]
-    last = np.asarray(values, dtype=np.float64)[-7:]
+    days, last = _last_week(values)
+    return min(float(np.polyfit(np.log(days), np.log(last), 1)[0]), 1.0)
+
+
+def _falls(information: Sequence[float]) -> float:
+    """The b of a + b / days, which the variance of the last week follows; a is not negative."""
+    days, last = _last_week(information)
+    slope = float(np.polyfit(1 / days, 1 / last, 1)[0])
+    return min(slope, len(information) / float(last[-1]))
+
+
+def _last_week(values: Sequence[float]) -> tuple[Floats, Floats]:
+    """The numbers of the last days, and their values."""
+    last = np.asarray(values, dtype=np.float64)[-WEEK:]
     if not last.min() > 0:
         raise Refusal("not_applicable", "no units on some of the last days")
-    return min(float(np.polyfit(np.log(days), np.log(last), 1)[0]), 1.0)
+    return np.arange(1.0, len(values) + 1)[-WEEK:], last
+
+
+def _no_end() -> Refusal:
+    return Refusal(
+        "not_applicable", "almost no information is added any more: no end can be predicted"
+    )

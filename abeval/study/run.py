@@ -4,9 +4,11 @@
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from abeval.aggregates.collect import collect
+from abeval.agreement.agree import OFFLINE, agree
 from abeval.engines.queries import recorded
 from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
@@ -19,6 +21,8 @@ from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import replay
 from abeval.pipeline import judged, opened
 from abeval.results.aa import AAResult
+from abeval.results.agreement import Agreement
+from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
 from abeval.results.study import Study
 from abeval.results.windows import TimeResult
@@ -50,14 +54,16 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         time, no_time = _tried("effects over time", lambda: _windows(experiment, metrics, inputs))
         replays, no_aa = _tried("A/A replays", lambda: _aa(experiment, metrics, inputs))
         offline, no_offline = _tried("offline replay", lambda: _replay(experiment, inputs))
+        agreed, no_agreement = _tried("agreement", lambda: _agree(experiment, analysis, inputs))
     return Study(
         analysis=analysis,
         time=time,
         aa=replays,
         replay=offline,
+        agreement=agreed,
         outlook=outlook,
         provenance=provenance_of(experiment, inputs, names),
-        left_out=(*no_time, *no_aa, *no_offline),
+        left_out=(*no_time, *no_aa, *no_offline, *no_agreement),
     )
 
 
@@ -86,6 +92,10 @@ def _windows(experiment: Experiment, metrics: Sequence[Metric], inputs: Inputs) 
 def _aa(experiment: Experiment, metrics: Sequence[Metric], inputs: Inputs) -> AAResult:
     with opened(experiment, inputs) as run:
         return aa(run, metrics, _REPLAYS, _SEED)
+
+
+def _agree(experiment: Experiment, analysis: Result, inputs: Inputs) -> Agreement:
+    return agree(analysis, partial(opened, experiment, inputs), ReplayOptions(metrics=OFFLINE))
 
 
 def _replay(experiment: Experiment, inputs: Inputs) -> ReplayResult:

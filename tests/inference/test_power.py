@@ -26,7 +26,8 @@ def loaded():
 def test_units_are_those_of_the_normal_formula(loaded):
     (plan,) = loaded.power(mde=0.05, metrics=["ctr"]).plans
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    by_formula = 2 * (z * plan.sd / (plan.baseline * 0.05)) ** 2
+    # Treatment's variance grows with its mean.
+    by_formula = (1 + 1.05) * (z * plan.sd / (plan.baseline * 0.05)) ** 2
     assert plan.units_control == pytest.approx(by_formula, rel=1e-4)
     assert plan.units == plan.units_control
 
@@ -60,9 +61,9 @@ def test_always_valid_inference_needs_more_and_cuped_less(loaded):
 
 def test_uneven_weights_give_an_uneven_plan(loaded):
     uneven = loaded.replace(variants={"control": {"weight": 9}, "treatment": {"weight": 1}})
-    (plan,) = uneven.power(mde=0.05, metrics=["ctr"]).plans
+    (plan,) = uneven.power(mde=0.1, metrics=["ctr"]).plans
     assert plan.units == pytest.approx(plan.units_control / 9)
-    even = loaded.power(mde=0.05, metrics=["ctr"]).plans[0]
+    even = loaded.power(mde=0.1, metrics=["ctr"]).plans[0]
     assert plan.units + plan.units_control > 2 * (even.units + even.units_control)
 
 
@@ -75,7 +76,7 @@ def test_questions_that_make_no_sense_are_refused(loaded, question):
 
 
 def test_goals_and_guardrails_are_planned_by_default(loaded):
-    found = loaded.power(mde=0.1)
+    found = loaded.power(mde=0.15)
     assert [p.metric for p in found.plans] == ["ctr", "dwell_per_user", "sessions_per_user"]
     assert all(math.isfinite(p.units_control) for p in found.plans)
 
@@ -101,7 +102,7 @@ def test_days_inside_the_log_see_what_was_seen_by_then(loaded, days):
         assert plans[name].baseline == pytest.approx(row.control, rel=1e-9)
         # The plan takes control's spread for both variants; the sample's treatment varies more.
         assert plans[name].mde == pytest.approx(half * 2.8016 / 1.96, rel=0.2), name
-    assert plans["ctr"].mde == pytest.approx({2: 0.1764, 7: 0.0847}[days], abs=5e-4)
+    assert plans["ctr"].mde == pytest.approx({2: 0.1844, 7: 0.0865}[days], abs=5e-4)
 
 
 def table(users: int = 4_000, seed: int = 0, **columns: object) -> pd.DataFrame:
@@ -140,8 +141,9 @@ def test_without_time_it_is_what_todays_units_see() -> None:
     log = table()
     (plan,) = planned([GOAL], log).plans
     control = log[log.variant == "a"].bought
-    expected = 2.8016 * control.std() * np.sqrt(2 / 2_000) / control.mean()
-    assert plan.mde == pytest.approx(expected, rel=1e-3)
+    error = 2.8016 * control.std() / np.sqrt(2_000) / control.mean()
+    expected = plan.mde
+    assert expected**2 == pytest.approx(error**2 * (2 + expected), rel=1e-3)
     assert (plan.units, plan.days, plan.reason) == (2_000, None, None)
     (by_effect,) = planned([GOAL], log, mde=expected).plans
     assert (by_effect.units, by_effect.days) == (pytest.approx(2_000, rel=1e-3), None)
@@ -221,6 +223,20 @@ def test_the_planned_units_ship_as_often_as_planned() -> None:
     assert shipped == pytest.approx(plan.ship, abs=3 * (0.16 / 120) ** 0.5)
 
 
+def test_goals_that_move_apart_need_fewer_units_than_a_goal_named_twice() -> None:
+    """Below 40,960 units each metric's values were ordered by size, and correlated by 1."""
+    random = np.random.default_rng(1)
+    log = table(6_000, bought=random.gamma(2.0, 1.0, 6_000), opened=random.gamma(2.0, 1.0, 6_000))
+    other = {"name": "opened"}
+    apart = planned([GOAL, other], log, mde=0.02).decision
+    twice = planned([GOAL, other], log.assign(opened=log.bought), mde=0.02).decision
+    # Holm asks .025 of the first of two, and two that are the same are one.
+    reach = stats.norm.isf(0.2) + stats.norm.isf(0.0125)
+    cv = log.bought.std() / log.bought.mean()
+    assert twice.units == pytest.approx(4.04 * (reach * cv / 0.02) ** 2, rel=0.05)
+    assert apart.units < 0.65 * twice.units
+
+
 @pytest.mark.slow
 def test_power_where_users_return_is_what_was_predicted() -> None:
     for row in calibration.rows(logs=10, runs=100):
@@ -238,9 +254,9 @@ def test_where_no_unit_is_new_a_plan_without_an_end_keeps_what_is_known() -> Non
     log["ts"] = pd.Timestamp("2026-09-14") + day
     plans = planned([GOAL], log, mde=0.0001)
     (plan,) = plans.plans
-    assert plan.reason == "more than 1,000 days are needed"
+    assert plan.reason.startswith("more than 1,000 days are needed; so many find ")
     assert (plan.days, plan.units, plan.mde) == (None, None, 0.0001)
     mean = log[log.variant == "a"].groupby("user_id")["bought"].sum().mean()
     assert plan.baseline == pytest.approx(mean)
-    assert "more than 1,000 days are needed" in str(plans)
+    assert "more than 1,000 days" in " ".join(str(plans).split())
     assert f"{mean:.4g}" in str(plans)

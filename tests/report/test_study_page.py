@@ -84,7 +84,7 @@ def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -
     known = study_of(*parts.values())
     assert page.read_text(encoding="utf-8") == page_html(known)
     ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
-    assert {part.id for part in PARTS} - ids == {"power"}
+    assert {part.id for part in PARTS} - ids == {"power", "position"}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,11 @@ def test_what_could_not_be_run_is_said(tmp_path: Path) -> None:
     )
     study = abeval.load(file).study()
     assert study.analysis is not None
-    assert {what for what, _ in study.left_out} == {"effects over time", "offline replay"}
+    assert {what for what, _ in study.left_out} == {
+        "effects over time",
+        "offline replay",
+        "agreement",
+    }
     (first,) = parse(whole(page_html(study))).all("section", id="verdict")
     assert "No effects over time" in words(first)
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import SEGMENT, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
-from abeval.inference.trust.split import LOST, weights_by_stretch
+from abeval.inference.trust.split import LOST
+from abeval.inference.trust.split_counts import by_segment, weights_by_stretch
 from abeval.results import Check
 from abeval.stats import multiplicity, srm, srm_segments
 from abeval.stats.records import Refusal
@@ -93,7 +94,7 @@ class CellSplit(NamedTuple):
 
 def worst_cell(experiment: Experiment, aggregates: Aggregates, segment: str) -> CellSplit | None:
     """The cell of a segment with the worst split; None where there is nothing to test."""
-    counts = _counts(experiment, aggregates, segment)
+    counts = by_segment(experiment, aggregates, segment)
     weights = weights_by_stretch(experiment, aggregates)
     if not counts:
         return None
@@ -118,21 +119,3 @@ def _worst_by_stretch(
     others = total - np.array(rows)
     without = srm.stratified(others, weights).p_value if others.sum() else 1.0
     return CellSplit(cell, float(adjusted[worst]), without, len(counts))
-
-
-def _counts(
-    experiment: Experiment, aggregates: Aggregates, name: str
-) -> dict[str, list[list[int]]]:
-    """Cell → analysed units in each stretch and variant, in the order of the file."""
-    rows = aggregates.moments
-    rows = rows[rows["slice"] == SEGMENT + name]
-    if rows.empty:
-        return {}
-    rows = rows[rows["metric"] == rows["metric"].iloc[0]]
-    place = {variant: i for i, variant in enumerate(experiment.variants)}
-    counts: dict[str, list[list[int]]] = {}
-    columns = (rows[label] for label in ("cell", "stretch", "variant", "units"))
-    for cell, stretch, variant, units in zip(*columns, strict=True):
-        empty = [[0] * len(place) for _ in aggregates.places]
-        counts.setdefault(str(cell), empty)[int(stretch)][place[str(variant)]] = int(units)
-    return dict(sorted(counts.items()))

@@ -12,7 +12,9 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
-from abeval.logs.stretches import Stretch, Stretches, planned_splits
+from abeval.inference.trust.split_counts import only_plan
+from abeval.inference.trust.split_places import split_days, split_places, where
+from abeval.logs.stretches import Stretch, Stretches
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats import multiplicity, srm, srm_segments
@@ -47,7 +49,11 @@ def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
         f"units do not match the weights{split.where} ({split.counts}; chi-square "
         f"p = {split.p_value:.2g})"
     )
-    return Significance("srm", split.p_value, Words(calm, alarm, f"{LOST}{split.remedy}"))
+    remedy = f"{LOST}{split.remedy}"
+    if split.p_value < _NAMED:
+        places, days = split_places(experiment, aggregates), split_days(experiment, aggregates)
+        alarm = "; ".join(filter(None, (alarm, where(places, days, _NAMED))))
+    return Significance("srm", split.p_value, Words(calm, alarm, remedy))
 
 
 class _Split(NamedTuple):
@@ -99,13 +105,6 @@ def _unannounced(
     if of_all >= of_last:
         return _Split(of_all, "", _listed(totals), remedy)
     return _Split(of_last, f" of {_named(last)}", _listed(last.units), remedy)
-
-
-def only_plan(experiment: Experiment, aggregates: Aggregates) -> Mapping[str, float]:
-    """The weights of the single scheduled split in which all units entered."""
-    used = set(aggregates.entered["planned"])
-    plans = [plan for number, plan in enumerate(planned_splits(experiment)) if number in used]
-    return plans[0].weights if plans else {}
 
 
 def _p_value(units: Mapping[str, int], weights: Mapping[str, float]) -> float:
@@ -160,12 +159,3 @@ def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
     name = max(moves, key=lambda variant: moves[variant])
     shares = before.shares[name], after.shares[name]
     return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
-
-
-def weights_by_stretch(experiment: Experiment, aggregates: Aggregates) -> list[list[float]]:
-    """The weights in each stretch: the planned ones, or the shares of its own units."""
-    if not aggregates.stretches:
-        plan = only_plan(experiment, aggregates) if experiment.schedule else {}
-        planned = plan or {name: one.weight for name, one in experiment.variants.items()}
-        return [list(planned.values())]
-    return [list((stretch.weights or stretch.shares).values()) for stretch in aggregates.stretches]

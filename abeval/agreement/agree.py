@@ -1,0 +1,121 @@
+"""An experiment → analysis and replay, the facts of its logs, and their agreement.
+
+`api_offline.py` calls it (`abeval agree`) and returns the `Agreement` to the user.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import pandas as pd
+
+from abeval.agreement.case import Frames
+from abeval.agreement.causes import CAUSES
+from abeval.agreement.compare import COLUMNS, compare, needed
+from abeval.agreement.facts import AgreementLog, extra_columns
+from abeval.errors import ExperimentError, LogError
+from abeval.logs.mapping import LogColumns
+from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
+from abeval.off_policy.log import PolicyChoice
+from abeval.off_policy.run import off_policy
+from abeval.offline.candidates.relevance import check_relevance
+from abeval.offline.options import ReplayOptions
+from abeval.offline.replay import prepared_replay, replayed
+from abeval.results.agreement import Agreement, Backtest
+from abeval.results.analysis import Result
+from abeval.results.off_policy import OffPolicyResult
+from abeval.results.replay import ReplayResult
+
+OFFLINE = (
+    *("auc", "gauc[impressions]", "q_ctr", "log_loss", "ne", "ndcg@5[bin]", "ndcg@10[bin]"),
+    *("mrr@10", "map@10[R]", "recall@5", "precision@5", "hit@5"),
+)
+"""The offline metrics of the agreement table, unless others are named."""
+
+Opened = Callable[[], AbstractContextManager[Run]]
+
+
+def agree(result: Result, opened: Opened, options: ReplayOptions) -> Agreement:
+    """Replay the models of an analysed experiment, read what causes need, and join everything.
+
+    Args:
+        result: The analysis of the same logs.
+        opened: Opens the logs.
+        options: Of the replay.
+
+    Raises:
+        LogError: The logs do not have what a replay needs.
+    """
+    with opened() as run:
+        experiment = run.experiment
+        known = _replayed(run, options)
+        run.step("causes")
+        facts = {name: _facts(known.log, name) for name in experiment.treatments}
+        backtests = list(_backtests(run, known.log))
+    return compare(result, known.replay, facts, backtests, known.notes, experiment)
+
+
+class _Replayed(NamedTuple):
+    """A replay, and the log as it was opened for it.
+
+    Attributes:
+        replay: None where the log has no two models to replay.
+        log: For the causes.
+        notes: Of the replay, or why there is none.
+    """
+
+    replay: ReplayResult | None
+    log: AgreementLog
+    notes: tuple[str, ...]
+
+
+def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
+    experiment = run.experiment
+    if experiment.of_units:
+        raise ExperimentError(
+            "agree compares models on impressions, but the file has none",
+            "add [logs.impressions] to the table of units",
+        )
+
+    def extra(log: LogColumns) -> list[str]:
+        return list(extra_columns(experiment, log).values())
+
+    models = {variant.model for variant in experiment.variants.values()} - {None}
+    if len(models) < 2:
+        log = AgreementLog(experiment, run.engine, prepare(run, [], extra).shape)
+        return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
+    prepared = prepared_replay(run, options, extra)
+    log = AgreementLog(experiment, run.engine, prepared.shape)
+    try:
+        check_relevance(prepared.shape, "click")
+    except LogError as error:
+        return _Replayed(None, log, (f"nothing is replayed: {error}",))
+    replay = replayed(prepared)
+    return _Replayed(replay, log, replay.notes)
+
+
+def _facts(log: AgreementLog, variant: str) -> Frames:
+    """The rows of every query whose columns the log has, for one variant."""
+    has = log.open(variant)
+    chosen = dict.fromkeys(q for c in CAUSES if has >= {*needed(c)} for q in c.queries)
+    return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
+
+
+def _backtests(run: Run, log: AgreementLog) -> Iterator[Backtest]:
+    """Each variant estimated from the log of the other, where propensities are logged."""
+    columns = log.shape.impressions
+    if "propensity" not in columns or "item_id" not in columns:
+        return
+    control = run.experiment.control
+    for variant in run.experiment.treatments:
+        for source, target in ((control, variant), (variant, control)):
+            result = off_policy(run, source, PolicyChoice(target, None, None))
+            yield from _rows(result, variant, target)
+
+
+def _rows(result: OffPolicyResult, variant: str, target: str) -> Iterator[Backtest]:
+    realised = None if result.realised is None else result.realised.value
+    for row in result.rows:
+        numbers = (row.value, row.low, row.high, realised, row.z, row.reason)
+        yield Backtest(variant, result.source, target, row.estimator, *numbers)

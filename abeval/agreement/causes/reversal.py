@@ -1,0 +1,94 @@
+"""Reversal: in a part of the units or the traffic the effect has the other sign."""
+
+from typing import NamedTuple
+
+from abeval.agreement import clusters
+from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.days import MANY, online_row
+from abeval.agreement.gap import closed_online
+from abeval.agreement.standing import more_is_better
+from abeval.results.effects import SliceRow
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.records import Estimate
+
+HALF = 0.5
+
+
+class _Cell(NamedTuple):
+    name: str
+    lift: Estimate
+
+
+def judge(case: Case, _: Frames) -> Finding | Unchecked:
+    """Two cells of one segment or cut whose effects have opposite signs beyond noise."""
+    cells = _cells(case)
+    named = {name: own for name, own in cells.items() if len(own) > 1}
+    if not named:
+        message = "Reversal: segments and cuts would show whether the effect turns somewhere"
+        return Unchecked(message, ("[segments]", "[cuts]"))
+    tests = sum(len(own) for own in named.values())
+    name, low, high, p = min(
+        (_extremes(name, own) for name, own in named.items()), key=lambda known: known[3]
+    )
+    whole = online_row(case)
+    lift = 0.0 if whole is None or whole.lift is None else whole.lift
+    kept = high if _sign(case) > 0 else low
+    return Finding(
+        exceeds=low.lift.value < 0 < high.lift.value
+        and min(-low.lift.value, high.lift.value) >= HALF * abs(lift),
+        message=f"Reversal: by {name} the effect is {high.lift.value:+.1%} in {high.name} and "
+        f"{low.lift.value:+.1%} in {low.name}.",
+        evidence=(
+            clusters.evidence("lift", high.lift, case.alpha, f"{name} {high.name}"),
+            clusters.evidence("lift", low.lift, case.alpha, f"{name} {low.name}"),
+        ),
+        threshold=HALF,
+        threshold_reason="two cells have opposite signs, each of at least half the whole effect",
+        p_value=min(1.0, p * tests),
+        accounts_for=closed_online(case, lift, kept.lift.value),
+        remedy="Launch only where the effect is good, or train for the cells where it is not.",
+    )
+
+
+def _sign(case: Case) -> int:
+    """The sign that the models have offline on control's traffic."""
+    pair = None if case.gap is None else case.pair(case.gap.offline, case.control)
+    return -1 if pair is None or (pair.difference or 0.0) < 0 else 1
+
+
+def _cells(case: Case) -> dict[str, list[_Cell]]:
+    """Name of the segment or cut → its cells with an effect of the online metric."""
+    row = online_row(case)
+    if row is None:
+        return {}
+    sign = 1 if more_is_better(row) else -1
+    named: dict[str, list[_Cell]] = {}
+    for cell in case.result.segments:
+        if (cell.metric, cell.variant) != (row.metric, case.variant):
+            continue
+        lift = _lift(cell, case.alpha, sign)
+        if lift is not None:
+            named.setdefault(cell.slice, []).append(_Cell(cell.cell, lift))
+    return named
+
+
+def _lift(cell: SliceRow, alpha: float, sign: int) -> Estimate | None:
+    if cell.lift is None or cell.lift_low is None or cell.lift_high is None:
+        return None
+    se = (cell.lift_high - cell.lift_low) / 2 / two_sided_quantile(alpha)
+    return Estimate(sign * cell.lift, se * se, cell.units, MANY) if se > 0 else None
+
+
+def _extremes(name: str, cells: list[_Cell]) -> tuple[str, _Cell, _Cell, float]:
+    """The surest worse and better cell; both have to differ from zero, so the larger p counts."""
+
+    def z(cell: _Cell) -> float:
+        return float(cell.lift.value / cell.lift.variance**0.5)
+
+    low, high = min(cells, key=z), max(cells, key=z)
+    opposite = low.lift.value < 0 < high.lift.value
+    p = max(clusters.p_value(low.lift), clusters.p_value(high.lift)) if opposite else 1.0
+    return name, low, high, p
+
+
+CHECK = CauseCheck("reversal", judge)

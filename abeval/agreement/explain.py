@@ -1,0 +1,99 @@
+"""Findings → causes with adjusted p-values, ranked, and what they say in sentences."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from abeval.agreement.case import Case, CauseCheck, Finding, Unchecked
+from abeval.results import format as fmt
+from abeval.results.agreement import AgreementRow, Cause, Explanation
+from abeval.stats.multiplicity import adjust
+
+_STANDS = {
+    "agree": "agree",
+    "conflict": "contradict each other",
+    "offline only": "differ: offline there is a difference, online none is seen",
+    "online only": "differ: online there is an effect, offline no difference is seen",
+    "inconclusive": "are both unclear",
+}
+
+
+def cause_of(check: CauseCheck, case: Case, finding: Finding | Unchecked) -> Cause:
+    """The record of a cause, before p-values are adjusted over all of them."""
+    if isinstance(finding, Unchecked):
+        return Cause(
+            check.name, case.variant, "cannot be checked", finding.message, needs=finding.needs
+        )
+    return Cause(
+        check.name,
+        case.variant,
+        "found" if finding.exceeds else "not found",
+        finding.message,
+        finding.evidence,
+        finding.threshold,
+        finding.threshold_reason,
+        finding.p_value,
+        accounts_for=finding.accounts_for,
+        remedy=finding.remedy if finding.exceeds else "",
+    )
+
+
+def ranked(causes: Sequence[Cause], alpha: float) -> tuple[Cause, ...]:
+    """Causes with Holm's p-values over all that were tested; found ones first, by their share."""
+    tested = [cause for cause in causes if cause.p_value is not None]
+    adjusted = adjust([cause.p_value or 0.0 for cause in tested]).tolist()
+    by_name = dict(zip((cause.name for cause in tested), adjusted, strict=True))
+    judged = [_judged(cause, by_name.get(cause.name), alpha) for cause in causes]
+    found = sorted((c for c in judged if c.status == "found"), key=_order)
+    first = [replace(cause, rank=place) for place, cause in enumerate(found, start=1)]
+    rest = ("not found", "cannot be checked")
+    return (*first, *(c for status in rest for c in judged if c.status == status))
+
+
+def _judged(cause: Cause, p_adjusted: float | None, alpha: float) -> Cause:
+    if p_adjusted is None:
+        return cause
+    if cause.status == "found" and p_adjusted > alpha:
+        cause = replace(cause, status="not found", remedy="")
+    share = cause.accounts_for if cause.status == "found" else None
+    return replace(cause, p_adjusted=p_adjusted, accounts_for=share)
+
+
+def _order(cause: Cause) -> tuple[float, float]:
+    """Larger shares of the gap first, then smaller p-values; facts are certain."""
+    share = -1.0 if cause.accounts_for is None else cause.accounts_for
+    return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
+
+
+def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Explanation:
+    """The gap in a sentence, then one for each cause that was found."""
+    found = [cause for cause in causes if cause.status == "found"]
+    checked = sum(cause.status != "cannot be checked" for cause in causes)
+    head = (
+        f"{gap.offline} of {case.candidate} against {case.baseline} on the traffic of "
+        f"{case.control} {_ends(gap.difference, gap.low, gap.high)} and {gap.online} of "
+        f"{case.variant} {_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} "
+        f"{_STANDS[gap.standing]}."
+    )
+    rest = [
+        f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip() for cause in found
+    ]
+    if not found:
+        rest = [f"None of the {checked} causes that could be checked was found."]
+    words = (case.variant, gap.offline, gap.online, gap.standing)
+    return Explanation(*words, (head, *rest))
+
+
+def _share(cause: Cause) -> str:
+    if cause.accounts_for is None:
+        return ""
+    return f" It accounts for {fmt.percent(cause.accounts_for)} of the gap."
+
+
+def _ends(value: float | None, low: float | None, high: float | None, lift: bool = False) -> str:
+    if value is None:
+        return "(unknown)"
+    if low is None or high is None:
+        return f"({value:+.2%})" if lift else f"({value:+.4f})"
+    if lift:
+        return f"({value:+.2%} [{low:+.2%}, {high:+.2%}])"
+    return f"({value:+.4f} [{low:+.4f}, {high:+.4f}])"

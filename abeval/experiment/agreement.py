@@ -1,0 +1,25 @@
+"""Section `[agreement]`: columns that say why offline and online differ; all are optional.
+
+`model.py` has it as a field; `agreement/facts.py` reads them.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from abeval.experiment.section import Section
+
+Column = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class AgreementColumns(Section):
+    """Columns of the impressions by what they hold."""
+
+    served_score: Column | None = None
+    explore: Column | None = None
+    latency: Column | None = None
+    empty: Column | None = None
+    model_version: Column | None = None
+    model_time: Column | None = None
+    feature_time: Column | None = None
+    features: list[Column] = Field(default_factory=list)

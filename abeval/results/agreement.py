@@ -1,0 +1,283 @@
+"""The agreement of offline and online results: frozen records, with views as frames and as JSON.
+
+`agreement/compare.py` fills it; `report/agreement_short.py` prints it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import TypeAdapter
+
+from abeval.results.record import Record, frame, named
+
+AGREEMENT_SCHEMA_VERSION = "1"
+
+Standing = Literal["agree", "conflict", "offline only", "online only", "inconclusive"]
+CauseStatus = Literal["found", "not found", "cannot be checked"]
+
+
+@dataclass(frozen=True)
+class OfflineDifference:
+    """The paired difference of a variant's model and control's on one traffic, beside an effect.
+
+    Attributes:
+        traffic: The variant that served the rows, or `pooled`.
+        difference: `candidate - baseline`, in the metric's unit.
+        low: Lower end of its interval, clustered by unit.
+        high: Upper end.
+        standing: How it stands to the effect online.
+    """
+
+    traffic: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class AgreementRow:
+    """One offline metric against one online metric; offline on control's traffic.
+
+    Attributes:
+        variant: The variant compared with control.
+        offline: Id of the offline metric.
+        online: Id of the online metric.
+        role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
+        difference: `candidate - baseline` on control's traffic, as known before the launch.
+        low: Lower end of its interval.
+        high: Upper end.
+        lift: The relative effect online; None where it has none.
+        lift_low: Lower end of its interval.
+        lift_high: Upper end.
+        standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
+            only if both exclude it with the same; lower is better for some metrics.
+        reason: A code if one side has no interval or no good direction, else None.
+        others: The same on the other traffics.
+    """
+
+    variant: str
+    offline: str
+    online: str
+    role: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    standing: Standing
+    reason: str | None
+    others: tuple[OfflineDifference, ...] = ()
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """A metric of one model on one variant's traffic, with its interval."""
+
+    variant: str
+    metric: str
+    model: str
+    traffic: str
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The logged difference (each model on its own traffic) as model + traffic.
+
+    Attributes:
+        variant: The variant compared with control.
+        metric: Id of the offline metric.
+        logged: The candidate on its own traffic minus the baseline on control's.
+        logged_low: Lower end of its interval, clustered by unit; so the others.
+        model: The candidate minus the baseline, mean over both traffics.
+        traffic: The variant's traffic minus control's, mean over both models.
+        reason: A code if a part is missing, else None.
+    """
+
+    variant: str
+    metric: str
+    logged: float | None
+    logged_low: float | None
+    logged_high: float | None
+    model: float | None
+    model_low: float | None
+    model_high: float | None
+    traffic: float | None
+    traffic_low: float | None
+    traffic_high: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """An off-policy estimate of one variant from the log of the other, against what happened.
+
+    Attributes:
+        variant: The variant compared with control.
+        source: The variant whose log is used.
+        target: The variant whose clicks per impression are estimated.
+        estimator: Id of the estimator.
+        value: The estimate; None if refused, for `reason`.
+        low: Lower end of its interval.
+        high: Upper end.
+        realised: What the target had.
+        z: `(value - realised)` over the standard error of both.
+        reason: A code if the value or its interval is missing, else None.
+    """
+
+    variant: str
+    source: str
+    target: str
+    estimator: str
+    value: float | None
+    low: float | None
+    high: float | None
+    realised: float | None
+    z: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class PositionRate:
+    """Click rate of a variant at one position, with its interval, clustered by unit."""
+
+    variant: str
+    position: int
+    impressions: int
+    clicks: int
+    ctr: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A number that a cause rests on.
+
+    Attributes:
+        name: What it is, in words.
+        value: The number; None if it could not be computed.
+        low: Lower end of its interval; None without one.
+        high: Upper end.
+        where: The variant, day or cut that it is of; empty where it is of everything.
+    """
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why offline and online could differ, checked for one variant.
+
+    Attributes:
+        name: Its id, such as `position`.
+        variant: The variant compared with control.
+        status: `found` only if its size passes the threshold and its test, after Holm, the level.
+        message: What was seen, in words.
+        evidence: The numbers that it rests on.
+        threshold: What its deciding number has to reach.
+        threshold_reason: Why.
+        p_value: That there is nothing of it; None where it is no test.
+        p_adjusted: Holm over all causes checked for the variant.
+        accounts_for: Share of the gap that closes without it, from 0 to 1; None where unknown.
+        remedy: What to do.
+        needs: Columns or results that would make it checkable.
+        rank: Place among those found, from 1; None for others.
+    """
+
+    name: str
+    variant: str
+    status: CauseStatus
+    message: str
+    evidence: tuple[Evidence, ...] = ()
+    threshold: float | None = None
+    threshold_reason: str = ""
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    accounts_for: float | None = None
+    remedy: str = ""
+    needs: tuple[str, ...] = ()
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the causes say of one variant, in sentences, most likely cause first."""
+
+    variant: str
+    offline: str
+    online: str
+    standing: Standing
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Agreement(Record):
+    """Whether offline and online results agree, and if not, why.
+
+    Attributes:
+        schema_version: Of this record.
+        name: Of the experiment.
+        alpha: Level of the intervals and of the causes' tests.
+        explanations: One per variant.
+        rows: Offline metric × online metric.
+        matrix: Both models on both variants' traffic.
+        decompositions: The logged difference as model + traffic.
+        backtests: Off-policy estimates against what happened; empty without propensities.
+        causes: Every cause; those found first, by rank.
+        positions: Click rates by position.
+        notes: What a reader must know.
+    """
+
+    schema_version: str
+    name: str
+    alpha: float
+    explanations: tuple[Explanation, ...]
+    rows: tuple[AgreementRow, ...]
+    matrix: tuple[MatrixCell, ...]
+    decompositions: tuple[Decomposition, ...]
+    backtests: tuple[Backtest, ...]
+    causes: tuple[Cause, ...]
+    positions: tuple[PositionRate, ...]
+    notes: tuple[str, ...]
+
+    def __getitem__(self, cause: str) -> Cause:
+        """The first cause of a name."""
+        return named(self.causes, "name", cause)
+
+    @property
+    def found(self) -> tuple[Cause, ...]:
+        """The causes that were found, most likely first."""
+        return tuple(cause for cause in self.causes if cause.status == "found")
+
+    def to_frame(self) -> pd.DataFrame:
+        """The agreement table: one row per offline and online metric."""
+        return frame(self.rows, AgreementRow).drop(columns="others")
+
+    def causes_frame(self) -> pd.DataFrame:
+        """One row per cause."""
+        return frame(self.causes, Cause)
+
+
+def agreement_from_dict(raw: dict[str, Any]) -> Agreement:
+    """An agreement read back from its JSON.
+
+    Raises:
+        ValueError: The JSON has another schema version, or other fields.
+    """
+    if raw.get("schema_version") != AGREEMENT_SCHEMA_VERSION:
+        raise ValueError(
+            f"schema version {raw.get('schema_version')!r}, but this abeval reads "
+            f"{AGREEMENT_SCHEMA_VERSION!r}"
+        )
+    return TypeAdapter(Agreement).validate_python(raw)

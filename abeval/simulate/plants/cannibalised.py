@@ -1,0 +1,38 @@
+"""Gains taken from another scene: home shows the items of the pool that the feed left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abeval.simulate.plants.steps import Plant, Random, Signals, Steps, best
+from abeval.simulate.plants.steps import signals as signals_of_requests
+from abeval.simulate.plants.traffic import FEED, LIST_LENGTH, Traffic
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Floats
+
+
+def _signals(traffic: Traffic, rng: Random) -> Signals:
+    """Both requests of a visit share a pool."""
+    feed = traffic.where(traffic.scene == FEED)
+    own = signals_of_requests(feed, rng)
+    return Signals(
+        np.repeat(own.item, 2, axis=0),
+        np.repeat(own.first, 2, axis=0),
+        np.repeat(own.second, 2, axis=0),
+        np.repeat(own.hidden, 2, axis=0),
+    )
+
+
+def _choose(traffic: Traffic, logit: Floats, rng: Random) -> Bools:
+    """Half of the pool in the feed, and the other half in home, so that nothing is shown twice."""
+    in_feed = best(logit, np.full(len(logit), LIST_LENGTH), rng)[traffic.scene == FEED]
+    return np.stack([in_feed, ~in_feed], axis=1).reshape(logit.shape)
+
+
+CANNIBALISED = Plant(
+    "cannibalised",
+    "cannibalised",
+    "The treatment moves items that people like from home into the feed: what the feed gains, home "
+    "loses, and all together stay as they were.",
+    Steps(signals=_signals, choose=_choose),
+)

@@ -1,0 +1,34 @@
+"""Timeouts in the treatment: a part of its requests get a default list and a default score."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abeval.simulate.plants.steps import Plant, Random, Served, Steps
+from abeval.simulate.plants.steps import serve as serve_right
+from abeval.simulate.plants.traffic import Traffic
+from abeval.simulate.world import Floats
+
+_SHARE = 0.26
+_LIMIT_MS = 500.0
+
+
+def _serve(traffic: Traffic, baseline: Floats, candidate: Floats, rng: Random) -> Served:
+    """The candidate is slow: where it is late, nothing ranks the list."""
+    served = serve_right(traffic, baseline, candidate, rng)
+    late = traffic.by_treatment & (rng.random(len(traffic.user)) < _SHARE)
+    return served._replace(
+        logit=np.where(late[:, None], np.nan, served.logit),
+        failed=late,
+        latency=np.where(late, _LIMIT_MS, served.latency),
+        trained=np.where(late, -1, served.trained),
+    )
+
+
+TIMEOUTS = Plant(
+    "timeouts",
+    "serving",
+    "26 % of the treatment's requests of the feed time out and get a list in random order with a "
+    "default score.",
+    Steps(serve=_serve),
+)

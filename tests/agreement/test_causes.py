@@ -1,0 +1,177 @@
+"""Each cause on a world that has it, and on one that has not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.agreement.case import Case
+from abeval.agreement.causes import backtest, exploration, split, support, trust, window
+from abeval.agreement.compare import compare
+from abeval.results.agreement import Agreement, Backtest
+from abeval.results.context import Ramp
+from abeval.simulate import simulate_plant
+from tests.real_logs import open_bandit
+
+METRICS = ["auc", "q_ctr", "gauc[impressions]"]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Agreement]:
+    """The agreement of a log with each cause of this half, and of one with none."""
+    agreements = {}
+    for cause in ("none", "position", "promotion", "miscalibration"):
+        folder = tmp_path_factory.mktemp(cause)
+        simulate_plant(folder, cause, impressions=60_000)
+        loaded = abeval.load(folder / "experiment.toml")
+        agreements[cause] = loaded.agree(metrics=METRICS)
+    return agreements
+
+
+def test_nothing_is_found_where_nothing_is_planted(planted: dict[str, Agreement]) -> None:
+    assert planted["none"].found == ()
+    assert planted["none"].explanations[0].standing == "agree"
+    assert "None of the" in planted["none"].explanations[0].sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("world", "cause"),
+    [("position", "position"), ("promotion", "promotion"), ("miscalibration", "calibration")],
+)
+def test_a_planted_cause_is_first(planted: dict[str, Agreement], world: str, cause: str) -> None:
+    first = planted[world].found[0]
+    assert (first.name, first.rank) == (cause, 1)
+    assert first.remedy
+    assert first.p_adjusted is not None
+    assert first.p_adjusted <= 0.05
+
+
+def case(**changes: object) -> Case:
+    result = abeval.load("sample_logs/experiment.toml").replace(metrics=[{"name": "ctr"}]).analyze()
+    known = Case("control", "treatment", "baseline", "candidate", 0.05, result, None)
+    return replace(known, **changes)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Case:
+    return case()
+
+
+def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
+    cluster = np.arange(64)
+    even = cluster[cluster % 2 == 0]
+    sides = pd.concat(
+        [
+            pd.DataFrame({"side": "control", "cluster": even, "unsupported": 5}),
+            pd.DataFrame({"side": "variant", "cluster": cluster, "unsupported": 30 + cluster % 3}),
+        ]
+    ).assign(impressions=100, clicks=10, unsupported_clicks=1)
+    weights = pd.DataFrame({"control_rows": [100], "weight": [50.0], "squared_weight": [100.0]})
+    finding = support.judge(plain, {"support": sides, "weights": weights})
+    assert finding.exceeds
+    assert finding.evidence[2].value == pytest.approx(0.31 - 0.05, abs=0.001)
+    assert finding.evidence[3].value == pytest.approx(50**2 / 100 / 100)
+    same = sides.assign(unsupported=5)
+    assert not support.judge(plain, {"support": same, "weights": weights}).exceeds
+
+
+def test_exploration_compares_the_models_on_random_traffic(plain: Case) -> None:
+    units = np.arange(400)
+    noise = np.random.default_rng(5).integers(-3, 4, size=400)
+    parts = {"explore": 60, "rest": 40}
+    pairs = pd.concat(
+        pd.DataFrame(
+            {
+                "part": part,
+                "variant": "control",
+                "cluster": units,
+                "pairs": 100,
+                "baseline_halves": 100 + noise,
+                "candidate_halves": won * 2 + np.roll(noise, 7),
+            }
+        )
+        for part, won in parts.items()
+    )
+    finding = exploration.judge(plain, {"pairs:explore": pairs})
+    assert finding.exceeds
+    assert finding.p_value < 1e-6
+    assert [round(e.value, 2) for e in finding.evidence[:2]] == [0.1, -0.1]
+
+
+def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case) -> None:
+    assert not split.judge(plain, {}).exceeds
+    ramps = (Ramp("2026-09-14", "2026-09-15", {"treatment": 0.1}),)
+    ramps += (Ramp("2026-09-16", "2026-09-27", {"treatment": 0.5}),)
+    ramped = replace(plain, result=replace(plain.result, ramps=ramps))
+    assert split.judge(ramped, {}).exceeds
+    assert not window.judge(plain, {}).exceeds
+    few = tuple(row for row in plain.result.daily if row.cell < "2026-09-18")
+    assert window.judge(replace(plain, result=replace(plain.result, daily=few)), {}).exceeds
+    assert not trust.judge(plain, {}).exceeds
+    failed = replace(plain.result.trust[0], status="fail", metrics=None)
+    doubted = replace(plain, result=replace(plain.result, trust=(failed,)))
+    assert trust.judge(doubted, {}).exceeds
+    assert failed.message in trust.judge(doubted, {}).message
+
+
+def test_a_backtest_is_found_by_its_z(plain: Case) -> None:
+    row = Backtest("treatment", "control", "treatment", "snips", 0.1, 0.09, 0.11, 0.2, -5.0, None)
+    assert backtest.judge(replace(plain, backtests=(row,)), {}).exceeds
+    near = replace(row, z=0.4)
+    assert not backtest.judge(replace(plain, backtests=(near,)), {}).exceeds
+    assert backtest.judge(plain, {}).needs == ("propensity", "item_id")
+
+
+def test_open_bandit_has_the_backtest_of_off_policy_both_ways() -> None:
+    loaded = open_bandit()
+    z = {
+        (row.source, row.target): row.z
+        for row in loaded.agree().backtests
+        if row.estimator == "snips"
+    }
+    assert z == {
+        ("random", "bts"): pytest.approx(-0.71, abs=0.01),
+        ("bts", "random"): pytest.approx(-1.35, abs=0.01),
+    }
+    assert z["random", "bts"] == loaded.off_policy("random", to="bts")["snips"].z
+
+
+def test_another_experiments_replay_is_refused(planted: dict[str, Agreement]) -> None:
+    sample = abeval.load("sample_logs/experiment.toml")
+    replayed = replace(sample.replay(metrics=["auc"]), name="another")
+    with pytest.raises(ValueError, match="another"):
+        compare(sample.replace(metrics=[{"name": "ctr"}]).analyze(), replayed)
+
+
+def test_a_missing_column_is_named_and_fails_no_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(
+        {
+            "user": rng.integers(0, 900, 6000),
+            "click": rng.integers(0, 2, 6000),
+            "a": rng.random(6000),
+            "b": rng.random(6000),
+        }
+    )
+    loaded = abeval.define(
+        name="bare",
+        unit="user",
+        control="x",
+        variants={"x": {"model": "a"}, "y": {"model": "b"}},
+        models={"a": {"score": "a"}, "b": {"score": "b"}},
+        assignment={"salt": "s"},
+        logs={"impressions": {"path": "none.csv"}},
+        metrics=[{"name": "ctr", "role": "goal"}],
+    )
+    agreement = loaded.agree(metrics=["auc"], logs={"impressions": rows})
+    assert agreement.found == ()
+    assert "no column item_id" in agreement.notes[0]
+    assert agreement.rows == ()
+    assert agreement["position"].needs == ("position",)
+    assert agreement["support"].needs == ("item_id",)
+    assert agreement["drift"].needs == ("ts",)
+    assert agreement["exploration"].needs == ("[agreement] explore",)
+    assert "would show" in agreement["exploration"].message

@@ -1,0 +1,90 @@
+"""The sample's three results that contradict each other, joined: the numbers and the reason."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import abeval
+from abeval.agreement.causes import CAUSES
+from abeval.cli.main import app
+from abeval.results.agreement import Agreement, agreement_from_dict
+
+SAMPLE = "sample_logs/experiment.toml"
+
+
+@pytest.fixture(scope="module")
+def agreement() -> Agreement:
+    return abeval.load(SAMPLE).agree()
+
+
+def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> None:
+    auc = {(c.model, c.traffic): c.value for c in agreement.matrix if c.metric == "auc"}
+    assert auc == {
+        ("baseline", "control"): pytest.approx(0.702, abs=1e-3),
+        ("candidate", "control"): pytest.approx(0.683, abs=1e-3),
+        ("baseline", "treatment"): pytest.approx(0.647, abs=1e-3),
+        ("candidate", "treatment"): pytest.approx(0.733, abs=1e-3),
+    }
+    metrics = {cell.metric for cell in agreement.matrix}
+    assert metrics == {"auc", "gauc[impressions]", "q_ctr", "log_loss"}
+
+
+def test_the_logged_difference_is_the_sum_of_model_and_traffic(agreement: Agreement) -> None:
+    auc = next(part for part in agreement.decompositions if part.metric == "auc")
+    assert (auc.logged, auc.model, auc.traffic) == (
+        pytest.approx(0.0316, abs=1e-3),
+        pytest.approx(0.0341, abs=1e-3),
+        pytest.approx(-0.0024, abs=1e-3),
+    )
+    for part in agreement.decompositions:
+        assert part.model + part.traffic == pytest.approx(part.logged, abs=1e-12)
+
+
+def test_auc_on_controls_traffic_and_ctr_are_a_conflict(agreement: Agreement) -> None:
+    row = next(r for r in agreement.rows if (r.offline, r.online) == ("auc", "ctr"))
+    assert row.standing == "conflict"
+    assert row.high < 0 < row.lift_low
+    others = {other.traffic: other.standing for other in row.others}
+    assert others == {"treatment": "agree", "pooled": "agree"}
+    assert "contradict" in agreement.explanations[0].sentences[0]
+
+
+def test_position_is_the_first_cause_and_no_fault_is_found(agreement: Agreement) -> None:
+    first = agreement.found[0]
+    assert (first.name, first.rank, first.accounts_for) == ("position", 1, 1.0)
+    within = [e for e in first.evidence if e.name == "AUC difference within positions"]
+    values = {e.where: e.value for e in within}
+    assert values == {
+        "control": pytest.approx(0.042, abs=4e-3),
+        "treatment": pytest.approx(0.021, abs=4e-3),
+    }
+    assert all(e.low > 0 for e in within)
+
+
+def test_every_cause_is_in_the_json(agreement: Agreement) -> None:
+    raw = json.loads(agreement.to_json())
+    assert {cause["name"] for cause in raw["causes"]} == {check.name for check in CAUSES}
+    assert all(cause["message"] for cause in raw["causes"])
+    assert all(c["needs"] for c in raw["causes"] if c["status"] == "cannot be checked")
+    assert agreement_from_dict(raw) == agreement
+
+
+def test_two_results_are_compared_without_the_logs(agreement: Agreement) -> None:
+    sample = abeval.load(SAMPLE)
+    result, replay = sample.analyze(), sample.replay(metrics=["auc"])
+    compared = result.compare(replay)
+    of_auc = [row for row in agreement.rows if row.offline == "auc"]
+    assert list(compared.rows) == of_auc
+    assert compared["position"].status == "cannot be checked"
+    assert compared["position"].needs == ("the logs (abeval agree)",)
+
+
+def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp_path) -> None:
+    file = tmp_path / "r.json"
+    shown = CliRunner().invoke(app, ["agree", SAMPLE, "--metric", "auc", "--json", str(file)])
+    assert shown.exit_code == 0, shown.output
+    assert "1. Position" in shown.stdout
+    again = agreement_from_dict(json.loads(file.read_text()))
+    assert again.causes[0].evidence == agreement.causes[0].evidence
+    assert again.positions == agreement.positions
