@@ -52,7 +52,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
     """
     series: dict[str, list[Point]] = {b.model: [] for b in bins}
     for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
-        series[b.model].append((b.mean_score, (b.clicks / b.rows, None, None)))
+        series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
     figure = _lines(series, "mean score", "clicks / rows")
     for trace, model in zip(figure.data, series, strict=True):
         _weigh(trace, [b for b in bins if b.model == model and b.rows])

@@ -53,7 +53,8 @@ def calibration_part(study: Study) -> Section | None:
         return None
     lead = (
         "Click rate against predicted score. Above the dashed line a model predicts too little, "
-        "below it too much. Points are as large as their rows are many."
+        "below it too much. Points are as large as their rows are many, with the interval of their "
+        "rate."
     )
     return Section(lead, tuple(_calibration(study.replay)))
 
@@ -75,6 +76,7 @@ def _curves(result: ReplayResult) -> Iterator[FigureView]:
             traffic == POOLED,
             ("k", *(curve.model for curve in own)),
             tuple(rows),
+            key=("curve", metric, traffic),
         )
 
 
@@ -95,15 +97,16 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
             f"Traffic of {traffic}, {_BINNED[kind]}",
             "",
             replay_figures.calibration_figure(own),
-            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "Mean score"),
+            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "interval", "Mean score"),
             rows=tuple(_bin(b) for b in own),
+            key=("calibration", traffic, kind),
         )
 
 
 def _bin(b: CalibrationBin) -> tuple[str, ...]:
-    rate = fmt.mean(b.clicks / b.rows if b.rows else None)
+    rate = fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
     counts = (str(b.bin), fmt.count(b.rows), fmt.count(b.clicks))
-    return b.model, *counts, rate, fmt.mean(b.mean_score)
+    return b.model, *counts, *rate, fmt.mean(b.mean_score)
 
 
 def _blends(result: ReplayResult) -> Iterator[FigureView]:
@@ -162,6 +165,7 @@ def _stages(result: ReplayResult) -> Iterator[FigureView]:
             traffic == POOLED,
             ("Stage", "Model", "Value"),
             tuple((s, name, _value(r.value, r.low, r.high)) for s, name, r in named),
+            key=("stage", metric, traffic),
         )
 
 
