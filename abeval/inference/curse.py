@@ -40,6 +40,6 @@ def _sentence(row: Row, errors: retrodesign.Retrodesign) -> str:
     size = "" if shown is None else f" of {shown.point}"
     return (
         f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its true "
-        f"effect were the estimate{size}, a test like this would find it in {errors.power:.0%}, and "
-        f"then overstate it {errors.exaggeration:.2f} times on average: expect less."
+        f"effect were the estimate{size}, a test like this would find it in {errors.power:.0%}, "
+        f"and then overstate it {errors.exaggeration:.2f} times on average: expect less."
     )
