@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment, analyze, analyze_sums, define, load
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
+    from abeval.history.history import History
     from abeval.offline.evaluate import evaluate
     from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
     from abeval.offline.evaluation import Evaluation
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
     from abeval.results.check import CheckResult
+    from abeval.results.history import Added, HistoryPrior, HistoryReport
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -36,12 +38,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AAResult",
     "AbevalError",
+    "Added",
     "Agreement",
     "AuditResult",
     "CheckResult",
     "Draft",
     "Evaluation",
     "ExperimentError",
+    "History",
+    "HistoryPrior",
+    "HistoryReport",
     "JudgedColumns",
     "LoadedExperiment",
     "LogError",
@@ -68,12 +74,16 @@ __all__ = [
 _HOME = {
     "AAResult": "results.aa",
     "AbevalError": "errors",
+    "Added": "results.history",
     "Agreement": "results.agreement",
     "AuditResult": "results.audit",
     "CheckResult": "results.check",
     "Draft": "drafts.run",
     "Evaluation": "offline.evaluation",
     "ExperimentError": "errors",
+    "History": "history.history",
+    "HistoryPrior": "results.history",
+    "HistoryReport": "results.history",
     "JudgedColumns": "offline.evaluate_log",
     "LoadedExperiment": "api",
     "LogError": "errors",

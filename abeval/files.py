@@ -1,17 +1,20 @@
-"""The writer of all output files: a file is either complete or not there.
+"""The writer of all output files: a file is either complete or not there; and locks of files.
 
-Called by `cli/` (JSON, CSV), `report/` (pages) and `store/` (its own files).
+Called by `cli/` (JSON, CSV), `report/` (pages), `store/` and `history/` (their own files).
 """
 
+import json
 import os
 import re
 import secrets
+import socket
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from abeval.errors import AbevalError
+from abeval.errors import AbevalError, ExperimentError
 from abeval.locks import is_still, take
 
 
@@ -38,7 +41,22 @@ def write_text(path: Path, text: str) -> Path:
         'whole'
     """
     # A lone surrogate has no UTF-8; its escape is also valid in JSON.
-    data = text.encode("utf-8", "backslashreplace")
+    return write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: Path, data: bytes) -> Path:
+    """Write a file as `write_text` does.
+
+    Args:
+        path: The file; its folder must exist.
+        data: What to write.
+
+    Returns:
+        The path.
+
+    Raises:
+        AbevalError: The folder is missing, not writable, or full.
+    """
     try:
         _write(path, data)
     except OSError as error:
@@ -157,6 +175,71 @@ def sweep_drafts(folder: Path) -> None:
             if take(descriptor):
                 draft.unlink(missing_ok=True)
             os.close(descriptor)
+
+
+@contextmanager
+def held(file: Path, what: str) -> Iterator[None]:
+    """Hold a lock, whose file goes when it is released.
+
+    A lock file that a killed run left, whatever is in it, is taken over.
+
+    Args:
+        file: The lock.
+        what: What it locks, for the message to others.
+
+    Raises:
+        ExperimentError: Another run holds it, or the file cannot be locked.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder, held(Path(folder) / "lock", "it"):
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['lock']
+    """
+    try:
+        descriptor = _taken(file, what)
+    except OSError as error:
+        raise ExperimentError(
+            f"{what} cannot be locked: {error.strerror}",
+            "use a writable folder, on a disk that has locks",
+        ) from error
+    try:
+        yield
+    finally:
+        try:
+            file.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+def _taken(file: Path, what: str) -> int:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        if not take(descriptor):
+            owner = os.pread(descriptor, 200, 0).decode("utf-8", "replace")
+            os.close(descriptor)
+            raise ExperimentError(f"{what} is in use{_by(owner)}", "wait for it to end")
+        # The run that had it may have removed the file in between.
+        if is_still(descriptor, file):
+            _sign(descriptor)
+            return descriptor
+        os.close(descriptor)
+
+
+def _sign(descriptor: int) -> None:
+    """Write who holds it, for the message to others; on a full disk they are told less."""
+    owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, owner.encode(), 0)
+
+
+def _by(owner: str) -> str:
+    try:
+        who = json.loads(owner)
+        return f" by process {who['pid']} on {who['host']}"
+    except (ValueError, KeyError, TypeError):
+        return " by another run"
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:

@@ -20,7 +20,13 @@ DOCS = {
     for path in (*ROOT.glob("*.md"), ROOT / "queries/README.md", *(ROOT / "docs").glob("*.md"))
 }
 COMMANDS = {
-    name: {flag for parameter in command.params for flag in parameter.opts}
+    name: {
+        flag
+        # Of a group, such as `history`, the flags of all its commands.
+        for one in (command, *getattr(command, "commands", {}).values())
+        for parameter in one.params
+        for flag in parameter.opts
+    }
     for name, command in get_group(app).commands.items()
 }
 

@@ -19,7 +19,7 @@ ORDER = (
     ("sums_table",),
     ("table",),
     ("study",),
-    ("report", "pipeline"),
+    ("report", "pipeline", "history"),
     ("agreement",),
     ("store", "time"),
     ("inference", "offline", "off_policy", "audit", "drafts"),

@@ -13,6 +13,7 @@ from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.audits import audit_sums, no_audits, seen_in
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.cells import joined_cells
+from abeval.aggregates.cuts import CutSums, cut_sums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
@@ -50,7 +51,7 @@ def collect(
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(run, metrics, sums=sums)
+    prepared = prepare(run, metrics, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
@@ -108,13 +109,17 @@ def gathered(
                 by_units = few and not by_bucket
                 buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
+    cuts = CutSums()
+    if prepared.summed.has_rows:
+        of_variant = dict(zip(units["variant"], map(int, units["units"]), strict=True))
+        cuts = cut_sums(queries, wanted, of_variant, run.step)
     quantiles = _quantiles(queries, [m for m in wanted if m.source is QUANTILE], run.step)
     run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
     return Aggregates(
         moments=pd.DataFrame(
-            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows, *lacking],
+            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows, *lacking, *cuts.rows],
             columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},
@@ -130,7 +135,7 @@ def gathered(
         buckets=buckets,
         entered=prepared.entries.counts,
         stretches=stretches,
-        notes=(*prepared.notes, *prepared.summed.notes),
+        notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=pd.concat(extremes, ignore_index=True),
         seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),

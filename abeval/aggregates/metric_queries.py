@@ -24,12 +24,12 @@ from abeval.aggregates.aggregates import (
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
 from abeval.aggregates.terms import (
-    LARGE,
     MomentQuery,
     Row,
     SliceTerms,
     SourceSums,
     Terms,
+    large,
     moment_row,
 )
 from abeval.aggregates.unit_events import write_unit_event
@@ -261,25 +261,27 @@ class MetricQueries:
         except QueryError as error:
             if error.hint is not None:
                 raise
-            summed = LARGE._replace(ones=summed.ones)
-            rows = self._large(slices, relation)
+            summed = large(summed)
+            rows = self._large(slices, summed, relation)
         named = [(part.metric.name, part.slice_name) for part in slices]
         return [moment_row((*named[int(number or 0)], *row), summed) for number, *row in rows]
 
-    def _large(self, slices: Sequence[SliceTerms], relation: str) -> Sequence[Row]:
-        """The rows of `metric/moments_large`, or an error that names the metric."""
+    def _large(
+        self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str
+    ) -> Sequence[Row]:
+        """The rows of a query of large values, or an error that names the metric."""
         try:
-            return self.engine.rows(query(LARGE.name))
+            return self.engine.rows(query(summed.name))
         except QueryError:
-            self._blame(slices, relation)
+            self._blame(slices, summed, relation)
             raise
 
-    def _blame(self, slices: Sequence[SliceTerms], relation: str) -> None:
+    def _blame(self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str) -> None:
         """Raise the error of the first metric whose own sums cannot be computed."""
         for part in slices:
             self._view([part], relation)
             try:
-                self.engine.rows(query(LARGE.name))
+                self.engine.rows(query(summed.name))
             except QueryError as error:
                 what = f"metric {part.metric.name!r}: its sums cannot be computed: {error.what}"
                 raise ExperimentError(what, _TOO_LARGE) from error
@@ -289,13 +291,15 @@ class MetricQueries:
         stretch = "stretch" if self.by_stretch else "0 as stretch"
         parts = (
             f"select {number} as part, {part.cell} as cell, variant, {stretch}, "
-            f"{part.terms.listed} from {relation}{_only(part.metric) if part.of_units else ''}"
+            f"{part.terms.shown} from {relation}{_only(part.metric) if part.of_units else ''}"
             for number, part in enumerate(slices)
         )
         self.engine.view("metric", "\nunion all ".join(parts))
 
     def terms(self, metric: Metric) -> Terms:
         """The terms of a metric over `source_unit`."""
+        if self.experiment.of_units:
+            return Terms(*self.both(metric, "t_"))
         before = self.both(metric, "p_")
         is_new = "is_new"
         if metric.per_unit is not None:

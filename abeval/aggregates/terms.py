@@ -4,6 +4,7 @@
 `time/cut.py` and `store/` put the rows into aggregates.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
@@ -17,6 +18,10 @@ Row = tuple[Cell, ...]
 
 _PARTS = {"_hh": 10**18, "_hl": 10**9, "_lh": 10**9, "_ll": 1}
 """What is a sum worth whose two split factors are high, in billions, or low."""
+
+_LARGE = "_large"
+
+_OTHERS = ("x", "y0", "x0")
 
 
 class MomentQuery(NamedTuple):
@@ -50,13 +55,19 @@ PER_UNIT = MomentQuery(
 )
 NOW = MomentQuery("metric/moments_now", _products("y x", "y x"))
 NOW_PER_UNIT = MomentQuery("metric/moments_now_per_unit", _products("y", "y"), frozenset({"x"}))
-LARGE = MomentQuery(
-    "metric/moments_large",
-    tuple(
-        name + part for name in MOMENTS.sums for part in (_PARTS if name.count("_") == 2 else ("",))
-    ),
-)
-"""Any of the others, for values whose cubes do not fit."""
+
+
+def large(summed: MomentQuery) -> MomentQuery:
+    """The query of the same sums for values whose cubes do not fit.
+
+    Example:
+        >>> large(NOW_PER_UNIT).sums
+        ('y', 'y_y', 'y_y_y_hh', 'y_y_y_hl', 'y_y_y_lh', 'y_y_y_ll')
+    """
+    sums = (
+        name + part for name in summed.sums for part in (_PARTS if name.count("_") == 2 else ("",))
+    )
+    return MomentQuery(summed.name + _LARGE, tuple(sums), summed.ones)
 
 
 class Terms(NamedTuple):
@@ -71,9 +82,30 @@ class Terms(NamedTuple):
     @property
     def query(self) -> MomentQuery:
         """The query that sums them at the least cost."""
-        if (self.y0, self.x0, self.is_new) == ("0", "0", "0"):
-            return NOW_PER_UNIT if self.x == "1" else NOW
+        if self.is_new == "0" and len(self._varying) < 2:
+            return self._of_now()
         return PER_UNIT if (self.x, self.x0) == ("1", "1") else MOMENTS
+
+    def _of_now(self) -> MomentQuery:
+        """A query of the numerator and at most one more variable, under the name of that one."""
+        constant = frozenset(name for name in _OTHERS if getattr(self, name) == "1")
+        if not self._varying:
+            return NOW_PER_UNIT._replace(ones=constant)
+        (name,) = self._varying
+        sums = tuple(re.sub(r"\bx\b", name, one.replace("_", " ")) for one in NOW.sums)
+        return NOW._replace(sums=tuple(one.replace(" ", "_") for one in sums), ones=constant)
+
+    @property
+    def _varying(self) -> list[str]:
+        """The variables beside the numerator that are not the same for all units."""
+        return [name for name in _OTHERS if getattr(self, name) not in ("0", "1")]
+
+    @property
+    def shown(self) -> str:
+        """The terms under the names by which their query reads them."""
+        if self.is_new == "0" and len(self._varying) == 1:
+            return Terms(self.y, getattr(self, self._varying[0])).listed
+        return self.listed
 
     @property
     def listed(self) -> str:
@@ -138,7 +170,7 @@ def moment_row(row: Row, summed: MomentQuery) -> Row:
     """
     labels, units = row[: LABELS + 1], row[LABELS]
     known = dict(zip(summed.sums, row[LABELS + 1 :], strict=True))
-    sums = _joined(known) if summed.name == LARGE.name else known
+    sums = _joined(known) if summed.name.endswith(_LARGE) else known
 
     def sum_of(name: str) -> Cell:
         if name in sums:

@@ -3,12 +3,13 @@
 `api_offline.py` calls it (`abeval agree`) and returns the `Agreement` to the user.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import pandas as pd
 
+from abeval.agreement.beside import columns_beside, open_training
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare, needed
@@ -48,22 +49,38 @@ def agree(result: Result, opened: Opened, options: ReplayOptions) -> Agreement:
         LogError: The logs do not have what a replay needs.
     """
     with opened() as run:
+        offline = read_offline(run, options)
         experiment = run.experiment
-        known = _replayed(run, options)
-        run.step("causes")
-        facts = {name: _facts(known.log, name) for name in experiment.treatments}
-        backtests = list(_backtests(run, known.log))
-    return compare(result, known.replay, facts, backtests, known.notes, experiment)
+    replay, facts, backtests, notes = offline
+    return compare(result, replay, facts, backtests, notes, experiment)
 
 
-class _Replayed(NamedTuple):
-    """A replay, and the log as it was opened for it.
+class Offline(NamedTuple):
+    """All that an agreement reads of the logs besides the analysis.
 
     Attributes:
         replay: None where the log has no two models to replay.
-        log: For the causes.
+        facts: The rows of the causes' queries, by variant.
+        backtests: Off-policy estimates against what happened.
         notes: Of the replay, or why there is none.
     """
+
+    replay: ReplayResult | None
+    facts: Mapping[str, Frames]
+    backtests: tuple[Backtest, ...]
+    notes: tuple[str, ...]
+
+
+def read_offline(run: Run, options: ReplayOptions) -> Offline:
+    """Replay the models, and run the queries of the causes."""
+    known = _replayed(run, options)
+    run.step("causes")
+    facts = {name: _facts(known.log, name) for name in run.experiment.treatments}
+    return Offline(known.replay, facts, tuple(_backtests(run, known.log)), known.notes)
+
+
+class _Replayed(NamedTuple):
+    """A replay, if there is one, and the log as it was opened for it."""
 
     replay: ReplayResult | None
     log: AgreementLog
@@ -79,14 +96,16 @@ def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
         )
 
     def extra(log: LogColumns) -> list[str]:
-        return list(extra_columns(experiment, log).values())
+        own = extra_columns(experiment, log).values()
+        return list(dict.fromkeys([*own, *columns_beside(experiment, log)]))
 
     models = {variant.model for variant in experiment.variants.values()} - {None}
     if len(models) < 2:
-        log = AgreementLog(experiment, run.engine, prepare(run, [], extra).shape)
+        shape = prepare(run, [], extra).shape
+        log = AgreementLog(experiment, run.engine, shape, open_training(run))
         return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
     prepared = prepared_replay(run, options, extra)
-    log = AgreementLog(experiment, run.engine, prepared.shape)
+    log = AgreementLog(experiment, run.engine, prepared.shape, open_training(run))
     try:
         check_relevance(prepared.shape, "click")
     except LogError as error:

@@ -147,6 +147,8 @@ _IN_WORDS: Mapping[str, str] = {
     "baseline": "scores of both models ([models])",
     "candidate": "scores of both models ([models])",
     "day": "ts",
+    "training": "[logs.training]",
+    "training_scores": "the candidate's score and clicks in [logs.training]",
     **{name: f"[agreement] {name}" for name in AgreementColumns.model_fields},
 }
 """Column of `agreement_rows` → what a user calls it, where that differs."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from abeval.agreement import beside
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
@@ -51,7 +52,7 @@ def extra_columns(experiment: Experiment, log: LogColumns | None) -> dict[str, s
     """Name in `agreement_rows` → the log's own column, of `[agreement]` and of served flags."""
     mapped = {} if log is None else log.mapped
     flags = {name: mapped[name] for name in SERVED_FLAGS if name in mapped}
-    named = experiment.agreement.model_dump(exclude_none=True, exclude={"features"})
+    named = experiment.agreement.model_dump(exclude_none=True, exclude={"features", "treated"})
     return {**flags, **named}
 
 
@@ -63,11 +64,13 @@ class AgreementLog:
         experiment: What was prepared.
         engine: With the views of `prepare`.
         shape: The columns of the logs.
+        training: The columns of the training data; None without them.
     """
 
     experiment: Experiment
     engine: Engine
     shape: LogShape
+    training: LogColumns | None = None
 
     def open(self, variant: str) -> frozenset[str]:
         """Make `agreement_rows` of control and a variant; the columns that it really has."""
@@ -84,6 +87,7 @@ class AgreementLog:
         columns += [f"{_null(own.get(n), 'double', _number)} as {n}" for n in _NUMBERS]
         columns += [f"{_null(own.get(n), 'bigint', self._time)} as {n}" for n in _TIMES]
         columns += [f"{_null(own.get(n), 'varchar', _text)} as {n}" for n in _TEXTS]
+        columns.append(beside.treated_sql(self.experiment))
         pair = ", ".join(literal(name) for name in (control, variant))
         self.engine.table(
             "agreement_rows",
@@ -97,8 +101,9 @@ class AgreementLog:
             f"select * from (values ({literal(control)}, 'control'), ({literal(variant)}, "
             "'variant')) as v (variant, side)",
         )
+        more = beside.write_beside(self.engine, self.experiment, variant, log, self.training)
         return frozenset(
-            {*own, *(n for n in _KEYS if n in log), *(n for n, sql in scores.items() if sql)}
+            {*own, *more, *(n for n in _KEYS if n in log), *(n for n, sql in scores.items() if sql)}
             | ({"day"} if self.shape.has_time else set())
             | (self.shape.needs_met(self.experiment.unit) & {"click"})
         )
@@ -110,7 +115,7 @@ class AgreementLog:
         """
         file, _, strata = name.partition(":")
         if strata:
-            self.engine.view("agreement_strata", STRATA[strata])
+            self.engine.view("agreement_strata", {**STRATA, **beside.STRATA}[strata])
         rows = self.engine.frame(query(f"agreement/{file}"))
         return rows.sort_values(list(rows.columns), ignore_index=True)
 

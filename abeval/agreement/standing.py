@@ -32,6 +32,18 @@ class Gain(NamedTuple):
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
+    @property
+    def strength(self) -> float | None:
+        """Its middle in half-widths: beyond 1 it excludes zero.
+
+        Example:
+            >>> Gain(1.0, 3.0).strength
+            2.0
+        """
+        if self.low is None or self.high is None or self.high <= self.low:
+            return None
+        return (self.low + self.high) / (self.high - self.low)
+
 
 def standing(offline: Gain, online: Gain) -> Standing:
     """Conflict and agreement need both intervals to exclude zero.
@@ -118,6 +130,8 @@ def _row(case: Case, metric: str, online: Row) -> AgreementRow:
         standing=standing(gain, effect),
         reason=gain.reason or effect.reason,
         others=tuple(_others(case, metric, effect)),
+        offline_strength=gain.strength,
+        online_strength=effect.strength,
     )
 
 

@@ -10,6 +10,13 @@ from abeval.stats.arrays import Floats
 from abeval.stats.records import Estimate
 
 
+def single(pairs: pd.DataFrame, variant: str, part: str) -> Estimate | None:
+    """AUC of one value, from the rows of `queries/agreement/single_pairs`."""
+    twice = pairs.assign(baseline_halves=pairs["halves"], candidate_halves=pairs["halves"])
+    both = stratified(twice, variant, part)
+    return None if both is None else both.candidate
+
+
 class Stratified(NamedTuple):
     """AUC within positions, weighted by pairs, of both models on one traffic."""
 

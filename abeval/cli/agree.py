@@ -5,7 +5,7 @@ Calls `LoadedExperiment.agree` of `api_offline.py`.
 
 from typing import TYPE_CHECKING
 
-from abeval.cli.options import JsonFile, Whole, print_tables, write_json
+from abeval.cli.options import JsonFile, ReportFile, Whole, print_tables, write_json
 from abeval.cli.replay import Cutoffs, Metrics, whole_numbers
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def agree(
     metric: Metrics = None,
     whole: Whole = False,
     json_file: JsonFile = None,
+    report: ReportFile = None,
 ) -> None:
     """Set each model's offline difference beside the effect online, and say why they differ."""
     from abeval.progress import steps
@@ -25,4 +26,6 @@ def agree(
     with steps() as step:
         result = loaded.agree(k=whole_numbers(k), metrics=metric, step=step)
     write_json(json_file, result)
+    if report is not None:
+        result.report(report)
     print_tables(result, whole or bool(metric))

@@ -22,6 +22,7 @@ from abeval.cli.audit import audit
 from abeval.cli.check import check
 from abeval.cli.compare import compare
 from abeval.cli.guard import debuggable, guarded
+from abeval.cli.history import history
 from abeval.cli.init import init
 from abeval.cli.off_policy import off_policy
 from abeval.cli.options import on_engine
@@ -61,6 +62,7 @@ app.command()(debuggable(on_engine(agree)))
 app.command()(debuggable(sql))
 app.command()(debuggable(on_engine(aa)))
 app.command()(debuggable(on_engine(windows)))
+app.add_typer(history)
 
 
 def _print_version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ Column = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class AgreementColumns(Section):
-    """Columns of the impressions by what they hold."""
+    """Columns of the impressions by what they hold; `treated` is true where the treatment acts."""
 
     served_score: Column | None = None
     explore: Column | None = None
@@ -23,3 +23,4 @@ class AgreementColumns(Section):
     model_time: Column | None = None
     feature_time: Column | None = None
     features: list[Column] = Field(default_factory=list)
+    treated: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] | None = None

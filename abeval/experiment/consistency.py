@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.errors import ExperimentError
 from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
+from abeval.experiment.cut_rules import cut_problems
 from abeval.experiment.event_rules import event_problems, outcome_log_problems
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
@@ -40,6 +41,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_cleaning(experiment),
         *_metrics(experiment),
         *_segments(experiment),
+        *cut_problems(experiment),
         *inference_problems(experiment, known_metrics(experiment)),
     ]
 
@@ -119,6 +121,9 @@ def _logs(experiment: Experiment) -> Iterator[Problem]:
         yield from _log(name, log)
         yield from shape_problems(name, log, experiment.tables)
     yield from outcome_log_problems(experiment)
+    treated = experiment.agreement.treated
+    if treated is not None and (problem := expression_problem(treated)):
+        yield Problem(("agreement", "treated"), problem)
     if experiment.of_units:
         yield from _without_impressions(experiment)
     elif logs.units is not None:
@@ -167,7 +172,7 @@ def _without_impressions(experiment: Experiment) -> Iterator[Problem]:
     for entry in ("period", "pre_period"):
         if getattr(experiment, entry) is not None:
             yield Problem((entry,), "a table of units has no times: remove it")
-    for log in ("clicks", "items", "exposures", "scores", "truth"):
+    for log in ("clicks", "items", "exposures", "scores", "truth", "training"):
         if getattr(experiment.logs, log) is not None:
             yield Problem(("logs", log), "belongs to [logs.impressions], which is missing")
     if experiment.logs.units is not None and experiment.logs.units.segments:

@@ -286,6 +286,10 @@ class TruthLog(LogSource):
     """One row per request (or unit) and relevant item, with its grade, for replays."""
 
 
+class TrainingLog(LogSource):
+    """One row per row of a model's training data, for the agreement of offline and online."""
+
+
 class Logs(Section):
     """The logs of the experiment: impressions and what belongs to them, or a table of units.
 
@@ -299,6 +303,7 @@ class Logs(Section):
     exposures: ExposureLog | None = None
     scores: ScoreLog | None = None
     truth: TruthLog | None = None
+    training: TrainingLog | None = None
     events: Mapping[Word, EventLog] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -483,6 +488,7 @@ class Experiment(Section):
     sessions: Sessions = Sessions()
     clicks: Clicks = Clicks()
     segments: Mapping[Word, str | SegmentRule] = Field(default_factory=dict)
+    cuts: Mapping[Word, Text] = Field(default_factory=dict)
     metrics: list[MetricChoice] = Field(default_factory=list)
     agreement: AgreementColumns = Field(default_factory=AgreementColumns)
     events: list[Event] = Field(default_factory=list)

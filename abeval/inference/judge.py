@@ -16,6 +16,7 @@ from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
 from abeval.inference.compare import Analysis
 from abeval.inference.curse import winners_curse
+from abeval.inference.cuts import cut_rows, cut_splits, without_cuts
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import adjustments, boundaries, scorecard, segment_rows, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
@@ -73,4 +74,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         influence=influences(analysis),
         split_days=split_days(experiment, aggregates),
         split_places=split_places(experiment, aggregates),
+        cuts=cut_rows(analysis),
+        cut_splits=cut_splits(analysis),
+        without_cuts=without_cuts(analysis),
     )

@@ -12,7 +12,7 @@ from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import views
-from abeval.logs.row_sql import component_name, event_name
+from abeval.logs.row_sql import component_name, cut_name, event_name
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
 
@@ -21,7 +21,7 @@ class _Expression(NamedTuple):
     """An expression of the file.
 
     Attributes:
-        where: The metric or the segment that has it.
+        where: The metric, segment or cut that has it.
         text: As it is written.
         column: Of `logged`, which holds it.
         only: The logs' shape without any other expression.
@@ -42,7 +42,7 @@ def faulty_expression(
     engine: Engine,
     error: QueryError,
 ) -> AbevalError:
-    """The error of a sum, with the metric or segment whose expression causes it."""
+    """The error of a sum, with the metric, segment or cut whose expression causes it."""
     # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
@@ -64,7 +64,7 @@ def _expressions(
     experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
 ) -> Iterator[_Expression]:
     has = shape.needs_met(experiment.unit)
-    none = replace(shape, components=("1",), segments={}, events=())
+    none = replace(shape, components=("1",), segments={}, cuts={}, events=())
     components = {component_name(i): sql for i, sql in enumerate(shape.components)}
     events = {event_name(i): sql for i, sql in enumerate(shape.events)}
     for metric in (m for m in metrics if m.needs <= has):
@@ -82,6 +82,10 @@ def _expressions(
         column = f"length({quoted(f's_{name}')})"
         only = replace(none, segments={name: shape.segments[name]})
         yield _Expression(f"segments.{name}", text, column, only, quoted(f"s_{name}"))
+    for name, text in experiment.cuts.items():
+        column = f"length({quoted(cut_name(name))})"
+        only = replace(none, cuts={name: shape.cuts[name]})
+        yield _Expression(f"cuts.{name}", text, column, only, quoted(cut_name(name)))
 
 
 def _by_itself(experiment: Experiment, expression: _Expression) -> str:
@@ -116,4 +120,4 @@ def _advice(what: str) -> str:
             "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the "
             "value, or set a coarser resolution"
         )
-    return "check the types of its columns; the value must be a number (text in a segment)"
+    return "check the types of its columns; the value must be a number (text in a segment or a cut)"

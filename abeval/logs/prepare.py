@@ -93,6 +93,7 @@ def prepare(
     metrics: Sequence[Metric],
     extra: Sequence[str] | Extra = (),
     sums: Sums = one_pass,
+    cuts: Sequence[str] = (),
 ) -> Prepared:
     """Open the logs and create the canonical views and the tables `unit_day` and `units`.
 
@@ -105,6 +106,7 @@ def prepare(
         extra: Columns of the impressions that the views keep, under `own_name`; or what chooses
             them, once the log's columns are known.
         sums: Computes the sums per unit and day.
+        cuts: Names of the cuts whose values, and the sums of whose rows, `impressions` keeps.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
@@ -130,7 +132,8 @@ def prepare(
         checks.check_positions(metrics, shape, engine)
         summed = sums(run, metrics, shape)
         entries = place_units(run, shape, summed)
-        _write_impressions(run, metrics if summed.has_rows else [], shape)
+        with_rows = summed.has_rows
+        _write_impressions(run, metrics if with_rows else [], shape, cuts if with_rows else ())
         if shape.outcomes and not _knows_entries(shape):
             raise LogError(
                 "outcomes count from a unit's exposure on, but no log says when that was",
@@ -201,11 +204,15 @@ def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
     engine.view("logged", views.logged_view(experiment, shape))
 
 
-def _write_impressions(run: Run, metrics: Sequence[Metric], shape: LogShape) -> None:
+def _write_impressions(
+    run: Run, metrics: Sequence[Metric], shape: LogShape, cuts: Sequence[str]
+) -> None:
     engine = run.engine
     engine.view("analysed_names", query("units/analysed_names"))
     engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
     read = _columns_read(metrics, shape, run.experiment.unit)
+    if cuts:
+        read = list(dict.fromkeys([*read, *views.cut_columns(shape, cuts)]))
     if read:
         run.step("impressions")
     create = engine.table if read else engine.view

@@ -97,6 +97,11 @@ def own_name(column: str) -> str:
     return f"raw_{column}"
 
 
+def cut_name(name: str) -> str:
+    """The column of the views with the value of a cut."""
+    return f"k_{name}"
+
+
 def in_view_names(text: str, score: str | None, canonical: Sequence[str]) -> str:
     """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
 

@@ -68,6 +68,7 @@ class LogShape:
         score_of: Variant → the canonical `score_N` of the model that it serves.
         components: SQL of each summed column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
+        cuts: Name of each cut → its SQL.
         own_columns: The log's columns that expressions read under their own names.
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure; null for no value.
@@ -83,6 +84,7 @@ class LogShape:
     score_of: Mapping[str, str]
     components: tuple[str, ...] = ()
     segments: Mapping[str, str] = field(default_factory=dict)
+    cuts: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     outcomes: Mapping[str, OutcomeShape] = field(default_factory=dict)
@@ -215,7 +217,8 @@ def shape_of(
     of_rows = [value for value in valued if value.log == "impressions"]
     table = experiment.unit_table
     texts = [t.expression for t in (*terms, *ranked)] + [v.expression for v in of_rows]
-    texts += experiment.segment_values.values()
+    parts = {**experiment.segment_values, **experiment.cuts}
+    texts += parts.values()
     canonical = canonical_columns(experiment.of_units)
     own = _with_extra(own_columns_of(texts, impressions, canonical), extra, impressions)
     served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
@@ -223,13 +226,15 @@ def shape_of(
     known = [component_sql(CLICKED, None)]
     if any("score" in metric.needs for metric in met):
         known += [component_sql(SCORED, score) for score in score_of.values()]
+    named = {
+        name: f"cast({in_view_names(text, None, canonical)} as varchar)"
+        for name, text in parts.items()
+    }
     return replace(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),
-        segments={
-            name: f"cast({in_view_names(text, None, canonical)} as varchar)"
-            for name, text in experiment.segment_values.items()
-        },
+        segments={name: named[name] for name in experiment.segment_values},
+        cuts={name: named[name] for name in experiment.cuts},
         own_columns=own,
         events=tuple(
             dict.fromkeys(
@@ -261,7 +266,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     """The log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
-    texts = experiment.segment_values.values()
+    texts = [*experiment.segment_values.values(), *experiment.cuts.values()]
     named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()

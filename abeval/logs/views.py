@@ -11,7 +11,7 @@ from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import ClickLog, Experiment, LogSource, Period
 from abeval.logs import canonical
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns
-from abeval.logs.row_sql import component_name, event_name, own_name
+from abeval.logs.row_sql import component_name, cut_name, event_name, own_name
 from abeval.logs.shape import LogShape
 from abeval.metrics.expressions import never_fails
 
@@ -74,7 +74,7 @@ def seen_view(
 
 
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
-    """Every impression with click, dwell, components `c_…` and segments `s_…`.
+    """Every impression with click, dwell, components `c_…`, segments `s_…` and cuts `k_…`.
 
     Components that could fail are computed only for impressions that count, so that a row that is
     set aside cannot stop the run.
@@ -86,6 +86,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
         f"case when counts then {sql} end as {event_name(i)}" for i, sql in enumerate(shape.events)
     ]
     segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
+    segments += [f"{sql} as {quoted(cut_name(name))}" for name, sql in shape.cuts.items()]
     own = [quoted(own_name(column)) for column in shape.own_columns]
     item_join = _item_join(shape) if _reads_category(shape) else ""
     category = "coalesce(i.own_category, t.category)" if item_join else "i.own_category"
@@ -112,6 +113,7 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     sums = [component_name(i) for i in range(len(shape.components))]
     sums += event_columns(shape)
     segments = [quoted(f"s_{name}") for name in experiment.segments]
+    segments += [quoted(cut_name(name)) for name in shape.cuts]
     item_join = "" if _reads_category(shape) else _item_join(shape)
     category = "coalesce(i.category, t.category)" if item_join else "i.category"
     return f"""
@@ -130,6 +132,12 @@ def score_columns(shape: LogShape) -> list[str]:
 def event_columns(shape: LogShape) -> list[str]:
     """The columns of the values that quantiles rank."""
     return [event_name(i) for i in range(len(shape.events))]
+
+
+def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
+    """The columns that sums by cut are made of."""
+    sums = [component_name(i) for i in range(len(shape.components))]
+    return ["in_period", *(quoted(cut_name(name)) for name in cuts), *sums]
 
 
 LOGGED = (
@@ -157,7 +165,8 @@ def _counted(sql: str) -> str:
 
 def _reads_category(shape: LogShape) -> bool:
     """Whether an expression reads the category; if not, `impressions_view` looks it up later."""
-    return any(quoted("category") in sql for sql in (*shape.components, *shape.segments.values()))
+    texts = (*shape.components, *shape.segments.values(), *shape.cuts.values())
+    return any(quoted("category") in sql for sql in texts)
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:

@@ -160,6 +160,23 @@ class Metric:
         return self.kind in ("mean", "ratio")
 
 
+def no_cuts(metric: Metric) -> str | None:
+    """Why a metric has no value in a part of the traffic, None where it has.
+
+    Example:
+        >>> no_cuts(Metric("days", "mean", "days", value=ColumnTerm("c_days")))
+        'a day may have impressions of several cells'
+    """
+    if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
+        return "a day may have impressions of several cells"
+    return metric.source.no_cuts
+
+
+def splits_by_cut(metric: Metric) -> bool:
+    """Whether its difference is that within cells and that of their mix: a ratio of sums."""
+    return metric.kind == "ratio" and metric.source == UNIT_DAY and no_cuts(metric) is None
+
+
 def rounding(metric: Metric) -> float:
     """The step to which values of the numerator are rounded; 0 if they are exact.
 

@@ -27,6 +27,7 @@ class Source:
         day_query: A query of its own for values by day, which do not add up to the period's.
         no_days: Why it has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
+        no_cuts: Why parts of the traffic cannot have it, None if they can.
         events: The log whose rows since a unit's exposure it is made of, empty where it is several
             logs; None for other sources.
 
@@ -47,6 +48,7 @@ class Source:
     day_query: str | None = None
     no_days: str | None = None
     no_replays: str | None = None
+    no_cuts: str | None = None
     events: str | None = None
 
     def __post_init__(self) -> None:
@@ -73,21 +75,30 @@ class Source:
         return self.name
 
 
+_LISTS = "it needs whole lists, and a cut takes rows out of them"
+_SESSIONS = "it needs whole sessions, and a cut takes rows out of them"
+
 UNIT_DAY = Source("unit_day", "sums per unit", daily=True)
-PAGE_VIEWS = Source("page_views", "page views", ("in_period", "day", "request_id"), daily=True)
+PAGE_VIEWS = Source(
+    "page_views", "page views", ("in_period", "day", "request_id"), daily=True, no_cuts=_LISTS
+)
 SERVED_RANKING = Source(
     "served_ranking",
     "served lists",
     ("in_period", "day", "request_id", "position", "item_id", "click"),
     daily=True,
+    no_cuts=_LISTS,
 )
 CATEGORY_DIVERSITY = Source(
     "category_diversity",
     "category diversity",
     ("in_period", "day", "request_id", "category"),
     daily=True,
+    no_cuts=_LISTS,
 )
-SESSIONS = Source("sessions", "sessions", ("in_period", "day", "time_ms"), daily=True)
+SESSIONS = Source(
+    "sessions", "sessions", ("in_period", "day", "time_ms"), daily=True, no_cuts=_SESSIONS
+)
 GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, day_query="time/gauc_day")
 AUC = Source(
     "auc",
@@ -103,6 +114,7 @@ QUANTILE = Source(
     per_unit=False,
     no_days="a quantile over impressions does not add up over days",
     no_replays="not a sum over units: a quantile is over all impressions",
+    no_cuts="a quantile is not a sum over units",
 )
 FUNCTION = Source(
     "function",
@@ -110,6 +122,7 @@ FUNCTION = Source(
     per_unit=False,
     no_days="a function of other metrics is resampled over the whole period",
     no_replays="not a sum over units: a function of other metrics",
+    no_cuts="a function of other metrics is resampled over all impressions",
 )
 CATALOGUE = Source(
     "catalogue",
@@ -118,6 +131,7 @@ CATALOGUE = Source(
     per_unit=False,
     no_days="sets of shown items do not add up over days",
     no_replays="not a sum over units: items overlap",
+    no_cuts="it counts distinct items, and one item may be in several cells",
 )
 
 
@@ -134,5 +148,6 @@ def events_of(log: str) -> Source:
         f"events of {log}" if log else "funnels",
         ("in_period", "time_ms", "day") if of_impressions else (),
         no_days="a value since a unit's exposure does not add up over days",
+        no_cuts="a value since a unit's exposure is not a sum over the impressions of a cell",
         events=log,
     )

@@ -11,6 +11,7 @@ from abeval.errors import ExperimentError
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
+from abeval.offline.candidates.cut_parts import cut_parts
 from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.parts import Periods, parts_of, parts_of_column
 from abeval.offline.candidates.relevance import Relevance, relevance_metric
@@ -18,12 +19,14 @@ from abeval.offline.candidates.score_log import open_scores
 from abeval.offline.candidates.truth_log import TRUTH, open_truth
 from abeval.offline.candidates.vectors import needs_vectors, write_vectors
 from abeval.offline.estimates.curves import curve_metrics, curves
+from abeval.offline.estimates.cuts import adjusted, cell_pairs, cell_rows, metrics_by_cut
 from abeval.offline.estimates.judge import result_of
 from abeval.offline.estimates.slices import cut_by_value, gaps
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
 from abeval.offline.replay_run import ReplayRun
 from abeval.results.replay import CutByValue, ReplayResult, Split
+from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
 
 __all__ = ["ReplayOptions", "replay"]
 
@@ -64,6 +67,8 @@ def replayed(prepared: ReplayRun) -> ReplayResult:
     )
     if options.split is not None:
         result = _with_splits(result, prepared, options.split)
+    if run.experiment.cuts:
+        result = _with_cuts(result, prepared, control)
     if options.curve is not None:
         run.step("curves")
         by_k = curve_metrics(options.metrics, options.curve)
@@ -106,6 +111,30 @@ def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods
     }
     splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
     return replace(result, splits=splits, gaps=tuple(gaps(parts)) if parts else ())
+
+
+def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -> ReplayResult:
+    """The result with the metrics of every cell that need no whole lists."""
+    metrics = metrics_by_cut(prepared.scoring.metrics)
+    if not metrics or prepared.relevance.truth is not None:
+        why = "a ground truth names items that no cell has shown" if metrics else _NO_CUTS
+        return replace(result, notes=(*result.notes, f"no metrics by cut: {why}"))
+    rows, pairs = list[ReplayCutRow](), list[ReplayCutPair]()
+    notes = list(result.notes)
+    for cut in prepared.run.experiment.cuts:
+        prepared.run.step(f"cut {cut}")
+        cells = cut_parts(prepared.run, prepared.shape, cut)
+        notes += cells.notes
+        for part in cells.parts:
+            estimates, units = prepared.estimates(metrics, part.where), cells.units[part.name]
+            rows += cell_rows(cut, part.name, estimates, units)
+            pairs += cell_pairs(cut, part.name, estimates, control, units)
+    return replace(
+        result, cut_rows=tuple(rows), cut_pairs=tuple(adjusted(pairs)), notes=tuple(notes)
+    )
+
+
+_NO_CUTS = "all of these metrics need whole lists, and a cut takes rows out of them"
 
 
 def _by_value(

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from abeval.errors import AbevalError
 from abeval.files import write_text
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
+from abeval.results.history import HistoryReport
 from abeval.results.study import Study, study_of
 
 if TYPE_CHECKING:
@@ -33,10 +35,24 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
     # Pages import Plotly and Jinja, which the terminal does not need.
-    from abeval.report.page import page_html
-
     check_page(path)
-    return write_text(path, page_html(study_of(result, aa)))
+    return write_text(path, _page(result, aa))
+
+
+def _page(result: object, aa: object) -> str:
+    match result:
+        case Agreement():
+            from abeval.report.agreement_page import agreement_page_html
+
+            return agreement_page_html(result)
+        case HistoryReport():
+            from abeval.report.history_page import history_page_html
+
+            return history_page_html(result)
+        case _:
+            from abeval.report.page import page_html
+
+            return page_html(study_of(result, aa))
 
 
 def check_page(path: Path) -> None:

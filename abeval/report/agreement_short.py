@@ -13,22 +13,30 @@ from abeval.results.agreement import Agreement, AgreementRow, Cause, Decompositi
 
 def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
     """Sentences first, then tables; with `whole`, every online metric and every cause's needs."""
+    return (*sentences(result), *tables(result, whole), *_more(result, whole), _causes(result))
+
+
+def sentences(result: Agreement) -> tuple[str, ...]:
+    """What the results say together, a sentence each."""
     several = len(result.explanations) > 1
-    sentences = [
+    return tuple(
         f"{f'{said.variant}: ' if several else ''}{sentence}"
         for said in result.explanations
         for sentence in said.sentences
-    ]
-    return (
-        *sentences,
-        *_table(result, whole),
-        *_matrix(result),
-        *_backtests(result, whole),
-        _causes(result),
     )
 
 
-def _table(result: Agreement, whole: bool) -> Iterator[TextTable | str]:
+def tables(result: Agreement, whole: bool) -> tuple[TextTable, ...]:
+    """All tables but that of the causes; with `whole`, every pair of metrics and estimator."""
+    return (*_table(result, whole), *_matrix(result), *_backtests(result, whole))
+
+
+def _more(result: Agreement, whole: bool) -> tuple[str, ...]:
+    hidden = 0 if whole else sum(row.role != "goal" for row in result.rows)
+    return (f"{fmt.count(hidden)} more pairs of metrics: --all",) if hidden else ()
+
+
+def _table(result: Agreement, whole: bool) -> Iterator[TextTable]:
     rows = [row for row in result.rows if whole or row.role == "goal"]
     if not rows:
         return
@@ -40,8 +48,6 @@ def _table(result: Agreement, whole: bool) -> Iterator[TextTable | str]:
         tuple(_cells(row) for row in rows),
         ("name", "name", "extra", "number", "number", "name", "note"),
     )
-    if hidden := len(result.rows) - len(rows):
-        yield f"{fmt.count(hidden)} more pairs of metrics: --all"
 
 
 def _cells(row: AgreementRow) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from markupsafe import Markup
 
 from abeval.report import templates
+from abeval.report.cuts import cut_views, split_tables
 from abeval.report.daily_figures import count_figure
 from abeval.report.effect_figures import forest_figure
 from abeval.report.figures import FigureView
@@ -136,6 +137,26 @@ def segments_part(study: Study) -> Section | None:
         "segments.html",
         segments=segment_views(result),
         segment_tables=segment_tables(result),
+        several=several(result),
+        level=fmt.level(result.experiment.alpha),
+    )
+    return Section(lead, (html,), gated=True)
+
+
+def cuts_part(study: Study) -> Section | None:
+    """Effects in parts of the traffic, of which a unit may see several."""
+    result = study.analysis
+    views = () if result is None else cut_views(result)
+    if result is None or not views:
+        return None
+    lead = (
+        "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
+        "is Holm's over the cells of a cut."
+    )
+    html = markup(
+        "segments.html",
+        segments=views,
+        segment_tables=split_tables(result),
         several=several(result),
         level=fmt.level(result.experiment.alpha),
     )

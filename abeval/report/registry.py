@@ -47,6 +47,7 @@ PARTS = (
     Part("stability", "Stability", "Stability", time_parts.stability_part, False),
     Part("windows", "Windows", "Windows", time_parts.windows_part, False),
     Part("segments", "Segments", "Segments", analysis_parts.segments_part),
+    Part("cuts", "Cuts", "Cuts", analysis_parts.cuts_part),
     Part("power", "Power", "What it can see", power_part),
     Part("srm", "Split", "Split over time", time_parts.srm_part, False),
     Part("before", "Before", "Before the experiment", time_parts.before_part, False),

@@ -53,7 +53,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
     series: dict[str, list[Point]] = {b.model: [] for b in bins}
     for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
         series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
-    figure = _lines(series, "mean score", "clicks / rows")
+    figure = lines(series, "mean score", "clicks / rows")
     for trace, model in zip(figure.data, series, strict=True):
         _weigh(trace, [b for b in bins if b.model == model and b.rows])
     most = max((max(b.mean_score, b.clicks / b.rows) for b in bins if b.rows), default=1.0)
@@ -86,7 +86,7 @@ def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> go.Figure:
     series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
     for share, row in sorted(rows, key=lambda item: item[0]):
         series[row.traffic].append((share, (row.value, row.low, row.high)))
-    return _lines(series, "share of the model", rows[0][1].metric if rows else "")
+    return lines(series, "share of the model", rows[0][1].metric if rows else "")
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> go.Figure:
@@ -98,12 +98,13 @@ def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> go.Figure:
     series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
     for stage, model, row in rows:
         series[model].append((label(stage), (row.value, row.low, row.high)))
-    figure = _lines(series, "stage", rows[0][2].metric if rows else "")
+    figure = lines(series, "stage", rows[0][2].metric if rows else "")
     figure.update_xaxes(type="category")
     return figure
 
 
-def _lines(series: Mapping[str, Sequence[Point]], across: str, up: str) -> go.Figure:
+def lines(series: Mapping[str, Sequence[Point]], across: str, up: str) -> go.Figure:
+    """A line per series, with the intervals of its points."""
     traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
     return go.Figure(traces, _layout(across, up))
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from abeval.report import replay_figures, templates
 from abeval.report import replay_views as views
 from abeval.report.figures import FigureView
+from abeval.report.replay_cuts import cut_views
 from abeval.report.section import Section
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
@@ -34,6 +35,7 @@ def offline_part(study: Study) -> Section | None:
         staged=views.staged(result),
         stages=tuple(_stages(result)),
         splits=views.split_views(result),
+        cuts=cut_views(result),
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
     )

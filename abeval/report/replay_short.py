@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from abeval.report.replay_cuts import cut_text
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.replay import (
@@ -205,7 +206,7 @@ def _difference(pair: PairRow | None) -> str:
 
 
 def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
-    """Gaps between splits, elbows of curves, cut-offs by value."""
+    """Gaps between splits, elbows of curves, cut-offs by value, models by cut."""
     if result.gaps:
         yield _gaps(result)
     for curve in result.curves:
@@ -213,6 +214,7 @@ def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
         yield f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}"
     if result.by_value is not None:
         yield _by_value(result.by_value)
+    yield from cut_text(result)
 
 
 def _gaps(result: ReplayResult) -> TextTable:

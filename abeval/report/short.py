@@ -7,6 +7,7 @@ displayed, and the commands of `cli/` when one has run.
 from typing import assert_never
 
 from abeval.report.agreement_short import agreement_tables
+from abeval.report.history_short import added_parts, history_tables, prior_parts
 from abeval.report.layout import Kind
 from abeval.report.replay_short import replay_tables
 from abeval.report.tables import TextTable
@@ -16,6 +17,7 @@ from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.audit import AuditResult
 from abeval.results.check import CheckResult
+from abeval.results.history import Added, HistoryPrior, HistoryReport
 from abeval.results.off_policy import OffPolicyResult, Support
 from abeval.results.pairwise import Pair, Pairwise
 from abeval.results.power import DecisionPlan, Plan, Plans
@@ -31,6 +33,9 @@ Brief = (
     | OffPolicyResult
     | AuditResult
     | CheckResult
+    | Added
+    | HistoryPrior
+    | HistoryReport
     | Agreement
 )
 """Results that are shown as tables; `Result` has a page of its own."""
@@ -68,6 +73,12 @@ def parts(result: Brief, whole: bool = False) -> tuple[Part, ...]:
             return _audit(result)
         case CheckResult():
             return _checks(result, whole)
+        case Added():
+            return added_parts(result)
+        case HistoryPrior():
+            return prior_parts(result)
+        case HistoryReport():
+            return history_tables(result)
         case _:
             assert_never(result)
 
@@ -89,6 +100,8 @@ def notes(result: Brief) -> tuple[str, ...]:
         case OffPolicyResult():
             messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
             return (*result.notes, *messages)
+        case HistoryReport():
+            return (*(f"left out, {why}: {n:,} rows" for why, n in result.left_out), *result.notes)
         case _:
             return ()
 

@@ -72,17 +72,22 @@ def daily_views(result: Result) -> tuple[SliceView, ...]:
 
 def segment_views(result: Result) -> tuple[SegmentView, ...]:
     """Every segment dimension in the result's order, diagnostics in a view of their own."""
+    return slice_views(result, result.segments)
+
+
+def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
+    """Every dimension of some rows in their order, diagnostics in a view of their own."""
     views = []
-    metrics = definitions(result, result.segments)
-    for name in dict.fromkeys(row.slice for row in result.segments):
+    metrics = definitions(result, rows)
+    for name in dict.fromkeys(row.slice for row in rows):
         for main in (True, False):
-            rows = [
+            own = [
                 row
-                for row in result.segments
+                for row in rows
                 if row.slice == name and (metrics[row.metric].role != "diagnostic") is main
             ]
-            if rows:
-                views.append(_segment(result, name, main, rows))
+            if own:
+                views.append(_segment(result, name, main, own))
     return tuple(views)
 
 

@@ -57,7 +57,8 @@ def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[Tex
     return tuple(table for make in makers if (table := make(result)).rows)
 
 
-def _units(result: Result) -> dict[str, str]:
+def units_of(result: Result) -> dict[str, str]:
+    """Metric → the unit of its value."""
     return {metric.name: metric.unit for metric in result.metrics}
 
 
@@ -67,7 +68,7 @@ def _difference(row: Adjustment | Row | SegmentContrast, unit: str) -> str:
 
 
 def _adjustments(result: Result) -> TextTable:
-    units = _units(result)
+    units = units_of(result)
     rows = []
     for change in result.adjustments:
         unit, row = units.get(change.metric, ""), result[change.metric, change.variant]
@@ -154,7 +155,7 @@ def _beliefs(result: Result) -> TextTable:
 
 
 def _family_intervals(result: Result) -> TextTable:
-    units = _units(result)
+    units = units_of(result)
     rows = []
     for one in result.family_intervals:
         row = replace(
@@ -209,7 +210,7 @@ def _contrast(one: SegmentContrast, unit: str) -> str:
 
 
 def _contrasts(result: Result) -> TextTable:
-    units, alpha = _units(result), result.experiment.alpha
+    units, alpha = units_of(result), result.experiment.alpha
     clear = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
     return TextTable(
         "Segments that differ from the rest",

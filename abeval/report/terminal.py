@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from abeval.report.cuts import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.short import Brief, Part, notes, parts
 from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, tables
@@ -89,7 +90,7 @@ def print_result(result: Result, console: Console) -> None:
         _verdicts(result),
         _trust(result, console.width),
         _scorecard(result, console.width),
-        *(text_table(table, console.width) for table in (*tables(result), *segment_tables(result))),
+        *(text_table(table, console.width) for table in _tables(result)),
         _left_out(result),
         _accounting(result),
         _notes(result),
@@ -99,6 +100,10 @@ def print_result(result: Result, console: Console) -> None:
             if i and not j:
                 console.print()
             console.print(block)
+
+
+def _tables(result: Result) -> tuple[TextTable, ...]:
+    return (*tables(result), *segment_tables(result), *cut_tables(result))
 
 
 def _verdicts(result: Result) -> Iterator[Text]:

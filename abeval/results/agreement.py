@@ -1,14 +1,17 @@
 """The agreement of offline and online results: frozen records, with views as frames and as JSON.
 
-`agreement/compare.py` fills it; `report/agreement_short.py` prints it.
+`agreement/compare.py` fills it; `report/agreement_short.py` prints it, `report/agreement_page.py`
+draws it.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 from pydantic import TypeAdapter
 
+from abeval.results import views
 from abeval.results.record import Record, frame, named
 
 AGREEMENT_SCHEMA_VERSION = "1"
@@ -55,6 +58,9 @@ class AgreementRow:
             only if both exclude it with the same; lower is better for some metrics.
         reason: A code if one side has no interval or no good direction, else None.
         others: The same on the other traffics.
+        offline_strength: The difference in half-widths of its interval, positive where better:
+            beyond 1 the interval excludes zero. None without an interval or a good direction.
+        online_strength: The same of the effect online.
     """
 
     variant: str
@@ -70,6 +76,8 @@ class AgreementRow:
     standing: Standing
     reason: str | None
     others: tuple[OfflineDifference, ...] = ()
+    offline_strength: float | None = None
+    online_strength: float | None = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +275,10 @@ class Agreement(Record):
     def causes_frame(self) -> pd.DataFrame:
         """One row per cause."""
         return frame(self.causes, Cause)
+
+    def report(self, path: str | Path) -> Path:
+        """Write everything as one self-contained HTML file."""
+        return views.write_report(self, path)
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:

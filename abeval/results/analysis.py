@@ -33,6 +33,7 @@ from abeval.results import (
     views,
 )
 from abeval.results.agreement import Agreement
+from abeval.results.cuts import CutRow, CutSplit, NoCut
 from abeval.results.record import DrawnRecord, csv_text, frame, named
 from abeval.results.replay import ReplayResult
 
@@ -65,6 +66,9 @@ class Result(DrawnRecord):
     influence: tuple[Influence, ...] = ()
     split_days: tuple[SplitDay, ...] = ()
     split_places: tuple[SplitPlace, ...] = ()
+    cuts: tuple[CutRow, ...] = ()
+    cut_splits: tuple[CutSplit, ...] = ()
+    without_cuts: tuple[NoCut, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -81,6 +85,10 @@ class Result(DrawnRecord):
     def to_frame(self) -> pd.DataFrame:
         """The scorecard, one row per metric and variant."""
         return frame(self.scorecard, Row)
+
+    def cuts_frame(self) -> pd.DataFrame:
+        """The effects by cut, one row per metric, variant and cell."""
+        return frame(self.cuts, CutRow)
 
     def to_csv(self) -> str:
         """The scorecard as CSV text, in which no cell is a formula."""

@@ -11,6 +11,7 @@ import pandas as pd
 
 from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
 
 REPLAY_SCHEMA_VERSION = "1"
 
@@ -252,6 +253,8 @@ class ReplayResult(DrawnRecord):
         gaps: The first split compared with each other.
         curves: Metrics at every cut-off; empty unless requested.
         by_value: Metrics with a cut-off by a column's value; None unless requested.
+        cut_rows: Cut × cell × model × traffic × metric, without those that need whole lists.
+        cut_pairs: The same of two models.
     """
 
     schema_version: str
@@ -270,6 +273,8 @@ class ReplayResult(DrawnRecord):
     gaps: tuple[Gap, ...] = ()
     curves: tuple[Curve, ...] = ()
     by_value: CutByValue | None = None
+    cut_rows: tuple[ReplayCutRow, ...] = ()
+    cut_pairs: tuple[ReplayCutPair, ...] = ()
 
     def __getitem__(self, key: str | tuple[str, ...]) -> ReplayRow:
         """The row of a metric; or of a metric and model; or of a metric, model and traffic."""

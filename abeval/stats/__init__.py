@@ -5,10 +5,10 @@ effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`
 `outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets:
 `resampling`, `replay`, `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`,
 `design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`. Segments:
-`heterogeneity`, `simpson`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
-`changed_split`, `dilution`, `interleaving`. Other policies: `off_policy`,
-`off_policy_model_based`. All of it stands on `moments`, `effects` and `records`. Every other module
-is a helper of these.
+`heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`, `shrinkage`. Days: `stability`,
+`windows`, `shapes`. Traffic: `srm`, `srm_segments`, `changed_split`, `dilution`, `interleaving`.
+Other policies: `off_policy`, `off_policy_model_based`. All of it stands on `moments`, `effects` and
+`records`. Every other module is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -38,7 +38,9 @@ __all__ = [
     "group_sequential",
     "heterogeneity",
     "interleaving",
+    "latent",
     "means",
+    "mix",
     "moments",
     "multiplicity",
     "off_policy",
@@ -57,6 +59,7 @@ __all__ = [
     "retrodesign",
     "sequential",
     "shapes",
+    "shrinkage",
     "simpson",
     "skewed",
     "srm",

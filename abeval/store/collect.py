@@ -163,7 +163,8 @@ def _collected(
         carries: Whether totals and closed days may be carried on, from the previous run to this
             one and to the next.
     """
-    prepared = prepare(run, metrics, sums=partial(_load, folder, files, engine, carries))
+    sums = partial(_load, folder, files, engine, carries)
+    prepared = prepare(run, metrics, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared)
     stored = prepared.summed
@@ -302,6 +303,7 @@ def _read_again(
         names.append("the check that positions count from 1")
     if experiment.cleaning.duplicates != "unchecked":
         names.append("counting duplicates")
+    names += [f"the cut {name}" for name in experiment.cuts]
     if not names:
         return ()
     size = sum(Path(file).stat().st_size for file in files) / 1e6

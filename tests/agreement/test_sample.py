@@ -88,3 +88,25 @@ def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp
     again = agreement_from_dict(json.loads(file.read_text()))
     assert again.causes[0].evidence == agreement.causes[0].evidence
     assert again.positions == agreement.positions
+
+
+def test_the_page_has_the_quadrant_the_matrix_positions_and_causes(
+    agreement: Agreement, tmp_path
+) -> None:
+    text = agreement.report(tmp_path / "agreement.html").read_text(encoding="utf-8")
+    for part in (
+        "Offline against online, treatment",
+        "Models on traffics",
+        "Click rate by position",
+    ):
+        assert part in text
+    assert "1. Position: found, 100% of the gap" in text
+    assert "AUC difference within positions" in text
+    assert "[agreement] explore" in text
+
+
+def test_strengths_are_half_widths_turned_so_that_more_is_better(agreement: Agreement) -> None:
+    by_name = {row.offline: row for row in agreement.rows if row.online == "ctr"}
+    auc, loss = by_name["auc"], by_name["log_loss"]
+    assert auc.offline_strength == pytest.approx((auc.low + auc.high) / (auc.high - auc.low))
+    assert loss.difference < 0 < loss.offline_strength

@@ -290,6 +290,15 @@ def words_experiment(**entries: Any) -> LoadedExperiment:
     return _with_metrics({**base, **entries}, OWN)
 
 
+def agreed_experiment() -> LoadedExperiment:
+    """Two models of the same rows, and columns that say why offline and online differ."""
+    return words_experiment(
+        variants={"Ä": {"model": "x"}, "it's \\b": {"model": "y"}},
+        models={"x": {"score": "model_score"}, "y": {"score": "tax"}},
+        agreement={"explore": "click", "latency": "dwell", "model_version": "Device"},
+    )
+
+
 def numbers_experiment(**entries: Any) -> LoadedExperiment:
     """Assigned by hash, clicks and exposures apart, clocks that move by half an hour."""
     columns = {"ts": "time"}

@@ -74,6 +74,7 @@ def relations() -> dict[str, Types]:
             },
             "cleaning": cleaning,
             "segments": {"kind": "category"},
+            "cuts": {"place": "position"},
             "metrics": metrics,
             "period": PERIOD,
             "assignment": {"salt": "s", "traffic": 0.9},

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.agreement.agree import read_offline
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query_names
 from abeval.engines.spark.engine import SparkEngine
@@ -42,6 +43,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 SAMPLE = Path(__file__).parents[2] / "sample_logs"
 WORDS, NUMBERS = nasty.words_experiment().experiment, nasty.numbers_experiment().experiment
 BUSY = nasty.busy_experiment().experiment
+AGREED = nasty.agreed_experiment().experiment
 
 
 def metrics(experiment: Experiment, names: Sequence[str] = ()) -> list[Metric]:
@@ -78,6 +80,16 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
     "a table of units": lambda e: analyze_on(
         Run(nasty.units_experiment().experiment, e, nasty.units())
+    ),
+    "cuts of words": lambda e: analyze_on(
+        Run(
+            nasty.words_experiment(
+                cuts={"kind": "category", "where": 'lower("Device")'},
+                metrics=[{"name": m} for m in ("ctr", "dwell_per_user", "gauc", "auc", "q_ctr")],
+                privacy={"min_units": 3},
+            ).experiment,
+            *(e, nasty.words()),
+        )
     ),
     "events since exposure": lambda e: analyze_on(
         Run(
@@ -130,6 +142,9 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "truth of numbers": lambda e: replay(
         Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["recall@3", "gauc[units]"], relevance="truth"),
+    ),
+    "agreement of words": lambda e: read_offline(
+        Run(AGREED, e, nasty.words()), ReplayOptions(k=(3,), metrics=["auc", "q_ctr"])
     ),
     "policy of words": lambda e: off_policy(
         *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),

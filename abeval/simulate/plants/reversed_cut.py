@@ -32,7 +32,7 @@ def _web_feed(traffic: Traffic) -> Bools:
 
 REVERSED_CUT = Plant(
     "reversed_cut",
-    "reversed_cut",
+    "reversal",
     "The candidate is better in the app and worse on the web, where lists are short and count for "
     "little offline.",
     Steps(view=_view, choose=_choose),

@@ -29,6 +29,10 @@ score = "score_candidate"
 path = "impressions/*.parquet"
 columns = { ts = "time" }
 
+[logs.training]
+path = "training.parquet"
+columns = { ts = "time" }
+
 [agreement]
 served_score = "served_score"
 latency = "latency_ms"
@@ -36,6 +40,7 @@ model_version = "model_version"
 model_time = "model_trained"
 feature_time = "features_written"
 features = ["history", "freshness", "recent_clicks"]
+treated = "scene = 'feed'"
 
 [[events]]
 name = "promotion"

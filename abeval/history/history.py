@@ -1,0 +1,160 @@
+"""`History`: a file of past experiments, to add to and to ask.
+
+`cli/history.py` and users call it; `abeval.History` is this class.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abeval.bounds import check_between
+from abeval.errors import ExperimentError
+from abeval.files import check_writable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from abeval.history.entries import Addable
+    from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
+
+
+class History:
+    """A file with one row per experiment, variant and metric.
+
+    Args:
+        path: A Parquet (`.parquet`) or DuckDB file (`.duckdb`, `.db`); `add` creates it.
+
+    Raises:
+        ExperimentError: It is named otherwise.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> import abeval
+        >>> result = abeval.load("sample_logs/experiment.toml").analyze()
+        >>> with TemporaryDirectory() as folder:
+        ...     history = abeval.History(f"{folder}/history.parquet")
+        ...     changes = [history.add(result).sources[0].change for _ in range(2)]
+        >>> changes
+        ['added', 'unchanged']
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        from abeval.history.table import kind_of
+
+        self.path = Path(path)
+        kind_of(self.path)
+
+    def __repr__(self) -> str:
+        return f"History({str(self.path)!r})"
+
+    def add(
+        self, *results: "Addable | str | Path", shipped: str | Iterable[str] | None = None
+    ) -> "Added":
+        """Add results of one experiment; rows of the same experiment and kind are replaced.
+
+        What was added before with the same content changes nothing.
+
+        Args:
+            *results: Of `analyze`, `replay` and `windows`, or the JSON files of these.
+            shipped: The variant that was shipped, or several; an empty list if none was. Without
+                it the verdict decides.
+
+        Raises:
+            ExperimentError: A file is no result, they are of different experiments, or the file of
+                the history is none or in use.
+            AbevalError: The history cannot be written.
+        """
+        from abeval.history.add import add
+
+        check_writable(self.path)
+        stated = None if shipped is None else _names(shipped)
+        return add(self.path, results, stated)
+
+    def add_noise(self, *results: "Addable | str | Path") -> "Added":
+        """Add the noise that metrics share because the same units are behind both.
+
+        It is measured by what metrics have in common from part to part of the units of one
+        experiment, such as ten groups of users by a hash; a history pools it over experiments.
+
+        Args:
+            *results: Of `analyze` and of `replay` (or `windows`) on disjoint parts of the units, or
+                their JSON files: the first of each kind is of the first part, and so on.
+
+        Raises:
+            ExperimentError: A file is no result, they are of different experiments, or of too few
+                parts.
+            AbevalError: The history cannot be written.
+        """
+        from abeval.history.add import add_noise
+
+        check_writable(self.path)
+        return add_noise(self.path, results)
+
+    def rows(self) -> tuple["HistoryRow", ...]:
+        """Every row of the file; none if it does not exist yet."""
+        from abeval.history.table import read_rows
+
+        return tuple(read_rows(self.path))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Every row of the file, as a frame."""
+        from abeval.results.history import HistoryRow
+        from abeval.results.record import frame
+
+        return frame(self.rows(), HistoryRow)
+
+    def report(
+        self,
+        *,
+        metrics: Sequence[str] | None = None,
+        offline: Sequence[str] | None = None,
+        shared: float = 0.0,
+        alpha: float = 0.05,
+    ) -> "HistoryReport":
+        """Which metric predicts which, how often each moves, and what was really gained.
+
+        Args:
+            metrics: Online metrics; without, goals and guardrails.
+            offline: Offline metrics; without, those that most teams quote.
+            shared: Correlation of the errors of two metrics, where it was not measured.
+            alpha: Level of the intervals.
+
+        Raises:
+            ExperimentError: There are too few experiments, or no such metric.
+        """
+        from abeval.history.predictions import Options
+        from abeval.history.report import report
+
+        check_between("alpha", alpha, 0.0001, 0.5)
+        check_between("shared", shared, -0.99, 0.99)
+        return report(self.path, self._filled(), metrics, offline, Options(alpha, shared))
+
+    def prior(self, metric: str, *, alpha: float = 0.05) -> "HistoryPrior":
+        """The normal prior of a metric's lifts, as `[inference] prior` takes it.
+
+        Args:
+            metric: An online metric of the history.
+            alpha: Level of the intervals of its mean and standard deviation.
+
+        Raises:
+            ExperimentError: There are too few experiments, or no such metric.
+        """
+        from abeval.history.gains import prior
+        from abeval.history.measures import measures_of
+        from abeval.history.report import named
+
+        check_between("alpha", alpha, 0.0001, 0.5)
+        measures = measures_of(self._filled()).of("online")
+        return prior(named(measures, [metric], "online")[0], alpha)
+
+    def _filled(self) -> tuple["HistoryRow", ...]:
+        if not self.path.exists():
+            raise ExperimentError(
+                f"there is no history {self.path}",
+                "abeval history add writes it, from the JSON of abeval analyze",
+            )
+        return self.rows()
+
+
+def _names(shipped: str | Iterable[str]) -> frozenset[str]:
+    return frozenset((shipped,) if isinstance(shipped, str) else shipped)

@@ -1,0 +1,178 @@
+"""The rows of a history as effects by measure: what is used, and what is left out and why.
+
+`predictions.py` and `gains.py` take the effects; `report.py` says what was left out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from abeval.results.history import HistoryRow, Side
+
+Case = tuple[str, str]
+"""Experiment and variant."""
+
+
+class Effect(NamedTuple):
+    """One effect with its error.
+
+    Attributes:
+        value: The estimate, raw sign.
+        se: Its standard error, positive.
+        p_value: Two-sided, of no effect; None if the result has none.
+        start: First day, if known.
+        end: Last day, if known.
+    """
+
+    value: float
+    se: float
+    p_value: float | None
+    start: str | None
+    end: str | None
+
+
+class Measure(NamedTuple):
+    """A metric, offline or over some days, and its effect in every experiment.
+
+    Attributes:
+        name: The metric, and its days where they are not all.
+        metric: Its id.
+        side: `offline`, `online`, `early` or `late`.
+        direction: Which way is better; None if no row says, as `increase`.
+        role: Of an online metric.
+        effects: Its effects by experiment and variant.
+    """
+
+    name: str
+    metric: str
+    side: Side
+    direction: str | None
+    role: str | None
+    effects: Mapping[Case, Effect]
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, −1 where less is, 0 where neither."""
+        if self.direction is not None and self.direction.startswith("toward"):
+            return 0
+        return -1 if self.direction == "decrease" else 1
+
+
+class Measures(NamedTuple):
+    """What a history has.
+
+    Attributes:
+        measures: Every measure, in the order of the rows.
+        shipped: The variants that were shipped.
+        shared: Case and names of two measures → correlation of their errors.
+        left_out: Why rows are not used → how many.
+    """
+
+    measures: tuple[Measure, ...]
+    shipped: frozenset[Case]
+    shared: Mapping[tuple[Case, str, str], float]
+    left_out: Mapping[str, int]
+
+    def of(self, *sides: Side) -> list[Measure]:
+        """The measures of some sides."""
+        return [measure for measure in self.measures if measure.side in sides]
+
+
+class _Analyses:
+    """What the analyses of a history say of its experiments."""
+
+    def __init__(self, rows: Iterable[HistoryRow]) -> None:
+        self.rows = [row for row in rows if row.source == "analysis"]
+        self.control = {row.experiment: row.control for row in self.rows}
+        self.roles = {row.metric: row.role for row in self.rows}
+        self.directions = {row.metric: row.direction for row in self.rows}
+        self.untrusted = {(r.experiment, r.variant, r.metric) for r in self.rows if not r.trusted}
+        self._models: dict[str, dict[str, str | None]] = {}
+        for row in self.rows:
+            self._models.setdefault(row.experiment, {})[row.variant] = row.model
+
+    def case(self, row: HistoryRow) -> Case | None:
+        """The experiment and variant that a row is of; a replay knows models alone."""
+        models = self._models.get(row.experiment, {})
+        if row.side != "offline":
+            return (row.experiment, row.variant) if row.variant in models else None
+        serving = [variant for variant, model in models.items() if model == row.variant]
+        if not serving and [*models.values()] == [None]:
+            serving = [*models]
+        return (row.experiment, serving[0]) if len(serving) == 1 else None
+
+    def unused(self, row: HistoryRow) -> str | None:
+        """Why a row is not used; None if it is."""
+        case = self.case(row)
+        if case is None:
+            known = row.experiment in self.control
+            return "model of no variant" if known else "experiment without an analysis"
+        if row.effect is None or row.se is None:
+            return "no effect with an error"
+        if (*case, row.metric) in self.untrusted:
+            return "untrusted"
+        return None
+
+
+def measures_of(rows: Sequence[HistoryRow]) -> Measures:
+    """Every effect that can be used, by measure.
+
+    Offline effects are those on control's traffic: what was known before launch.
+    """
+    analyses = _Analyses(rows)
+    left_out: Counter[str] = Counter()
+    effects: dict[tuple[Side, str], dict[Case, Effect]] = {}
+    first: dict[tuple[Side, str], HistoryRow] = {}
+    for row in rows:
+        if row.source == "noise" or _is_other_traffic(row, analyses):
+            continue
+        why, case = analyses.unused(row), analyses.case(row)
+        if why is not None or case is None or row.effect is None or row.se is None:
+            left_out[why or ""] += 1
+            continue
+        key = row.side, name_of(row)
+        first.setdefault(key, row)
+        effect = Effect(row.effect, row.se, row.p_value, row.start, row.end)
+        effects.setdefault(key, {})[case] = effect
+    measures = tuple(_measure(first[key], effects[key], analyses) for key in effects)
+    shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
+    return Measures(measures, shipped, _shared(rows, analyses), left_out)
+
+
+def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
+    """The rows whose variant is known, with it."""
+    analyses = _Analyses(rows)
+    for row in rows:
+        case = analyses.case(row)
+        if case is not None:
+            yield row, case
+
+
+def _measure(row: HistoryRow, effects: Mapping[Case, Effect], analyses: _Analyses) -> Measure:
+    metric = row.metric
+    if row.side == "offline":
+        return Measure(name_of(row), metric, row.side, row.direction, None, effects)
+    direction, role = analyses.directions.get(metric), analyses.roles.get(metric)
+    return Measure(name_of(row), metric, row.side, direction, role, effects)
+
+
+def _is_other_traffic(row: HistoryRow, analyses: _Analyses) -> bool:
+    control = analyses.control.get(row.experiment, row.traffic)
+    return row.side == "offline" and row.traffic != control
+
+
+def name_of(row: HistoryRow) -> str:
+    """The measure that a row is of: its metric, and its days where they are not all."""
+    return row.metric if row.window is None else f"{row.metric}, {row.window}"
+
+
+def _shared(rows: Iterable[HistoryRow], analyses: _Analyses) -> dict[tuple[Case, str, str], float]:
+    """Both ways round, so that no reader needs to know which measure was the first."""
+    shared = {}
+    for row in rows:
+        case = analyses.case(row)
+        if case is None or _is_other_traffic(row, analyses):
+            continue
+        for other, correlation in row.shared:
+            shared[case, name_of(row), other] = shared[case, other, name_of(row)] = correlation
+    return shared

@@ -1,0 +1,276 @@
+"""What effects were really gained: shrunk by the spread of past effects (empirical Bayes).
+
+Estimated effects are true effects plus noise of known size, and true effects are normal around a
+mean. Mean and spread come from the effects themselves. What is shrunk by them can be selected and
+added up: if the largest are chosen, their sum is not too large, as that of raw estimates is.
+
+`history/` hands over the lifts of past experiments; `latent` takes `spreads` for its own grid.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, special
+
+from abeval.stats.arrays import Floats, finite
+from abeval.stats.distributions import check_alpha
+from abeval.stats.records import Interval, Refusal
+
+FEWEST = 5
+"""Effects below which no spread is estimated."""
+
+_NODES = 200
+_REACH = -14.0, 28.0
+"""Of the log of the variance of true effects over that of the noise."""
+
+_NEGLIGIBLE = 14.0
+"""How far a log-density falls where a variance does not count any more."""
+
+
+class Spreads(NamedTuple):
+    """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
+
+    Attributes:
+        variance: Variances of true effects.
+        weight: Posterior weights; they sum to 1.
+        mean: Mean of true effects at each variance, by generalised least squares.
+        mean_variance: Its sampling variance.
+        noise: Share of the noise in the variance of an estimate with a typical error, falling.
+    """
+
+    variance: Floats
+    weight: Floats
+    mean: Floats
+    mean_variance: Floats
+    noise: Floats
+
+
+class FittedPrior(NamedTuple):
+    """Where the true effect of the next experiment lies: normal, with this mean and sd.
+
+    Attributes:
+        mean: Mean of true effects.
+        sd: Their standard deviation, with what is not known of the mean.
+        mean_low: Lower end of the interval of the mean.
+        mean_high: Upper end.
+        sd_low: Lower end of the interval of the standard deviation.
+        sd_high: Upper end.
+        effects: Number of effects that it was fitted to.
+    """
+
+    mean: float
+    sd: float
+    mean_low: float
+    mean_high: float
+    sd_low: float
+    sd_high: float
+    effects: int
+
+
+class Shrunk(NamedTuple):
+    """Posterior of every true effect, shape (effects,) each.
+
+    Attributes:
+        value: Posterior means.
+        low: Lower ends of the central intervals.
+        high: Upper ends.
+        chance_positive: Probability that the true effect is above zero.
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+    chance_positive: Floats
+
+
+class Total(NamedTuple):
+    """The sum of some true effects.
+
+    Attributes:
+        naive: Sum of the estimates as they are.
+        value: Sum of the shrunken ones.
+        low: Lower end of its interval.
+        high: Upper end.
+        effects: How many were added up.
+    """
+
+    naive: float
+    value: float
+    low: float
+    high: float
+    effects: int
+
+
+def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
+    """The normal distribution of true effects, from estimates with noise.
+
+    Args:
+        effects: Estimated effects of disjoint experiments, shape (effects,).
+        ses: Their standard errors, positive.
+        alpha: Level of the intervals.
+
+    Raises:
+        Refusal: `too_few_units` for fewer than `FEWEST` effects; `zero_variance`; `not_finite`.
+
+    Source:
+        Morris (1983); Daniels (1999) for the prior of the variance: the share of the noise in the
+        whole variance is uniform.
+
+    Example:
+        >>> fitted = prior([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
+        >>> round(fitted.mean, 3), round(fitted.sd, 3)
+        (0.005, 0.018)
+    """
+    values, errors = _checked(effects, ses)
+    fit = spreads(values, errors)
+    mean = float(fit.weight @ fit.mean)
+    variance = float(fit.weight @ (fit.variance + fit.mean_variance))
+    low, high = _central(fit.mean, np.sqrt(fit.mean_variance), fit.weight, alpha)
+    levels = alpha / 2, 1 - alpha / 2
+    least, most = np.interp(levels, np.cumsum(fit.weight), np.sqrt(fit.variance))
+    sd = math.sqrt(variance)
+    return FittedPrior(mean, sd, low, high, float(least), float(most), len(values))
+
+
+def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
+    """Every true effect, given its own estimate and the spread of all.
+
+    Args:
+        effects: As for `prior`.
+        ses: As for `prior`.
+        alpha: The intervals hold 1 - alpha.
+
+    Raises:
+        Refusal: As `prior`.
+
+    Example:
+        >>> shrunk = shrink([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
+        >>> [round(value, 3) for value in shrunk.value.tolist()]
+        [0.014, -0.004, 0.02, 0.002, 0.008, -0.01]
+    """
+    values, errors = _checked(effects, ses)
+    fit = spreads(values, errors)
+    each = [_sum(fit, values[[i]], errors[[i]]) for i in range(len(values))]
+    ends = [_central(mean, sd, weight, alpha) for mean, sd, weight in each]
+    return Shrunk(
+        np.array([weight @ mean for mean, _, weight in each]),
+        np.array([end.low for end in ends]),
+        np.array([end.high for end in ends]),
+        np.array([weight @ special.ndtr(mean / sd) for mean, sd, weight in each]),
+    )
+
+
+def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
+    """The sum of the true effects of chosen experiments, however they were chosen by their effects.
+
+    Args:
+        effects: Of all experiments, chosen or not: their spread says how much is noise.
+        ses: Their standard errors.
+        chosen: Which to add up, shape (effects,), true or false.
+        alpha: The interval holds 1 - alpha.
+
+    Raises:
+        Refusal: As `prior`; `inconsistent` if `chosen` has another shape.
+
+    Source:
+        Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
+        curse: bias estimation for total effects of features in online controlled experiments".
+
+    Example:
+        >>> effects = [0.02, -0.01, 0.03, 0.00, 0.01, -0.02]
+        >>> gained = total(effects, [0.01] * 6, [effect > 0.015 for effect in effects])
+        >>> round(gained.naive, 3), round(gained.value, 3)
+        (0.05, 0.034)
+    """
+    values, errors = _checked(effects, ses)
+    picked = np.asarray(chosen, dtype=bool)
+    if picked.shape != values.shape:
+        raise Refusal("inconsistent", "one choice is needed for each effect")
+    if not picked.any():
+        return Total(0.0, 0.0, 0.0, 0.0, 0)
+    mean, sd, weight = _sum(spreads(values, errors), values[picked], errors[picked])
+    low, high = _central(mean, sd, weight, alpha)
+    naive = math.fsum(values[picked].tolist())
+    return Total(naive, float(weight @ mean), low, high, int(picked.sum()))
+
+
+def spreads(effects: Floats, ses: Floats) -> Spreads:
+    """The posterior of the variance of true effects, at many variances.
+
+    The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
+    the harmonic mean of the squared errors.
+
+    Args:
+        effects: Finite, shape (effects,).
+        ses: Positive.
+
+    Example:
+        >>> fit = spreads(np.array([1.0, -1.0, 3.0]), np.ones(3))
+        >>> round(float(fit.weight.sum()), 6)
+        1.0
+    """
+    rough = np.linspace(*_REACH, _NODES)
+    log = _log_posterior(rough, effects, ses)[0]
+    likely = np.flatnonzero(log > log.max() - _NEGLIGIBLE)
+    first, last = max(likely[0] - 1, 0), min(likely[-1] + 1, _NODES - 1)
+    at = np.linspace(rough[first], rough[last], _NODES)
+    log, variance, mean, mean_variance = _log_posterior(at, effects, ses)
+    weight = np.exp(log - log.max())
+    return Spreads(variance, weight / weight.sum(), mean, mean_variance, special.expit(-at))
+
+
+def _log_posterior(
+    ratio: Floats, effects: Floats, ses: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Log-density of the log of variance over noise; variances; means and their variances."""
+    noise = ses**2
+    variance = np.exp(ratio) / np.mean(1 / noise)
+    precision = 1 / (variance[:, None] + noise)
+    known = precision.sum(1)
+    mean = np.sum(precision * effects, axis=1) / known
+    misfit = np.sum(precision * (effects - mean[:, None]) ** 2, axis=1)
+    # A share that is uniform has this density in the log of the ratio.
+    beforehand = special.log_expit(ratio) + special.log_expit(-ratio)
+    log = 0.5 * (np.log(precision).sum(1) - np.log(known) - misfit) + beforehand
+    return log, variance, mean, 1 / known
+
+
+def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
+    values, errors = finite(effects), finite(ses)
+    if values.ndim != 1 or values.shape != errors.shape:
+        raise Refusal("inconsistent", "one standard error is needed for each effect")
+    if len(values) < FEWEST:
+        raise Refusal("too_few_units", f"a spread needs {FEWEST} effects, got {len(values)}")
+    if np.any(errors <= 0):
+        raise Refusal("zero_variance", "every effect needs a positive standard error")
+    return values, errors
+
+
+def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean and sd of the sum of some true effects at each variance, and each variance's weight."""
+    noise = errors**2
+    kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
+    pulled = (1 - kept).sum(1)
+    mean = np.sum(kept * values, axis=1) + pulled * fit.mean
+    variance = np.sum(kept * noise, axis=1) + pulled**2 * fit.mean_variance
+    return mean, np.sqrt(variance), fit.weight
+
+
+def _central(mean: Floats, sd: Floats, weight: Floats, alpha: float) -> Interval:
+    """Central interval of a mixture of normals."""
+    check_alpha(alpha)
+    return Interval(*(_quantile(mean, sd, weight, q) for q in (alpha / 2, 1 - alpha / 2)))
+
+
+def _quantile(mean: Floats, sd: Floats, weight: Floats, level: float) -> float:
+    ends = mean + special.ndtri(level) * sd
+    low, high = float(ends.min()), float(ends.max())
+    if high - low <= 1e-12 * float(sd.max()):
+        return low
+
+    def below(x: float) -> float:
+        return float(weight @ special.ndtr((x - mean) / sd)) - level
+
+    return float(optimize.brentq(below, low, high, xtol=1e-9 * float(sd.max())))

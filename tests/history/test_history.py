@@ -1,0 +1,242 @@
+"""The file of a history: one row per experiment, variant and metric, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import abeval
+from abeval.errors import AbevalError, ExperimentError
+from abeval.files import held
+from abeval.history import table
+from tests.history.past import online, past, replayed, windows
+
+BOTH = pytest.mark.parametrize("suffix", [".parquet", ".duckdb"])
+
+
+def one(name: str = "e", lift: float = 0.02) -> abeval.Result:
+    return online(name, {"ctr": (lift, 0.01)}, "ship")
+
+
+@BOTH
+def test_one_row_per_experiment_variant_and_metric(tmp_path: Path, suffix: str) -> None:
+    history = abeval.History(tmp_path / f"history{suffix}")
+    assert history.rows() == ()
+    both = past(1)[0]
+    added = history.add(both.result, both.replayed)
+    assert [(s.source, s.change, s.rows) for s in added.sources] == [
+        ("analysis", "added", 2),
+        ("replay", "added", 9),
+    ]
+    rows = {(row.metric, row.traffic): row for row in history.rows()}
+    ctr, auc = rows["ctr", None], rows["auc", "control"]
+    assert (ctr.experiment, ctr.variant, ctr.model, ctr.role) == (
+        *("e00", "treatment", "ranker_v2", "goal"),
+    )
+    assert ctr.effect == both.result["ctr"].lift
+    assert ctr.se == pytest.approx(0.01, rel=1e-3)
+    assert (auc.variant, auc.control, auc.scale) == ("ranker_v2", "ranker_v1", "difference")
+    assert auc.se == pytest.approx(0.005)
+    assert rows["log_loss", "control"].direction == "decrease"
+    assert len(history.to_frame()) == 11
+
+
+@BOTH
+def test_adding_twice_changes_nothing_and_a_changed_result_takes_its_place(
+    tmp_path: Path, suffix: str
+) -> None:
+    file = tmp_path / f"history{suffix}"
+    history = abeval.History(file)
+    history.add(one("other"))
+    history.add(one(), replayed("e", {"auc": (0.01, 0.01)}))
+    before, when = file.read_bytes(), file.stat().st_mtime_ns
+    again = history.add(one(), replayed("e", {"auc": (0.01, 0.01)}))
+    assert [s.change for s in again.sources] == ["unchanged", "unchanged"]
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == (before, when)
+    changed = history.add(one(lift=0.03)).sources[0]
+    assert (changed.change, changed.rows, changed.replaced) == ("replaced", 1, 1)
+    effects = {(r.experiment, r.metric, r.traffic): r.effect for r in history.rows()}
+    assert effects["e", "ctr", None] == pytest.approx(0.03)
+    assert effects["other", "ctr", None] == pytest.approx(0.02)
+    assert effects["e", "auc", "control"] == pytest.approx(0.01)
+    assert {path.name for path in tmp_path.iterdir()} == {file.name}
+
+
+def test_parquet_and_duckdb_hold_the_same(tmp_path: Path) -> None:
+    files = [tmp_path / "a.parquet", tmp_path / "a.duckdb"]
+    for each in past(3):
+        for file in files:
+            abeval.History(file).add(each.result, each.replayed)
+    first, second = (abeval.History(file).rows() for file in files)
+    assert first == second
+    assert len(first) == 33
+
+
+def test_json_files_are_added_as_results_are(tmp_path: Path) -> None:
+    both = past(1)[0]
+    (tmp_path / "a.json").write_text(both.result.to_json())
+    (tmp_path / "r.json").write_text(both.replayed.to_json())
+    history = abeval.History(tmp_path / "h.parquet")
+    history.add(tmp_path / "a.json", str(tmp_path / "r.json"))
+    assert [s.change for s in history.add(both.result, both.replayed).sources] == ["unchanged"] * 2
+
+
+def test_what_was_shipped_is_the_verdict_or_what_is_stated(tmp_path: Path) -> None:
+    history = abeval.History(tmp_path / "h.parquet")
+    history.add(one())
+    assert [row.shipped for row in history.rows()] == [True]
+    assert history.add(one(), shipped=[]).sources[0].change == "replaced"
+    assert [row.shipped for row in history.rows()] == [False]
+    history.add(online("e", {"ctr": (0.0, 0.01)}, "keep_running"), shipped="treatment")
+    assert [row.shipped for row in history.rows()] == [True]
+    with pytest.raises(ExperimentError, match="'control' was not shipped"):
+        history.add(one(), shipped="control")
+
+
+def test_the_standard_error_is_that_of_the_test_also_at_looks(tmp_path: Path) -> None:
+    from abeval.results import Boundary
+
+    boundary = Boundary("ctr", "treatment", 1.0, 5.0, 3.2, True)
+    wide = replace(one(), boundaries=(boundary,))
+    history = abeval.History(tmp_path / "h.parquet")
+    history.add(wide)
+    assert history.rows()[0].se == pytest.approx(0.01 * 1.96 / 3.2, rel=1e-3)
+
+
+def test_rows_without_an_effect_are_kept_and_counted(tmp_path: Path) -> None:
+    result = one()
+    bare = replace(result.scorecard[0], metric="revenue", lift_low=None, lift_high=None)
+    unbounded = replace(result, scorecard=(*result.scorecard, bare))
+    history = abeval.History(tmp_path / "h.parquet")
+    assert history.add(unbounded).sources[0].without_effect == 1
+    assert [row.se is None for row in history.rows()] == [False, True]
+
+
+def test_first_and_last_days_that_do_not_overlap(tmp_path: Path) -> None:
+    history = abeval.History(tmp_path / "h.parquet")
+    history.add(one(), windows("e", {"ctr": 0.03}, {"ctr": 0.01}, 0.01))
+    kept = {(row.side, row.window): row.effect for row in history.rows()}
+    assert kept == {
+        ("online", None): 0.02,
+        ("early", "first 3 days"): 0.03,
+        ("early", "first 7 days"): 0.03,
+        ("late", "last 7 days"): 0.01,
+        ("late", "last 3 days"): 0.01,
+    }
+    partial = replace(windows("e", {"ctr": 0.03}, {"ctr": 0.01}, 0.01), partial=("2026-09-14",))
+    assert not history.add(partial).sources
+    assert history.rows()
+
+
+def test_other_tables_of_a_database_stay(tmp_path: Path) -> None:
+    file = tmp_path / "h.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("create table other as select 7 as seven")
+    abeval.History(file).add(one())
+    with duckdb.connect(str(file), read_only=True) as connection:
+        assert connection.execute("select seven from other").fetchall() == [(7,)]
+        assert connection.execute(f"select metric from {table.TABLE}").fetchall() == [("ctr",)]
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "h.parquet"
+    history = abeval.History(file)
+    history.add(one())
+    before = file.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(AbevalError, match="No space left"):
+        history.add(one(lift=0.05))
+    assert file.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"h.parquet"}
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "h.parquet"
+    with (
+        held(tmp_path / "h.parquet.lock", str(file)),
+        pytest.raises(ExperimentError, match=f"h.parquet is in use by process {os.getpid()}"),
+    ):
+        abeval.History(file).add(one())
+    assert abeval.History(file).add(one()).experiments == 1
+
+
+def test_hostile_names_are_data(tmp_path: Path) -> None:
+    name = "'); drop table abeval_history; -- \"é\ud800"
+    for suffix in ("parquet", "duckdb"):
+        history = abeval.History(tmp_path / f"h.{suffix}")
+        history.add(one(name), replayed(name, {"a'uc": (0.1, 0.1)}))
+        assert history.add(one(name)).sources[0].change == "unchanged"
+        assert len(history.rows()) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("h.csv", None, "a history is a Parquet or DuckDB file"),
+        ("h.parquet", b"PAR1 no", "no history of abeval"),
+        ("h.duckdb", b"no database", "cannot read"),
+    ],
+)
+def test_a_file_that_is_no_history_is_refused(
+    tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ExperimentError, match=said):
+        abeval.History(file).add(one())
+    assert content is None or file.read_bytes() == content
+
+
+def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "log.parquet"
+    duckdb.execute(f"copy (select 1 as clicks) to '{file}' (format parquet)")
+    with pytest.raises(ExperimentError, match=r"log.parquet is no history of abeval: .*experiment"):
+        abeval.History(file).rows()
+
+
+def test_an_open_database_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "h.duckdb"
+    abeval.History(file).add(one())
+    (tmp_path / "h.duckdb.wal").write_bytes(b"x")
+    with pytest.raises(ExperimentError, match="open in another program"):
+        abeval.History(file).add(one("b"))
+
+
+def test_results_of_different_experiments_or_twice_the_same_kind(tmp_path: Path) -> None:
+    history = abeval.History(tmp_path / "h.parquet")
+    with pytest.raises(ExperimentError, match="different experiments: 'a' and 'b'"):
+        history.add(one("a"), one("b"))
+    with pytest.raises(ExperimentError, match="two results of the same kind"):
+        history.add(one(), one(lift=0.1))
+    with pytest.raises(ExperimentError, match="nothing to add"):
+        history.add()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "no result of abeval that has effects"),
+        ('{"plans": []}', "no result of abeval that has effects"),
+        ('{"scorecard": [], "schema_version": "0"}', "schema version '0', not '1'"),
+        ('{"scorecard": [], "schema_version": "1"}', "not a whole result: experiment"),
+    ],
+)
+def test_json_that_is_no_result_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(ExperimentError, match=said):
+        abeval.History(tmp_path / "h.parquet").add(tmp_path / "r.json")
+    with pytest.raises(ExperimentError, match="cannot read"):
+        abeval.History(tmp_path / "h.parquet").add(tmp_path / "missing.json")

@@ -1,0 +1,329 @@
+"""What a history says: which metric predicts which, what moves, and what was really gained."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import abeval
+from abeval.errors import ExperimentError
+from abeval.history.entries import Addable, rows_of
+from abeval.history.table import changing
+from abeval.report.history_page import history_page_html
+from tests.cli.test_cli import call
+from tests.history.past import online, past, replayed, windows
+from tests.report.pages import Page, figures
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("history") / "h.parquet"
+    results: list[Addable] = []
+    for i, each in enumerate(past(40, seed=3)):
+        early = {"ctr": each.true + 0.004 * math.sin(i)}
+        late = {"ctr": each.true, "dwell_per_user": 0.01 * math.cos(i)}
+        timed = windows(each.result.experiment.name, early, late, 0.002)
+        results += [each.result, each.replayed, timed]
+    return filled(path, results)
+
+
+def filled(path: Path, results: Sequence[Addable]) -> Path:
+    """A history of many results, written once."""
+    with changing(path) as table:
+        for result in results:
+            rows = rows_of(result, None)
+            table.replace(rows[0].experiment, rows[0].source, rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(file: Path) -> abeval.HistoryReport:
+    return abeval.History(file).report(metrics=["ctr", "dwell_per_user"])
+
+
+def test_the_correlation_of_true_effects_is_found_through_the_noise(
+    report: abeval.HistoryReport,
+) -> None:
+    row = report["auc", "ctr"]
+    assert row.experiments == row.effects == 40
+    assert row.naive < 0.65
+    assert row.correlation == pytest.approx(0.8, abs=0.15)
+    assert row.low < 0.8 < row.high
+    # Its true slope is .8 · 1 % / 2 %.
+    assert row.slope == pytest.approx(0.4, abs=0.15)
+    assert row.slope_low < 0.4 < row.slope_high
+    assert row.chance > 0.6
+    assert row.chance_loss < 0.3
+    none = report["ndcg@5[lin]", "ctr"]
+    assert none.low < 0 < none.high
+    assert abs(none.chance - none.chance_loss) < 0.3
+
+
+def test_effects_are_turned_so_that_more_is_better(report: abeval.HistoryReport) -> None:
+    auc, loss = report["auc", "ctr"], report["log_loss", "ctr"]
+    assert loss.correlation == pytest.approx(auc.correlation)
+    assert (loss.agree, loss.chance) == (auc.agree, pytest.approx(auc.chance))
+
+
+def test_signs_that_agree_have_wilsons_interval(report: abeval.HistoryReport) -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
+    row = report["auc", "ctr"]
+    assert row.agree_share == row.agree / 40
+    ends = proportion_confint(row.agree, 40, method="wilson")
+    assert (row.agree_low, row.agree_high) == pytest.approx(ends)
+
+
+def test_the_best_offline_metric_is_chosen_on_experiments_left_out(
+    report: abeval.HistoryReport,
+) -> None:
+    choices = {(choice.target, choice.side): choice for choice in report.choices}
+    ctr = choices["ctr", "offline"]
+    assert ctr.best in ("auc", "log_loss")
+    assert ctr.predictors == 3
+    assert ctr.chosen >= 38
+    assert ctr.gain > 0.2
+    assert ctr.sentence.startswith(f"{ctr.best} predicts ctr best")
+    # Nothing predicts a metric that has nothing to do with any.
+    dwell = choices["dwell_per_user", "offline"]
+    assert dwell.best is None or dwell.gain is None or dwell.gain < 0.15
+
+
+def test_early_days_predict_late_ones(report: abeval.HistoryReport) -> None:
+    row = report["ctr, first 7 days", "ctr, last 7 days"]
+    assert row.side == "early"
+    assert row.correlation > 0.8
+    choices = {(choice.target, choice.side): choice.best for choice in report.choices}
+    assert choices["ctr, last 7 days", "early"] in ("ctr, first 7 days", "ctr, first 3 days")
+
+
+def test_how_often_a_metric_moves(report: abeval.HistoryReport) -> None:
+    moves = {row.measure: row for row in report.sensitivity}
+    ctr = moves["ctr"]
+    lifts = [e for e in report.effects if (e.measure, e.side) == ("ctr", "online")]
+    assert ctr.moved == sum(e.low > 0 or e.high < 0 for e in lifts)
+    assert ctr.effects == 40
+    assert ctr.share == ctr.moved / 40
+    assert ctr.spread == pytest.approx(0.01, rel=0.4)
+    assert 0.3 < ctr.signal < 0.7
+    assert moves["dwell_per_user"].signal < 0.4
+
+
+def test_the_sum_of_what_was_shipped_is_shrunk(file: Path, report: abeval.HistoryReport) -> None:
+    true = sum(each.true for each in past(40, seed=3) if each.result.verdicts[0].decision == "ship")
+    ctr = next(row for row in report.gained if row.metric == "ctr")
+    assert ctr.naive > 1.4 * true
+    assert ctr.low < true < ctr.high < ctr.naive
+    prior = abeval.History(file).prior("ctr")
+    assert (ctr.prior_mean, ctr.prior_sd) == (prior.mean, prior.sd)
+    shrunk = [e.shrunk for e in report.effects if e.shrunk is not None and e.shipped]
+    assert sum(shrunk[: ctr.shipped]) == pytest.approx(ctr.gained)
+
+
+def test_the_prior_is_an_entry_of_an_experiment_file(file: Path, tmp_path: Path) -> None:
+    prior = abeval.History(file).prior("ctr")
+    assert prior.sd_low < 0.01 < prior.sd_high
+    assert prior.mean_low < 0 < prior.mean_high
+    entries = {"mean": round(prior.mean, 8), "sd": prior.sd}
+    loaded = abeval.load("sample_logs/experiment.toml").replace(inference={"prior": entries})
+    assert loaded.experiment.inference.prior.sd == prior.sd
+    assert "sd = 0.0" in prior.toml
+
+
+def test_noise_of_the_same_units_is_taken_out(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    results: list[Addable] = []
+    for i in range(60):
+        noise, own, x, y = random.standard_normal(4)
+        name, se = f"e{i}", 0.01
+        # True effects have nothing to do with each other; their errors correlate by .8.
+        auc, ctr = 0.01 * x + se * noise, 0.01 * y + se * (0.8 * noise + 0.6 * own)
+        results.append(online(name, {"ctr": (ctr, se)}, "ship"))
+        results.append(replayed(name, {"auc": (auc, se)}))
+    history = abeval.History(filled(tmp_path / "h.parquet", results))
+    blind, told = history.report(), history.report(shared=0.8)
+    assert blind["auc", "ctr"].low > 0
+    assert told["auc", "ctr"].low < 0 < told["auc", "ctr"].high
+    assert told["auc", "ctr"].shared == pytest.approx(0.8)
+    assert "assumed correlation of their errors: none" in blind.notes[0]
+    assert "assumed correlation of their errors: 0.8" in told.notes[0]
+
+
+def test_variants_of_one_experiment_and_untrusted_rows(tmp_path: Path) -> None:
+    history = abeval.History(tmp_path / "h.parquet")
+    for i, each in enumerate(past(8)):
+        result = each.result
+        if i == 0:
+            rows = tuple(replace(row, status="untrusted") for row in result.scorecard)
+            result = replace(result, scorecard=rows)
+        history.add(result, each.replayed)
+    history.add(replayed("no analysis", {"auc": (0.01, 0.01)}))
+    report = history.report()
+    assert report["auc", "ctr"].experiments == 7
+    assert dict(report.left_out) == {"untrusted": 2, "experiment without an analysis": 3}
+
+
+def test_too_few_experiments_are_refused_with_the_reason(tmp_path: Path) -> None:
+    history = abeval.History(tmp_path / "h.parquet")
+    with pytest.raises(ExperimentError, match="there is no history"):
+        history.report()
+    for each in past(4):
+        history.add(each.result, each.replayed)
+    with pytest.raises(ExperimentError, match="has 4 experiments: 5 are needed"):
+        history.report()
+    with pytest.raises(ExperimentError, match="ctr has an effect in 4 experiments"):
+        history.prior("ctr")
+    # A metric that only some experiments have is named with its reason, beside the others.
+    for each in past(6)[4:]:
+        bare = tuple(row for row in each.result.scorecard if row.metric == "ctr")
+        history.add(replace(each.result, scorecard=bare))
+    report = history.report(metrics=["ctr", "dwell_per_user"])
+    assert report["auc", "ctr"].reason == "too_few_units"
+    assert report["auc", "ctr"].correlation is None
+    gained = {row.metric: row.reason for row in report.gained}
+    assert gained == {"ctr": None, "dwell_per_user": "too_few_units"}
+
+
+def test_unknown_metrics_and_numbers_are_refused(file: Path) -> None:
+    history = abeval.History(file)
+    with pytest.raises(ExperimentError, match=r"no online metric 'ctrr'.*ctr"):
+        history.report(metrics=["ctrr"])
+    with pytest.raises(ExperimentError, match="no offline metric 'gauc'"):
+        history.report(offline=["gauc"])
+    with pytest.raises(ExperimentError, match="shared"):
+        history.report(shared=1.0)
+    with pytest.raises(ExperimentError, match="alpha"):
+        history.prior("ctr", alpha=2)
+
+
+def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> None:
+    again = json.loads(report.to_json())
+    assert again["predictions"][0]["predictor"] == "auc"
+    assert len(report.to_frame()) == len(report.predictions)
+    assert len(report.effects_frame()) == len(report.effects)
+    assert "auc" in repr(report)
+    assert "Gained" in str(report)
+    assert "<table" in report._repr_html_()
+
+
+def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_path: Path) -> None:
+    html = history_page_html(report)
+    page = Page()
+    page.feed(html)
+    assert report.choices[0].best in page.all("header")[0].text
+    islands = figures(html)
+    points = islands["pair0"]["data"][0]
+    assert len(points["x"]) == 40
+    measured, shrunk = islands["forest0"]["data"]
+    assert len(measured["x"]) == len(shrunk["x"]) == 40
+    assert np.std(shrunk["x"]) < np.std(measured["x"])
+    assert report.report(tmp_path / "h.html").read_text().startswith("<!doctype html>")
+
+
+def test_no_name_becomes_markup(tmp_path: Path) -> None:
+    from tests.builders import HOSTILE
+
+    history = abeval.History(tmp_path / "h.parquet")
+    for i, each in enumerate(past(6)):
+        info = replace(each.result.experiment, name=f"{HOSTILE}{i}")
+        history.add(replace(each.result, experiment=info), replace(each.replayed, name=info.name))
+    html = history_page_html(history.report())
+    assert "<script>window" not in html
+    assert "pwned" in html
+
+
+def test_the_command_adds_reports_and_prints_a_prior(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for each in past(6):
+        Path("a.json").write_text(each.result.to_json())
+        Path("r.json").write_text(each.replayed.to_json())
+        assert call(monkeypatch, "history", "add", "a.json", "r.json", "--history", "h.duckdb") == 0
+    out = capsys.readouterr().out
+    assert "e05: analysis added: 2 rows" in out
+    assert "h.duckdb has 6 experiments" in out
+    assert call(monkeypatch, "history", "add", "a.json", "--history", "h.duckdb") == 0
+    assert "unchanged" in capsys.readouterr().out
+    options = ("--history", "h.duckdb", "--shipped", "none")
+    assert call(monkeypatch, "history", "add", "a.json", *options) == 0
+    assert "REPLACED" in capsys.readouterr().out
+    files = ("--json", "h.json", "--report", "h.html")
+    assert call(monkeypatch, "history", "report", "--history", "h.duckdb", *files) == 0
+    assert "Sensitivity" in capsys.readouterr().out
+    assert json.loads(Path("h.json").read_text())["experiments"] == [f"e0{i}" for i in range(6)]
+    assert call(monkeypatch, "history", "prior", "--history", "h.duckdb", "--metric", "ctr") == 0
+    assert capsys.readouterr().out.startswith("prior = { mean = ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "--history", "no.parquet"), "there is no history"),
+        (("add", "no.json", "--history", "h.parquet"), "cannot read no.json"),
+        (("add", "a.json", "--history", "h.csv"), "Parquet or DuckDB file"),
+        (("add", "a.json", "--history", "a.json"), "--history a.json is the result"),
+        (("add", "a.json", "--history", "none/h.parquet"), "mkdir -p none"),
+        (("add", "a.json", "--history", "h.parquet", "--json", "a.json"), "is the result a.json"),
+        (("add", "a.json", "--history", "h.parquet", "--shipped", "b"), "'b' was not shipped"),
+        (("prior", "--history", "h.parquet", "--metric", "ctr"), "there is no history"),
+    ],
+)
+def test_mistakes_are_one_message_and_exit_code_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.json").write_text(past(1)[0].result.to_json())
+    before = Path("a.json").read_bytes()
+    assert call(monkeypatch, "history", *arguments) == 2
+    assert said in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json"}
+    assert Path("a.json").read_bytes() == before
+
+
+def parts(name: str, random: np.random.Generator, count: int = 12) -> list[Addable]:
+    """Results on parts of the users, whose errors correlate by .8."""
+    made: list[Addable] = []
+    for _ in range(count):
+        noise, own = random.standard_normal(2)
+        made.append(online(name, {"ctr": (0.04 * (0.8 * noise + 0.6 * own), 0.04)}, "ship"))
+        made.append(replayed(name, {"auc": (0.04 * noise, 0.04)}))
+    return made
+
+
+def test_shared_noise_is_measured_on_parts_of_the_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(5)
+    history = abeval.History(tmp_path / "h.parquet")
+    for each in past(6):
+        history.add(each.result, each.replayed)
+    for name in ("e00", "e03", "e04"):
+        added = history.add_noise(*parts(name, random))
+        assert [(s.source, s.change, s.rows) for s in added.sources] == [("noise", "added", 3)]
+    row = history.report()["auc", "ctr"]
+    assert row.shared_known == 3
+    assert row.shared == pytest.approx(0.8, abs=0.12)
+    assert "was not measured for" in " ".join(history.report().notes)
+    # By the command, twice.
+    monkeypatch.chdir(tmp_path)
+    made = parts("e05", random, 6)
+    names = [f"{i:02}.json" for i in range(len(made))]
+    for file, result in zip(names, made, strict=True):
+        Path(file).write_text(result.to_json())
+    for _ in range(2):
+        assert call(monkeypatch, "history", "noise", *names, "--history", "h.parquet") == 0
+    assert "e05: noise unchanged: its 3 rows" in capsys.readouterr().out
+    assert history.report()["auc", "ctr"].shared_known == 4
+    assert call(monkeypatch, "history", "noise", *names[:4], "--history", "h.parquet") == 2
+    assert "shared noise needs results of 6 parts or more" in capsys.readouterr().err

@@ -1,0 +1,128 @@
+"""Correlations of true effects, against dense matrices and what is exact without noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from abeval.stats import latent, latent_normal
+from abeval.stats.arrays import Floats
+from abeval.stats.records import Refusal
+from benchmarks.calibration.history import Pair, drawn
+
+
+def world(seed: int, experiments: int = 12) -> tuple[Floats, ...]:
+    random = np.random.default_rng(seed)
+    return drawn(Pair(0.6, 1.0, sizes=0.5), random, experiments)[:4]
+
+
+def restricted(fitted: latent.Fit, node: int) -> float:
+    """The likelihood of one node from one matrix of all estimates."""
+    pairs, nodes = fitted.pairs, fitted.nodes
+    n = len(pairs.x)
+    between = nodes.correlation[node] * np.sqrt(nodes.x_variance[node] * nodes.y_variance[node])
+    covariance = np.zeros((2 * n, 2 * n))
+    for i in range(n):
+        shared = between + pairs.shared[i]
+        block = [
+            [nodes.x_variance[node] + pairs.x_se[i] ** 2, shared],
+            [shared, nodes.y_variance[node] + pairs.y_se[i] ** 2],
+        ]
+        covariance[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
+    z, design = np.ravel([pairs.x, pairs.y], order="F"), np.tile(np.eye(2), (n, 1))
+    inverse = np.linalg.inv(covariance)
+    known = design.T @ inverse @ design
+    left = z - design @ np.linalg.solve(known, design.T @ inverse @ z)
+    logs = np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(known)[1]
+    return float(-0.5 * (logs + left @ inverse @ left))
+
+
+def test_the_likelihood_is_that_of_all_estimates_together() -> None:
+    x, x_se, y, y_se = world(1)
+    fitted = latent.fit(x, x_se, y, y_se, 0.4)
+    for node in (0, 700, 2_345, len(fitted.weight) - 1):
+        assert fitted.log_likelihood[node] == pytest.approx(restricted(fitted, node), abs=1e-8)
+
+
+def test_without_an_experiment_the_likelihood_is_that_of_the_others() -> None:
+    x, x_se, y, y_se = world(2)
+    fitted, rest = latent.fit(x, x_se, y, y_se), latent.fit(x[1:], x_se[1:], y[1:], y_se[1:])
+    whole = latent_normal.sums_of(fitted.nodes, fitted.pairs)
+    first = latent_normal.chosen(fitted.pairs, slice(0, 1))
+    left = latent_normal.restricted(whole - latent_normal.sums_of(fitted.nodes, first))
+    direct = latent_normal.restricted(latent_normal.sums_of(fitted.nodes, rest.pairs))
+    assert left == pytest.approx(direct, abs=1e-8)
+
+
+def test_held_out_predictions_are_those_of_a_fit_without_the_experiment() -> None:
+    x, x_se, y, y_se = world(3)
+    held_out = latent.held_out(latent.fit(x, x_se, y, y_se))
+    rest = latent.fit(x[1:], x_se[1:], y[1:], y_se[1:])
+    # P(above zero) is half where the prediction is: move the targets until it is.
+    predicted = held_out.predicted[0]
+    moved = latent.fit(x[1:], x_se[1:], y[1:] - predicted, y_se[1:])
+    assert latent.chance_positive(moved, x[0], x_se[0]) == pytest.approx(0.5, abs=0.05)
+    assert len(rest.weight) == len(moved.weight)
+
+
+def test_variants_of_one_experiment_are_left_out_together() -> None:
+    x, x_se, y, y_se = (np.repeat(column, 2) for column in world(4))
+    apart = latent.held_out(latent.fit(x, x_se, y, y_se))
+    groups = np.repeat(np.arange(12), 2)
+    together = latent.held_out(latent.fit(x, x_se, y, y_se, groups=groups))
+    # A twin in the fit knows the answer.
+    assert np.mean((y - apart.without) ** 2) < np.mean((y - together.without) ** 2)
+
+
+@pytest.mark.parametrize("experiments", [6, 15, 60])
+def test_without_noise_the_interval_ends_where_the_t_test_does(experiments: int) -> None:
+    df = experiments - 2
+    t = scipy_stats.t.ppf(0.975, df)
+    wanted = t / np.sqrt(df + t * t)
+    random = np.random.default_rng(experiments)
+    one, other = random.standard_normal((2, experiments))
+    one, other = one - one.mean(), other - other.mean()
+    other -= one * (one @ other) / (one @ one)
+    y = wanted * one / np.linalg.norm(one) + np.sqrt(1 - wanted**2) * other / np.linalg.norm(other)
+    found = latent.correlation(latent.fit(one, [1e-3] * experiments, y, [1e-3] * experiments))
+    assert found.naive == pytest.approx(wanted)
+    assert found.low == pytest.approx(0, abs=0.03)
+    # Of few experiments the likelihood is highest a little nearer to zero.
+    assert 0.8 * wanted < found.value < wanted + 0.01
+
+
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(1e-5, 1.0), (1.0, 1e-5), (1e4, 1e-4)])
+def test_units_do_not_matter(x_scale: float, y_scale: float) -> None:
+    x, x_se, y, y_se = world(5)
+    plain = latent.fit(x, x_se, y, y_se, 0.2)
+    scaled = latent.fit(x * x_scale, x_se * x_scale, y * y_scale, y_se * y_scale, 0.2)
+    assert latent.correlation(scaled) == pytest.approx(latent.correlation(plain))
+    slopes = np.array(latent.slope(plain)) * y_scale / x_scale
+    assert latent.slope(scaled) == pytest.approx(tuple(slopes))
+    assert latent.held_out(scaled).gain == pytest.approx(latent.held_out(plain).gain)
+
+
+def test_turning_one_metric_turns_the_correlation() -> None:
+    x, x_se, y, y_se = world(6)
+    plain = latent.correlation(latent.fit(x, x_se, y, y_se, 0.3))
+    turned = latent.correlation(latent.fit(-x, x_se, y, y_se, -0.3))
+    assert (-turned.high, -turned.low) == pytest.approx((plain.low, plain.high))
+    assert -turned.value == pytest.approx(plain.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"x": [1, 2, 3, 4]}, "inconsistent"),
+        ({"y_se": [1, 1, 1, 1, 0]}, "zero_variance"),
+        ({"shared": 1.0}, "not_applicable"),
+        ({"x": [1, 2, 3, 4, np.inf]}, "not_finite"),
+        ({"groups": [1, 1, 2, 3, 4]}, "too_few_units"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(changes: dict[str, object], reason: str) -> None:
+    pairs = {"x": [1, 2, 3, 4, 5], "x_se": [1] * 5, "y": [1, 2, 1, 2, 1], "y_se": [1] * 5}
+    with pytest.raises(Refusal) as refused:
+        latent.fit(**{**pairs, **changes})
+    assert refused.value.reason == reason

@@ -1,0 +1,101 @@
+"""A difference of ratios in two parts: they sum to it, and their errors are those of the units."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from abeval.stats import mix
+from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+Sums = np.ndarray
+"""Numerators and denominators of units in each part, shape (2, units, parts)."""
+
+
+def units_of(seed: int, units: int, ratios: tuple[float, ...], shares: tuple[float, ...]) -> Sums:
+    """Units with impressions in several parts, some of them in none of a part."""
+    rng = np.random.default_rng(seed)
+    below = rng.poisson(np.outer(rng.gamma(2.0, 3.0, units), shares))
+    ready = rng.beta(8, 8, (units, 1)) * 2
+    above = rng.binomial(below, np.clip(ready * ratios, 0, 1))
+    return np.array([above, below], dtype=float)
+
+
+CONTROL = units_of(1, 400, (0.1, 0.3, 0.2), (0.5, 0.3, 0.2))
+TREATMENT = units_of(2, 500, (0.13, 0.28, 0.2), (0.3, 0.5, 0.2))
+
+
+def totals(sums: Sums) -> mix.Totals:
+    return mix.Totals(*sums.sum(axis=1))
+
+
+def both_orders(control: Sums, treatment: Sums) -> tuple[float, float]:
+    """Change the ratios first, then the shares; and the other way; and take the mean."""
+    (a, c), (b, d) = control.sum(axis=1), treatment.sum(axis=1)
+    before, after, old, new = a / c, b / d, c / c.sum(), d / d.sum()
+    within = (old @ (after - before) + new @ (after - before)) / 2
+    moved = ((new - old) @ before + (new - old) @ after) / 2
+    return within, moved
+
+
+def test_the_parts_are_the_mean_over_both_orders_and_sum_to_the_whole() -> None:
+    found = mix.parts(totals(CONTROL), totals(TREATMENT))
+    assert (found.within, found.mix) == pytest.approx(both_orders(CONTROL, TREATMENT), abs=1e-14)
+    assert found.within + found.mix == pytest.approx(found.difference, abs=1e-14)
+    first, second = mix.ratios(totals(CONTROL), totals(TREATMENT))
+    assert found.difference == pytest.approx(second - first, abs=1e-15)
+
+
+def test_the_errors_are_those_of_leaving_each_unit_out() -> None:
+    """The jackknife over units knows the covariance between the parts of a unit."""
+    sizes = CONTROL.shape[1], TREATMENT.shape[1]
+    of_arms = mix.gradients(totals(CONTROL), totals(TREATMENT), sizes)
+    whole = mix.parts(totals(CONTROL), totals(TREATMENT))
+    for place, part in enumerate(("within", "mix")):
+        influences = [
+            Moments.of(sums[0] @ own.numerator + sums[1] @ own.denominator)
+            for sums, own in zip(
+                (CONTROL, TREATMENT), (getattr(one, part) for one in of_arms), strict=True
+            )
+        ]
+        assert [abs(float(one.mean[0])) < 1e-14 for one in influences] == [True, True]
+        effect = mix.effect(getattr(whole, part), *influences)
+        left = [
+            [both_orders(np.delete(CONTROL, i, 1), TREATMENT)[place] for i in range(sizes[0])],
+            [both_orders(CONTROL, np.delete(TREATMENT, i, 1))[place] for i in range(sizes[1])],
+        ]
+        jackknife = sum((len(one) - 1) ** 2 / len(one) * np.var(one, ddof=1) for one in left)
+        assert effect.se == pytest.approx(float(np.sqrt(jackknife)), rel=0.01)
+        # As if the parts of a unit were independent, the error would be another.
+        apart = sum(
+            np.var(sums[0] * g.numerator + sums[1] * g.denominator, axis=0, ddof=1).sum() / n
+            for sums, g, n in zip(
+                (CONTROL, TREATMENT), (getattr(one, part) for one in of_arms), sizes, strict=True
+            )
+        )
+        assert abs(float(np.sqrt(apart)) / effect.se - 1) > 0.05
+
+
+def test_what_only_one_variant_has_is_mix_alone() -> None:
+    found = mix.parts(mix.Totals([5, 0], [50, 0]), mix.Totals([5, 40], [50, 50]))
+    assert found.within == 0
+    assert found.mix == pytest.approx(found.difference)
+    first, _ = mix.gradients(mix.Totals([5, 9], [50, 9]), mix.Totals([5, 0], [50, 0]), (20, 20))
+    assert first.within.numerator[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("control", "reason"),
+    [
+        (([1.0], [0.0]), "zero_denominator"),
+        (([1.0], [-1.0]), "not_applicable"),
+        (([np.nan], [1.0]), "not_finite"),
+    ],
+)
+def test_sums_without_parts_are_refused(
+    control: tuple[list[float], list[float]], reason: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        mix.parts(mix.Totals(*control), mix.Totals([1.0], [2.0]))
+    assert refused.value.reason == reason
