@@ -47,7 +47,7 @@ def with_cuts(*rows: CutRow) -> Result:
 
 def test_the_page_has_a_section_of_cuts() -> None:
     page = whole(page_html(study_of(with_cuts())))
-    section = page[page.index('<section id="cuts">') : page.index('<section id="accounting">')]
+    section = page[page.index('<section id="cuts">') : page.index('<section id="quality">')]
     for text in ("feed", "+10.0%", "By scene", "Diagnostics by scene", "it needs whole sessions"):
         assert text in section
     assert '<section id="cuts">' not in whole(page_html(study_of(result())))
