@@ -68,11 +68,13 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
     """The gap in a sentence, then one for each cause that was found."""
     found = [cause for cause in causes if cause.status == "found"]
     checked = sum(cause.status != "cannot be checked" for cause in causes)
+    compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
+    if case.candidate in ("", case.baseline):
+        compared = f"{gap.offline} (the variants have no two models)"
     head = (
-        f"{gap.offline} of {case.candidate} against {case.baseline} on the traffic of "
-        f"{case.control} {_ends(gap.difference, gap.low, gap.high)} and {gap.online} of "
-        f"{case.variant} {_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} "
-        f"{_STANDS[gap.standing]}."
+        f"{compared} on the traffic of {case.control} {_ends(gap.difference, gap.low, gap.high)} "
+        f"and {gap.online} of {case.variant} "
+        f"{_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} {_STANDS[gap.standing]}."
     )
     rest = [
         f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip() for cause in found

@@ -9,10 +9,20 @@ import pytest
 
 import abeval
 from abeval.agreement.case import Case
-from abeval.agreement.causes import backtest, exploration, split, support, trust, window
+from abeval.agreement.causes import (
+    backtest,
+    exploration,
+    reversal,
+    split,
+    support,
+    trust,
+    window,
+)
 from abeval.agreement.compare import compare
-from abeval.results.agreement import Agreement, Backtest
+from abeval.agreement.explain import explanation
+from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.context import Ramp
+from abeval.results.cuts import CutRow
 from abeval.simulate import simulate_plant
 from tests.real_logs import open_bandit
 
@@ -117,6 +127,30 @@ def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case
     assert failed.message in trust.judge(doubted, {}).message
 
 
+def cut(cell: str, lift: float, half: float) -> CutRow:
+    ends = (lift, lift - half, lift + half)
+    head = ("ctr", "treatment", "scene", cell, 900, 900, 0.5, 0.5, 0.1, 0.1 * (1 + lift))
+    return CutRow(*head, *(0.1 * end for end in ends), *ends, 0.01, 0.02, None)
+
+
+def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
+    row = AgreementRow(
+        *("treatment", "auc", "ctr", "goal", 0.05, 0.04, 0.06, 0.01, -0.02, 0.04, "offline only"),
+        reason=None,
+    )
+    turned = (cut("app", 0.2, 0.05), cut("web", -0.2, 0.05))
+    result = replace(plain.result, segments=(), cuts=turned)
+    finding = reversal.judge(replace(plain, result=result, gap=row), {})
+    assert finding.exceeds
+    assert finding.p_value < 1e-6
+    assert [item.where for item in finding.evidence] == ["scene app", "scene web"]
+    alike = replace(plain.result, segments=(), cuts=(cut("app", 0.2, 0.05), cut("web", 0.1, 0.05)))
+    assert not reversal.judge(replace(plain, result=alike, gap=row), {}).exceeds
+    none = replace(plain.result, segments=(), cuts=())
+    needs = reversal.judge(replace(plain, result=none, gap=row), {}).needs
+    assert needs == ("[segments]", "[cuts]")
+
+
 def test_a_backtest_is_found_by_its_z(plain: Case) -> None:
     row = Backtest("treatment", "control", "treatment", "snips", 0.1, 0.09, 0.11, 0.2, -5.0, None)
     assert backtest.judge(replace(plain, backtests=(row,)), {}).exceeds
@@ -175,3 +209,12 @@ def test_a_missing_column_is_named_and_fails_no_run(tmp_path: Path) -> None:
     assert agreement["drift"].needs == ("ts",)
     assert agreement["exploration"].needs == ("[agreement] explore",)
     assert "would show" in agreement["exploration"].message
+
+
+def test_a_variant_without_a_model_of_its_own_says_so(plain: Case) -> None:
+    row = AgreementRow(
+        *("treatment", "auc", "ctr", "goal", None, None, None, 0.01, -0.02, 0.04, "inconclusive"),
+        reason="not_replayed",
+    )
+    said = explanation(replace(plain, candidate="baseline"), row, ())
+    assert "no two models" in said.sentences[0]

@@ -1,6 +1,9 @@
 """The sample's three results that contradict each other, joined: the numbers and the reason."""
 
 import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +14,7 @@ from abeval.cli.main import app
 from abeval.results.agreement import Agreement, agreement_from_dict
 
 SAMPLE = "sample_logs/experiment.toml"
+GOLDEN = Path(__file__).parents[1] / "golden" / "sample_agreement.json"
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +114,41 @@ def test_strengths_are_half_widths_turned_so_that_more_is_better(agreement: Agre
     auc, loss = by_name["auc"], by_name["log_loss"]
     assert auc.offline_strength == pytest.approx((auc.low + auc.high) / (auc.high - auc.low))
     assert loss.difference < 0 < loss.offline_strength
+
+
+def golden_of(agreement: Agreement) -> dict[str, Any]:
+    """What must stay as it is: the models on traffics, and what each cause says."""
+    return {
+        "standings": {f"{r.offline} {r.online}": r.standing for r in agreement.rows},
+        "matrix": [asdict(cell) for cell in agreement.matrix],
+        "decompositions": [asdict(part) for part in agreement.decompositions],
+        "causes": [asdict(cause) for cause in agreement.causes],
+    }
+
+
+def same(value: object, known: object) -> bool:
+    """Equal to the ninth digit of every number."""
+    if isinstance(known, dict):
+        assert isinstance(value, dict)
+        return value.keys() == known.keys() and all(same(value[k], known[k]) for k in known)
+    if isinstance(known, list):
+        assert isinstance(value, list | tuple)
+        return len(value) == len(known) and all(map(same, value, known))
+    if isinstance(known, float):
+        return value == pytest.approx(known, rel=1e-9, abs=1e-300)
+    return value == known
+
+
+def test_the_agreement_is_what_it_was(agreement: Agreement) -> None:
+    """Regenerate with: python -m tests.agreement.test_sample, and read the difference."""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    now = golden_of(agreement)
+    assert now["standings"] == golden["standings"]
+    for part in ("matrix", "decompositions", "causes"):
+        for row, known in zip(now[part], golden[part], strict=True):
+            assert same(row, known), (row, known)
+
+
+if __name__ == "__main__":
+    made = golden_of(abeval.load(SAMPLE).agree())
+    GOLDEN.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -1,5 +1,6 @@
 """Reversal: in a part of the units or the traffic the effect has the other sign."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from abeval.agreement import clusters
@@ -7,6 +8,8 @@ from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.days import MANY, online_row
 from abeval.agreement.gap import closed_online
 from abeval.agreement.standing import more_is_better
+from abeval.results.analysis import Result
+from abeval.results.cuts import CutRow
 from abeval.results.effects import SliceRow
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
@@ -26,7 +29,8 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
     if not named:
         message = "Reversal: segments and cuts would show whether the effect turns somewhere"
         return Unchecked(message, ("[segments]", "[cuts]"))
-    tests = sum(len(own) for own in named.values())
+    # With one cell surely of one sign, each of the others could be of the other by chance.
+    tests = sum(len(own) - 1 for own in named.values())
     name, low, high, p = min(
         (_extremes(name, own) for name, own in named.items()), key=lambda known: known[3]
     )
@@ -63,16 +67,22 @@ def _cells(case: Case) -> dict[str, list[_Cell]]:
         return {}
     sign = 1 if more_is_better(row) else -1
     named: dict[str, list[_Cell]] = {}
-    for cell in case.result.segments:
+    for name, cell in _parts(case.result):
         if (cell.metric, cell.variant) != (row.metric, case.variant):
             continue
         lift = _lift(cell, case.alpha, sign)
         if lift is not None:
-            named.setdefault(cell.slice, []).append(_Cell(cell.cell, lift))
+            named.setdefault(name, []).append(_Cell(cell.cell, lift))
     return named
 
 
-def _lift(cell: SliceRow, alpha: float, sign: int) -> Estimate | None:
+def _parts(result: Result) -> Iterator[tuple[str, SliceRow | CutRow]]:
+    """Every cell of a segment and of a cut, with its name."""
+    yield from ((cell.slice, cell) for cell in result.segments)
+    yield from ((cell.cut, cell) for cell in result.cuts)
+
+
+def _lift(cell: SliceRow | CutRow, alpha: float, sign: int) -> Estimate | None:
     if cell.lift is None or cell.lift_low is None or cell.lift_high is None:
         return None
     se = (cell.lift_high - cell.lift_low) / 2 / two_sided_quantile(alpha)
