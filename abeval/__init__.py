@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
+    from abeval.results.study import Study, read_results
     from abeval.results.windows import TimeResult
 
 
@@ -56,6 +57,7 @@ __all__ = [
     "QueryError",
     "ReplayResult",
     "Result",
+    "Study",
     "TimeResult",
     "__version__",
     "analyze",
@@ -65,6 +67,7 @@ __all__ = [
     "evaluate",
     "evaluate_log",
     "load",
+    "read_results",
     "stats",
 ]
 
@@ -90,6 +93,7 @@ _HOME = {
     "QueryError": "errors",
     "ReplayResult": "results.replay",
     "Result": "results.analysis",
+    "Study": "results.study",
     "TimeResult": "results.windows",
     "analyze": "api",
     "analyze_sums": "api",
@@ -98,6 +102,7 @@ _HOME = {
     "evaluate": "offline.evaluate",
     "evaluate_log": "offline.evaluate_log",
     "load": "api",
+    "read_results": "results.study",
 }
 
 

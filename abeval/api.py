@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from abeval.results.check import CheckResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
+    from abeval.results.study import Study
     from abeval.results.windows import TimeResult
     from abeval.table import Metrics
     from abeval.time.clock import By
@@ -92,6 +93,19 @@ class LoadedExperiment(OfflineCalls):
         from abeval.pipeline import analyze_logs
 
         return analyze_logs(self.experiment, inputs, store, save_aggregates)
+
+    def study(self, **inputs: "Unpack[Inputs]") -> "Study":
+        """Analysis, effects over time, A/A replays and replay, as far as the logs allow.
+
+        Args:
+            **inputs: As for `analyze`.
+
+        Raises:
+            LogError: As `analyze`; what only other parts need is in `left_out` instead.
+        """
+        from abeval.study.run import study
+
+        return study(self.experiment, inputs)
 
     def check(self, **inputs: "Unpack[Inputs]") -> "CheckResult":
         """Check the split and the logs, without a scorecard.

@@ -18,6 +18,7 @@ ORDER = (
     ("api_offline",),
     ("sums_table",),
     ("table",),
+    ("study",),
     ("report", "pipeline", "history"),
     ("agreement",),
     ("store", "time"),

@@ -29,6 +29,7 @@ from abeval.cli.options import on_engine
 from abeval.cli.power import power
 from abeval.cli.reference import metrics, schema
 from abeval.cli.replay import replay
+from abeval.cli.report import report
 from abeval.cli.simulate import simulate
 from abeval.cli.sql import sql
 from abeval.cli.table import TABLE_OR_FILE
@@ -46,6 +47,7 @@ app = typer.Typer(
 # `abeval --help` lists the commands in this order.
 app.command()(debuggable(init))
 app.command()(debuggable(on_engine(analyze, TABLE_OR_FILE)))
+app.command()(debuggable(report))
 app.command()(debuggable(on_engine(check)))
 app.command()(debuggable(on_engine(compare)))
 app.command()(debuggable(on_engine(power)))

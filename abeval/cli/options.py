@@ -130,7 +130,7 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
         flags = {name: values.pop(name) for name in _ENGINE}
         loaded = _on(source.load(experiment, values), flags)
         values = {name: value for name, value in values.items() if name not in source.flags}
-        _check_outputs(loaded, experiment, values)
+        check_outputs_of(loaded, experiment, values)
         command(loaded, **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
@@ -167,7 +167,7 @@ _FILES: Mapping[str, str] = {"json_file": "--json", "report": "--report", "csv":
 """Parameters of commands that name a file to write, and their flags."""
 
 
-def _check_outputs(
+def check_outputs_of(
     loaded: "LoadedExperiment", experiment: Path | None, values: Mapping[str, Any]
 ) -> None:
     """Refuse, before a log is read, outputs that would replace what a command reads."""

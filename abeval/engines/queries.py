@@ -5,6 +5,9 @@ Every module that runs a query gets its text here by name and hands it to the en
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +17,27 @@ _HERE = Path(__file__).parents[1]
 _FOLDER = _HERE / "queries" if (_HERE / "queries").is_dir() else _HERE.parent / "queries"
 
 
-@cache
+_names: ContextVar[set[str] | None] = ContextVar("names", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[set[str]]:
+    """The names of the queries that are asked for meanwhile.
+
+    Example:
+        >>> with recorded() as names:
+        ...     _ = query("units/unit_day")
+        >>> names
+        {'units/unit_day'}
+    """
+    names: set[str] = set()
+    token = _names.set(names)
+    try:
+        yield names
+    finally:
+        _names.reset(token)
+
+
 def query(name: str, units: str = "units") -> str:
     """The text of a query.
 
@@ -29,6 +52,14 @@ def query(name: str, units: str = "units") -> str:
         >>> query("units/unit_day").startswith("-- grain:")
         True
     """
+    names = _names.get()
+    if names is not None:
+        names.add(name)
+    return _text(name, units)
+
+
+@cache
+def _text(name: str, units: str) -> str:
     file = _FOLDER / f"{name}.sql"
     if name not in query_names():
         raise QueryError(f"no query is called {name!r}", f"known: {', '.join(query_names())}")

@@ -30,6 +30,7 @@ Reason = Literal[
     "lift_unbounded",
     "before_first_look",
     "not_finite",
+    "interval_includes_zero",
     "split_changed",
     "moved_segment",
     "failed_trust_check",

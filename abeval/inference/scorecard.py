@@ -5,6 +5,7 @@
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from abeval.aggregates.aggregates import DAY, SEGMENT
 from abeval.experiment.model import Experiment
@@ -15,7 +16,11 @@ from abeval.inference.families import adjusted, guardrails_adjusted
 from abeval.inference.status import goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
-from abeval.results import Adjustment, Boundary, Row, SliceRow
+from abeval.results import Adjustment, Boundary, Row, SliceRow, Status
+from abeval.stats import design
+
+POWER = 0.8
+"""Of the smallest effect that a row could have shown."""
 
 
 def scorecard(analysis: Analysis, doubts: Mapping[str, Reason]) -> tuple[Row, ...]:
@@ -54,6 +59,7 @@ def _row(
     p_value = None if effect is None else goodness_p_value(metric.direction, effect)
     if p_adjusted is not None:
         p_value = p_adjusted
+    status = status_of(metric, comparison, p_value, experiment.alpha)
     return Row(
         metric=metric.name,
         kind=metric.kind,
@@ -63,10 +69,31 @@ def _row(
         **comparison.numbers._asdict(),
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
-        status=status_of(metric, comparison, p_value, experiment.alpha),
-        reason=comparison.reason,
+        status=status,
+        reason=comparison.reason or _why_unclear(comparison, status, p_value, experiment.alpha),
         units_needed=comparison.units_needed,
+        mde=_mde(comparison, experiment.alpha),
     )
+
+
+def _why_unclear(
+    comparison: Comparison, status: Status, p_value: float | None, alpha: float
+) -> Reason | None:
+    """Why a small p-value decides nothing: the interval, another method, does not exclude zero."""
+    effect = comparison.effect
+    if status != "unclear" or effect is None or p_value is None or p_value > alpha:
+        return None
+    return "interval_includes_zero" if effect.low <= 0 <= effect.high else None
+
+
+def _mde(comparison: Comparison, alpha: float) -> float | None:
+    """The smallest lift that one test with this standard error finds with a power of 80 %."""
+    effect, control = comparison.effect, comparison.numbers.control
+    if effect is None or not control or comparison.numbers.lift is None:
+        return None
+    if not (effect.se > 0 and isfinite(effect.se)):
+        return None
+    return design.mde_from_se(effect.se, alpha, POWER) / abs(control)
 
 
 def _untrusted(row: Row, doubt: Reason) -> Row:

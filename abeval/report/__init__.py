@@ -1,33 +1,32 @@
-"""The report: one self-contained HTML file per result, a summary for notebooks, the terminal."""
+"""The report: one self-contained HTML file, Markdown, a summary for notebooks, the terminal."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from abeval.errors import AbevalError
 from abeval.files import write_text
-from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.history import HistoryReport
-from abeval.results.replay import ReplayResult
-from abeval.results.windows import TimeResult
+from abeval.results.study import Study, study_of
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from abeval.report.short import Brief
 
-__all__ = ["AAResult", "Reported", "Result", "check_page", "summary_html", "write_report"]
-
-Reported = Result | ReplayResult | TimeResult | Agreement | HistoryReport
+__all__ = ["check_page", "figures_by_key", "markdown_text", "summary_html", "write_report"]
 
 
-def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Path:
+def write_report(result: object, path: Path, aa: object = None) -> Path:
     """Write the report as one HTML file that works offline.
 
     Args:
-        result: What to report.
+        result: A `Study`, or one result that it can hold.
         path: The file; its folder must exist.
-        aa: A/A replays, added to the page of effects over time.
+        aa: A/A replays beside it.
 
     Returns:
         The path.
@@ -35,8 +34,25 @@ def write_report(result: Reported, path: Path, aa: AAResult | None = None) -> Pa
     Raises:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
+    # Pages import Plotly and Jinja, which the terminal does not need.
     check_page(path)
     return write_text(path, _page(result, aa))
+
+
+def _page(result: object, aa: object) -> str:
+    match result:
+        case Agreement():
+            from abeval.report.agreement_page import agreement_page_html
+
+            return agreement_page_html(result)
+        case HistoryReport():
+            from abeval.report.history_page import history_page_html
+
+            return history_page_html(result)
+        case _:
+            from abeval.report.page import page_html
+
+            return page_html(study_of(result, aa))
 
 
 def check_page(path: Path) -> None:
@@ -54,33 +70,24 @@ def check_page(path: Path) -> None:
             raise AbevalError(what, "name another file, or remove this one first")
 
 
-def _page(result: Reported, aa: AAResult | None) -> str:
-    # Pages import Plotly and Jinja, which the terminal does not need.
-    match result:
-        case Result():
-            from abeval.report.page import page_html
+def markdown_text(study: Study) -> str:
+    """A summary of a study as Markdown."""
+    from abeval.report.markdown import markdown
 
-            return page_html(result)
-        case ReplayResult():
-            from abeval.report.replay_page import replay_page_html
-
-            return replay_page_html(result)
-        case Agreement():
-            from abeval.report.agreement_page import agreement_page_html
-
-            return agreement_page_html(result)
-        case TimeResult():
-            from abeval.report.windows_page import windows_page_html
-
-            return windows_page_html(result, aa)
-        case HistoryReport():
-            from abeval.report.history_page import history_page_html
-
-            return history_page_html(result)
+    return markdown(study)
 
 
-def summary_html(result: "Result | Brief") -> str:
+def figures_by_key(result: object) -> "Mapping[tuple[str, ...], go.Figure]":
+    """The figures of a result, by part and metric."""
+    from abeval.report.page import Figures
+
+    return Figures(result)
+
+
+def summary_html(result: "Result | Study | Brief") -> str:
     """The result as inline HTML without scripts, for notebooks."""
     from abeval.report.page import brief, summary
 
+    if isinstance(result, Study):
+        return "".join(summary_html(cast("Result", part)) for part in result.results)
     return summary(result) if isinstance(result, Result) else brief(result)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from abeval.report import agreement_figures as figures
 from abeval.report import assets, templates
 from abeval.report.agreement_short import number, sentences, tables
-from abeval.report.figures import FigureView, island
+from abeval.report.figures import FigureView
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, Cause, Evidence
 from abeval.results.record import csv_text
@@ -59,7 +59,7 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
             f"quadrant-{i}",
             f"Offline against online, {variant}",
             f"{conflicts} of {len(shown)} pairs of metrics contradict each other.",
-            island(figures.quadrant_figure(shown)),
+            figures.quadrant_figure(shown),
             heads=("Offline", "Online", "Offline, half-widths", "Online, half-widths", "Standing"),
             rows=tuple(
                 (
@@ -83,7 +83,7 @@ def _positions(result: Agreement) -> Iterator[FigureView]:
             "positions",
             "Click rate by position",
             "",
-            island(figures.position_figure(rates)),
+            figures.position_figure(rates),
             heads=("Position", "Variant", "Clicks", "Impressions", "Click rate"),
             rows=tuple(figures.position_cells(rate) for rate in rates),
         )

@@ -28,12 +28,6 @@ def island(json_text: str) -> Markup:
     return Markup(json_text.translate(_UNSAFE))  # noqa: S704 (escaped in this line)
 
 
-def data_url(kind: str, text: str) -> str:
-    """A file inside the page, as a data URL."""
-    data = base64.b64encode(text.encode("utf-8", "backslashreplace")).decode()
-    return f"data:{kind};base64,{data}"
-
-
 def packed_url(text: str) -> str:
     """A compressed file inside the page, as a data URL; its scripts hand it out plain."""
     return f"data:application/gzip;base64,{compressed(text)}"

@@ -3,7 +3,7 @@
 `page.py` hands over a metric's rows by day, and puts what comes back into the page as JSON.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from abeval.report.figures import (
     EFFECT_AXIS,
     GREY,
+    GRID,
     Interval,
     axis_range,
     colour,
@@ -194,3 +195,38 @@ def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
 def _edge(day: date, side: int) -> str:
     """Noon before a day (side -1) or after it (1): a day is drawn at its midnight."""
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
+
+
+def count_figure(series: Mapping[str, Sequence[tuple[str, int]]], title: str) -> go.Figure:
+    """Counts by day, a line for each name.
+
+    Args:
+        series: Name → days and counts.
+        title: What is counted.
+    """
+    traces = [
+        go.Scatter(
+            x=[day for day, _ in points],
+            y=[count for _, count in points],
+            mode="lines+markers",
+            name=label(name),
+            line={"color": colour(i), "width": 1.6},
+            marker={"symbol": symbol(i), "size": 6},
+            customdata=[label(f"{day}, {name}: {fmt.count(count)}") for day, count in points],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+        for i, (name, points) in enumerate(series.items())
+    ]
+    days = sorted({date.fromisoformat(day) for points in series.values() for day, _ in points})
+    return go.Figure(traces, plain_layout(260, {"l": 64, "r": 16, "t": 30, "b": 28})).update_layout(
+        showlegend=True,
+        shapes=[*_weekends(days)],
+        xaxis=_day_axis(days),
+        yaxis={
+            "title": {"text": title, "standoff": 8},
+            "rangemode": "tozero",
+            "gridcolor": GRID,
+            "zeroline": False,
+            "nticks": 6,
+        },
+    )

@@ -45,12 +45,22 @@ def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
         >>> anchors([info])
         {'Dwell / click': 'dwell-click'}
     """
+    return slugs([metric.name for metric in metrics])
+
+
+def slugs(names: Sequence[str]) -> dict[str, str]:
+    """Name → the same in letters and digits, each another.
+
+    Example:
+        >>> slugs(["a b", "a-b"])
+        {'a b': 'a-b', 'a-b': 'a-b-2'}
+    """
     ids: dict[str, str] = {}
-    for metric in metrics:
-        slug = re.sub(r"[^a-z0-9]+", "-", metric.name.lower()).strip("-") or "metric"
+    for name in dict.fromkeys(names):
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "metric"
         taken = set(ids.values())
-        names = (slug, *(f"{slug}-{i}" for i in range(2, len(taken) + 3)))
-        ids[metric.name] = next(name for name in names if name not in taken)
+        others = (slug, *(f"{slug}-{i}" for i in range(2, len(taken) + 3)))
+        ids[name] = next(slug for slug in others if slug not in taken)
     return ids
 
 

@@ -42,19 +42,28 @@ class FigureView:
         anchor: Its id on the page.
         title: Its heading.
         takeaway: What it shows, in one sentence; may be empty.
-        island: Its JSON.
+        figure: The figure.
         pooled: Whether it is about all traffic together.
         heads: Headers of the table.
         rows: Cells of the table.
+        note: What stands beside the heading.
+        key: How `figures` of a result calls it, such as `("cumulative", "ctr")`.
     """
 
     anchor: str
     title: str
     takeaway: str
-    island: Markup
+    figure: go.Figure
     pooled: bool = False
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    note: str = ""
+    key: tuple[str, ...] = ()
+
+    @property
+    def island(self) -> Markup:
+        """Its JSON."""
+        return island(self.figure)
 
 
 def colour(index: int) -> str:

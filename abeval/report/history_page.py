@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from abeval.report import history_figures, templates
-from abeval.report.figures import FigureView, island
+from abeval.report.figures import FigureView
 from abeval.report.history_short import (
     GAINED,
     PREDICTIONS,
@@ -77,9 +77,7 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
         sentence = f"Correlation of true effects {corrected} {ends}; of the estimates {naive}."
         cells = tuple(_pair_cells(one, other) for one, other in pairs)
         heads = ("experiment", "variant", row.predictor, row.target)
-        views.append(
-            FigureView(f"pair{i}", title, sentence, island(drawn), heads=heads, rows=cells)
-        )
+        views.append(FigureView(f"pair{i}", title, sentence, drawn, heads=heads, rows=cells))
     return tuple(views)
 
 
@@ -127,7 +125,7 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
             f"{row.shipped} shipped: {100 * row.naive:+.2f}% as measured, really {really}. "
             "An asterisk marks what was shipped."
         )
-        drawn = island(history_figures.forest_figure(shrunk))
+        drawn = history_figures.forest_figure(shrunk)
         heads = ("experiment", "variant", "measured", "shrunk", "shipped")
         cells = tuple(_effect_cells(one) for one in shrunk)
         views.append(FigureView(f"forest{i}", row.metric, sentence, drawn, heads=heads, rows=cells))

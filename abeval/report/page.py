@@ -1,122 +1,153 @@
-"""A result as one HTML file that works offline and runs only its own two scripts.
+"""The results of an experiment as one HTML file that works offline and runs only its own scripts.
 
-The `Result` of an analysis comes from `write_report` (`report/__init__.py`); page.html and the
-views of `scorecard.py` and `slices.py` are its parts.
+A `Study` comes from `write_report` (`report/__init__.py`); the parts are listed in `registry.py`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import plotly.graph_objects as go
 from markupsafe import Markup
 
 from abeval.report import assets, templates
-from abeval.report.cuts import cut_views, split_tables
-from abeval.report.daily_figures import daily_effect
-from abeval.report.effects import anchors, definitions
-from abeval.report.figures import island
+from abeval.report.registry import PARTS
+from abeval.report.replay_parts import replay_figure_views
 from abeval.report.scorecard import role_views
+from abeval.report.section import Section, figures_of
 from abeval.report.short import Brief, notes, parts
-from abeval.report.slices import SliceView, daily_views, segment_views
-from abeval.report.tables import segment_tables, tables
-from abeval.results import Check, MetricInfo, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-
-_SEVERITY = ("fail", "warn", "pass", "skipped")
+from abeval.results.record import csv_text
+from abeval.results.study import Study, study_of
 
 
 @dataclass(frozen=True)
-class DayView:
-    """A metric's days as text, and their figure as JSON."""
+class BuiltPart:
+    """A part that has data."""
 
-    view: SliceView
-    island: Markup
+    id: str
+    short: str
+    title: str
+    section: Section
+    is_printed: bool
 
 
-def page_html(result: Result) -> str:
-    """The whole report."""
-    daily = tuple(_day(result, view) for view in daily_views(result))
-    segments, cuts = segment_views(result), cut_views(result)
+class Download(NamedTuple):
+    """A link to a file inside the page."""
+
+    name: str
+    title: str
+    url: str
+
+
+def page_html(study: Study) -> str:
+    """The whole page."""
+    built = tuple(_built(study))
     return templates.render_page(
-        "page.html",
-        draws=bool(daily),
-        **_shared(result),
-        tables=tables(result),
-        segment_tables=segment_tables(result),
-        daily=daily,
-        segments=segments,
-        cuts=cuts,
-        split_tables=split_tables(result),
-        sections=_sections(bool(daily), bool(segments), bool(cuts)),
-        open_checks=_by_severity(check for check in result.trust if check.status != "pass"),
-        passed=[check for check in result.trust if check.status == "pass"],
-        tally=_tally(result.trust),
-        units=sum(variant.units for variant in result.experiment.variants),
-        weight=sum(variant.weight for variant in result.experiment.variants),
-        days=len({row.cell for row in result.daily}),
-        margins=any(metric.margin is not None for metric in result.metrics),
-        anchors=anchors(result.metrics),
-        methods={metric.name: _methods(result, metric) for metric in result.metrics},
-        fields=[field.name for field in fields(Row)],
-        download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.experiment.name) or "experiment",
-        csv=assets.data_url("text/csv", result.to_csv()),
-        json=assets.packed_url(result.to_compact_json()),
+        "study.html",
+        draws=any(any(figures_of(part.section.blocks)) for part in built)
+        or any(replay_figure_views(study)),
+        study=study,
+        parts=built,
+        kicker=_kicker(study),
+        downloads=tuple(_downloads(study)),
     )
+
+
+def _built(study: Study) -> Iterator[BuiltPart]:
+    for part in PARTS:
+        section = part.build(study)
+        if section is not None:
+            is_printed = part.is_printed or study.analysis is None
+            yield BuiltPart(part.id, part.short, part.title, section, is_printed)
+
+
+def _kicker(study: Study) -> str:
+    if study.analysis is not None:
+        return "A/B test report"
+    if study.time is not None and study.time.days:
+        return f"Effects over time, {study.time.days[0]} to {study.time.days[-1]}"
+    if study.replay is not None:
+        return "Offline replay"
+    return "A/A replays" if study.aa is not None else "Offline against online"
+
+
+def _downloads(study: Study) -> Iterator[Download]:
+    """Every result as JSON, from which the page can be made again; scorecard and values as CSV."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
+    if study.analysis is not None:
+        csv = assets.packed_url(study.analysis.to_csv())
+        yield Download(f"{stem}.csv", "scorecard (CSV)", csv)
+    if study.replay is not None:
+        csv = assets.packed_url(csv_text(study.replay.to_frame()))
+        yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
+    json = assets.packed_url(study.to_compact_json())
+    yield Download(f"{stem}.json", "everything (JSON)", json)
+
+
+class Figures(Mapping[tuple[str, ...], go.Figure]):
+    """The figures of a result by part, metric and, where there are several, variant.
+
+    Plain Plotly figures, to show, change and save.
+
+    Example:
+        >>> import abeval
+        >>> result = abeval.load("sample_logs/experiment.toml").analyze()
+        >>> result.figures["daily", "ctr"].layout.yaxis.title.text
+        'lift'
+    """
+
+    def __init__(self, result: object) -> None:
+        self._study = study_of(result)
+
+    def __getitem__(self, key: tuple[str, ...] | str) -> go.Figure:
+        """The figure of a key.
+
+        Raises:
+            KeyError: There is none; it says which there are.
+        """
+        wanted = (key,) if isinstance(key, str) else key
+        for view, figure in self._all():
+            if view == wanted:
+                return figure
+        raise KeyError(f"{wanted!r}; there are {', '.join(map(repr, self)) or 'none'}")
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return (key for key, _ in self._all())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"Figures({', '.join(map(repr, self))})"
+
+    def _all(self) -> Iterator[tuple[tuple[str, ...], go.Figure]]:
+        for part in _built(self._study):
+            for view in figures_of(part.section.blocks):
+                yield view.key or (view.anchor,), view.figure
+        for view in replay_figure_views(self._study):
+            yield view.key or (view.anchor,), view.figure
 
 
 def summary(result: Result) -> str:
     """The verdict and the scorecard for a notebook's output cell."""
-    style = assets.text("tokens.css") + assets.text("summary.css")
-    return templates.render("summary.html", **_shared(result), style=Markup(style))  # noqa: S704 (our own file)
+    return templates.render(
+        "summary.html",
+        result=result,
+        roles=role_views(result),
+        several=len({row.variant for row in result.scorecard}) > 1,
+        level=fmt.level(result.experiment.alpha),
+        style=_summary_style(),
+    )
 
 
 def brief(result: Brief) -> str:
     """The short tables of a result for a notebook's output cell."""
-    style = assets.text("tokens.css") + assets.text("summary.css")
     shown = (*parts(result), *notes(result))
-    return templates.render("brief.html", parts=shown, style=Markup(style))  # noqa: S704 (our own file)
+    return templates.render("brief.html", parts=shown, style=_summary_style())
 
 
-def _shared(result: Result) -> dict[str, object]:
-    """Values for the templates of both the page and the summary."""
-    return {
-        "result": result,
-        "roles": role_views(result),
-        "several": len({row.variant for row in result.scorecard}) > 1,
-        "level": fmt.level(result.experiment.alpha),
-    }
-
-
-def _day(result: Result, view: SliceView) -> DayView:
-    rows = [row for row in result.daily if row.metric == view.metric]
-    overall = [row for row in result.scorecard if row.metric == view.metric]
-    metric = definitions(result, rows)[view.metric]
-    return DayView(view, island(daily_effect(metric, rows, overall)))
-
-
-def _sections(daily: bool, segments: bool, cuts: bool) -> tuple[tuple[str, str], ...]:
-    return (
-        ("verdict", "Verdict"),
-        ("trust", "Trust"),
-        ("scorecard", "Scorecard"),
-        *((("daily", "By day"),) if daily else ()),
-        *((("segments", "Segments"),) if segments else ()),
-        *((("cuts", "Cuts"),) if cuts else ()),
-        ("accounting", "Rows"),
-        ("methods", "Methods"),
-    )
-
-
-def _by_severity(checks: Iterable[Check]) -> list[Check]:
-    return sorted(checks, key=lambda check: _SEVERITY.index(check.status))
-
-
-def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:
-    counts = ((s, sum(check.status == s for check in checks)) for s in _SEVERITY)
-    return tuple((status, number) for status, number in counts if number)
-
-
-def _methods(result: Result, metric: MetricInfo) -> tuple[str, ...]:
-    rows = [row for row in result.scorecard if row.metric == metric.name]
-    return tuple(dict.fromkeys(row.method for row in rows if row.method))
+def _summary_style() -> Markup:
+    return Markup(assets.text("tokens.css") + assets.text("summary.css"))  # noqa: S704 (our own file)

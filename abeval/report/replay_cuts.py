@@ -1,6 +1,6 @@
 """A replay by cut: each metric of two models in every cell, as tables and as text.
 
-`replay_page.py` shows the views, `replay_short.py` the text.
+`replay_parts.py` shows the views, `replay_short.py` the text.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """The figures of an offline replay: curves, calibration, blends, stages.
 
-`replay_page.py` hands over curves, bins and rows of a `ReplayResult`, and puts what comes back into
-the page.
+`replay_parts.py` hands over curves, bins and rows of a `ReplayResult`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +52,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> go.Figure:
     """
     series: dict[str, list[Point]] = {b.model: [] for b in bins}
     for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
-        series[b.model].append((b.mean_score, (b.clicks / b.rows, None, None)))
+        series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
     figure = lines(series, "mean score", "clicks / rows")
     for trace, model in zip(figure.data, series, strict=True):
         _weigh(trace, [b for b in bins if b.model == model and b.rows])

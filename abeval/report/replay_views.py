@@ -1,6 +1,6 @@
 """A replay as its page shows it: models side by side, stages and splits, formatted as text.
 
-`replay_page.py` hands over a `ReplayResult`; `replay_tables.py` formats the rows chosen here.
+`replay_parts.py` hands over a `ReplayResult`; `replay_tables.py` formats the rows chosen here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The Jinja templates of every page, with their filters.
 
-`page.py`, `replay_page.py` and `windows_page.py` hand over the name of a template and its values.
+`page.py` and the parts hand over the name of a template and its values.
 """
 
 import re

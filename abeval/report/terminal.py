@@ -5,6 +5,7 @@ The commands of `cli/` print them; `results/views.py` returns them as text, for 
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
+from typing import cast
 
 from rich.console import Console
 from rich.padding import Padding
@@ -17,6 +18,7 @@ from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, t
 from abeval.results import Check, Decision, LeftOut, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.study import Study
 
 WIDTH = 110
 _COLUMNS = (
@@ -45,7 +47,7 @@ _STATUS_STYLE = {
 }
 
 
-def as_text(result: Result | Brief, width: int | None = None, whole: bool = False) -> str:
+def as_text(result: Result | Study | Brief, width: int | None = None, whole: bool = False) -> str:
     """The result as plain text: no colours, the same on every machine.
 
     Args:
@@ -53,6 +55,8 @@ def as_text(result: Result | Brief, width: int | None = None, whole: bool = Fals
         width: Columns to fit into; 110 when omitted.
         whole: All metrics and columns of results that are shown in part.
     """
+    if isinstance(result, Study):
+        return "\n".join(as_text(cast("Brief", part), width, whole) for part in result.results)
     out = StringIO()
     console = Console(
         file=out, width=width or WIDTH, color_system=None, force_terminal=False, _environ={}

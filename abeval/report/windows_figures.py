@@ -1,9 +1,11 @@
 """The figures of effects over time: windows and looks, hours and weekdays, A/A replays.
 
-`windows_page.py` hands over rows of a `TimeResult` and the histograms of A/A replays.
+`time_parts.py` hands over rows of a `TimeResult` and the histograms of A/A replays.
 """
 
 from collections.abc import Sequence
+from datetime import date, datetime, time
+from math import exp, expm1
 
 import plotly.graph_objects as go
 
@@ -11,16 +13,21 @@ from abeval.report.figures import (
     COLOURS,
     EFFECT_AXIS,
     GREY,
+    GRID,
+    Interval,
     axis_range,
     error_bars,
     label,
     plain_layout,
 )
 from abeval.results import format as fmt
-from abeval.results.windows import Look, WindowRow
+from abeval.results.windows import Look, Novelty, WindowRow
 
 _BLUE, _ORANGE = COLOURS[:2]
 _BAND = "rgba(0,114,178,0.18)"
+
+_SMALLEST_P = 1e-6
+"""P-values below it are drawn at it."""
 
 
 def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> go.Figure:
@@ -42,6 +49,169 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
     layout = _layout([*daily, *cumulative], unit)
     figure = go.Figure([trace for trace in traces if len(trace.x)], layout)
     figure.update_xaxes(type="date", tickformat="%a %d %b")
+    if cumulative:
+        figure.add_trace(_final(cumulative[-1], unit))
+        _add_lifts(figure, cumulative[-1])
+    return figure
+
+
+def _final(row: WindowRow, unit: str) -> go.Scatter:
+    """The interval of the whole period, half a day after its end."""
+    numbers = (row.difference, row.difference_low, row.difference_high)
+    after = datetime.combine(date.fromisoformat(row.end), time(12))
+    return go.Scatter(
+        x=[after.isoformat()],
+        y=[row.difference],
+        error_y=error_bars([numbers], _BLUE, 4),
+        mode="markers",
+        name="the whole period",
+        marker={"color": _BLUE, "size": 10, "symbol": "diamond"},
+        customdata=[_hover("whole period", unit, *numbers)],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+
+
+def _add_lifts(figure: go.Figure, row: WindowRow) -> None:
+    """A second axis: the same differences as a share of control's value at the end."""
+    bounds = figure.layout.yaxis.range
+    if not row.control or not bounds:
+        return
+    figure.add_trace(
+        go.Scatter(
+            x=[row.end],
+            y=[100 * (row.difference or 0.0) / abs(row.control)],
+            yaxis="y2",
+            mode="markers",
+            marker={"opacity": 0},
+            name="lift",
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    figure.update_layout(
+        margin={"r": 76},
+        yaxis2={
+            **EFFECT_AXIS,
+            "overlaying": "y",
+            "side": "right",
+            "showgrid": False,
+            "zeroline": False,
+            "range": [100 * bound / abs(row.control) for bound in bounds],
+            "ticksuffix": "%",
+            "tickmode": "auto",
+            "tickformat": "+.3~g",
+            "title": {"text": "lift", "standoff": 8},
+        },
+    )
+
+
+def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> go.Figure:
+    """Lifts by days since entry, with the fit of their decay where there is one.
+
+    Args:
+        rows: One-day windows of one metric in one variant.
+        fit: Its novelty; drawn if it has a word for it and is of lifts.
+    """
+    shown = [row for row in rows if row.lift is not None]
+    numbers = [_lifts(row) for row in shown]
+    points = go.Scatter(
+        x=[int(row.start) for row in shown],
+        y=[value for value, _, _ in numbers],
+        error_y=error_bars(numbers, GREY, 1.4),
+        mode="markers",
+        name="one day since entry",
+        marker={"color": GREY, "size": 8},
+        customdata=[_lift_hover(row) for row in shown],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    drawn = [points, *_decay(shown, fit)]
+    figure = go.Figure(drawn, plain_layout(260, {"l": 72, "r": 16, "t": 34, "b": 44}))
+    ends = sorted(e for number in numbers for e in number if e is not None)
+    trimmed = ends[len(ends) // 10 : len(ends) - len(ends) // 10]
+    figure.update_layout(
+        showlegend=len(drawn) > 1,
+        xaxis={
+            "title": {"text": "days since entry", "standoff": 6},
+            "showgrid": False,
+            "zeroline": False,
+        },
+        yaxis={**EFFECT_AXIS, "ticksuffix": "%", "range": axis_range(trimmed, 0.08)},
+    )
+    return figure
+
+
+def _lifts(row: WindowRow) -> Interval:
+    low, value, high = (
+        None if n is None else 100 * n for n in (row.lift_low, row.lift, row.lift_high)
+    )
+    return value, low, high
+
+
+def _lift_hover(row: WindowRow) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    return label(f"day {row.start}: {fmt.typographic(shown.text) if shown else fmt.MISSING}")
+
+
+def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[go.Scatter]:
+    """The fitted a + b exp(-t / tau), of logarithms of relative effects."""
+    if fit is None or fit.word is None or fit.scale != "relative":
+        return []
+    if fit.start is None or fit.long_run is None or not fit.tau:
+        return []
+    days = [int(row.start) for row in rows]
+    logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
+    return [
+        go.Scatter(
+            x=days,
+            y=[100 * expm1(one) for one in logs],
+            mode="lines",
+            name=f"{fit.word}, fitted",
+            line={"color": _ORANGE, "width": 2},
+            hoverinfo="skip",
+        )
+    ]
+
+
+def p_values_figure(looks: Sequence[Look], alpha: float) -> go.Figure:
+    """P-values by day on a logarithmic scale: of one look, and valid at every look.
+
+    Args:
+        looks: Of one metric in one variant.
+        alpha: The level, drawn as a line.
+    """
+    days = [look.day for look in looks]
+    fixed, always = [k.fixed_p_value for k in looks], [k.always_p_value for k in looks]
+    lines = (
+        ("one look, not valid for stopping", fixed, GREY, 1.2, "dot"),
+        ("always valid", always, _BLUE, 2.4, "solid"),
+    )
+    figure = go.Figure(
+        [
+            go.Scatter(
+                x=days,
+                y=[max(p, _SMALLEST_P) for p in values],
+                mode="lines+markers",
+                name=name,
+                line={"color": tone, "width": width, "dash": dash},
+                marker={"size": 5},
+                customdata=[
+                    label(f"{d}: p {fmt.p_value(p)}") for d, p in zip(days, values, strict=True)
+                ],
+                hovertemplate="%{customdata}<extra></extra>",
+            )
+            for name, values, tone, width, dash in lines
+        ],
+        plain_layout(260, {"l": 72, "r": 16, "t": 34, "b": 34}),
+    )
+    figure.add_hline(alpha, line={"color": _ORANGE, "width": 1.5, "dash": "dash"})
+    figure.update_xaxes(type="date", tickformat="%a %d %b", showgrid=False)
+    figure.update_yaxes(
+        type="log",
+        title={"text": "p", "standoff": 8},
+        gridcolor=GRID,
+        dtick=1,
+        exponentformat="power",
+    )
     return figure
 
 

@@ -1,7 +1,7 @@
 """A/A replays: how often each metric's test rejects when nothing differs.
 
 `inference/aa.py` fills it, for `time/aa.py` (`abeval aa`) and the trust check of an analysis;
-`report/windows_page.py` draws it.
+`report/aa_part.py` draws it.
 """
 
 import math
@@ -12,12 +12,12 @@ import pandas as pd
 from scipy import special
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.results.record import Record, named
+from abeval.results.record import DrawnRecord, named
 from abeval.results.trust import AAMetric
 
 
 @dataclass(frozen=True, repr=False)
-class AAResult(Record):
+class AAResult(DrawnRecord):
     """A/A replays of an experiment's metrics on its own logs.
 
     Attributes:

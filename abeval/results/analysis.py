@@ -34,14 +34,14 @@ from abeval.results import (
 )
 from abeval.results.agreement import Agreement
 from abeval.results.cuts import CutRow, CutSplit, NoCut
-from abeval.results.record import Record, csv_text, frame, named
+from abeval.results.record import DrawnRecord, csv_text, frame, named
 from abeval.results.replay import ReplayResult
 
 SCHEMA_VERSION = "1"
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Record):
+class Result(DrawnRecord):
     """Everything that an analysis computes and its report shows."""
 
     schema_version: str

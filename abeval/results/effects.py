@@ -47,6 +47,8 @@ class Row:
         reason: A code from `docs/results.md` if a number is missing or limited, else None.
         units_needed: Units of the smaller variant with which a test would hold, where the metric
             is `too_skewed` for any with these.
+        mde: Smallest lift that one test with this standard error finds with a power of 80 %, as a
+            fraction; None without a lift.
     """
 
     metric: str
@@ -70,6 +72,7 @@ class Row:
     status: Status
     reason: str | None
     units_needed: int | None = None
+    mde: float | None = None
 
 
 @dataclass(frozen=True)

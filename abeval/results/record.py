@@ -4,13 +4,16 @@ The base of every result of `results/` that a call of the API returns.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
 from abeval.results import views
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Row = TypeVar("Row")
 
@@ -42,6 +45,16 @@ class Record:
 
     def _repr_html_(self) -> str:
         return views.summary_html(self)
+
+
+@dataclass(frozen=True, repr=False)
+class DrawnRecord(Record):
+    """A result with figures."""
+
+    @property
+    def figures(self) -> "Mapping[tuple[str, ...], go.Figure]":
+        """Its figures as plain Plotly figures, by part and metric: `figures["daily", "ctr"]`."""
+        return views.figures(self)
 
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:

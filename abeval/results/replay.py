@@ -1,7 +1,7 @@
 """The result of a replay: one frozen record, with views as JSON and as DataFrames.
 
 `offline/estimates/judge.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
-`report/replay_page.py` draws it, `cli/replay.py` prints it.
+`report/replay_parts.py` draws it, `cli/replay.py` prints it.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from abeval.results import views
-from abeval.results.record import Record, frame, named
+from abeval.results.record import DrawnRecord, frame, named
 from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
 
 REPLAY_SCHEMA_VERSION = "1"
@@ -131,7 +131,12 @@ class ModelCoverage:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """A bin of the calibration curve: click rate against predicted score."""
+    """A bin of the calibration curve: click rate against predicted score.
+
+    Attributes:
+        low: Lower end of the interval of clicks / rows (Wilson 1927), as if rows were independent.
+        high: Upper end.
+    """
 
     model: str
     traffic: str
@@ -140,6 +145,8 @@ class CalibrationBin:
     rows: int
     clicks: int
     mean_score: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ class CutByValue:
 
 
 @dataclass(frozen=True, repr=False)
-class ReplayResult(Record):
+class ReplayResult(DrawnRecord):
     """The result of a replay.
 
     Attributes:

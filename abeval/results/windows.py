@@ -4,7 +4,7 @@ In every row `metric` is the metric's id and `variant` the variant compared with
 and `X_high` are the ends of the interval of `X`, at 95 % unless the row says otherwise. `reason`
 says why numbers are missing; it is None when they are there.
 
-`time/analysis.py` fills it; `report/windows_page.py` draws it.
+`time/analysis.py` fills it; `report/time_parts.py` draws it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ import pandas as pd
 
 from abeval.results import Balance, Ramp, views
 from abeval.results.aa import AAResult
-from abeval.results.record import Record, frame, named
+from abeval.results.record import DrawnRecord, frame, named
 
 TIME_SCHEMA_VERSION = "1"
 
@@ -246,7 +246,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, repr=False)
-class TimeResult(Record):
+class TimeResult(DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:

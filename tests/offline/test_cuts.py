@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.report.replay_page import replay_page_html
 from pydantic import TypeAdapter
 
 import abeval
 from abeval.offline.candidates.cut_parts import CELLS
-from abeval.report.replay_page import replay_page_html
 from abeval.results.replay import ReplayResult
 
 SCORED = ("gauc[impressions]", "auc", "q_ctr", "log_loss")

@@ -14,6 +14,7 @@ from typing import Any
 from abeval.report.assets import island
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
+from abeval.results.study import study_of
 from tests import builders
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "line", "circle", "path", "rect"}
@@ -32,7 +33,11 @@ class Element:
     tag: str
     attributes: dict[str, str]
     inside: tuple[Element, ...]
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
 
 
 @dataclass
@@ -60,7 +65,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         for element in self.open:
-            element.text += data
+            element.pieces.append(data)
 
     def all(self, tag: str, **attributes: str) -> list[Element]:
         wanted = {k.rstrip("_"): v for k, v in attributes.items()}
@@ -73,7 +78,7 @@ class Page(HTMLParser):
 
 @cache
 def html(name: str) -> str:
-    return page_html(RESULTS[name]())
+    return page_html(study_of(RESULTS[name]()))
 
 
 @cache
@@ -83,11 +88,10 @@ def page(name: str) -> Page:
 
 def whole(text: str) -> str:
     """A page with what it builds when it is opened, and its figures where they are drawn."""
-    match = re.search(r'<script type="text/plain" id="packed">([^<]*)</script>', text)
-    if match is None:
+    data = packed(text)
+    if data is None:
         return text
-    data = json.loads(gzip.decompress(base64.b64decode(match[1])))
-    text = text.replace(match[0], "")
+    text = re.sub(r'<script type="text/plain" id="packed">[^<]*</script>', "", text)
     template = r'<template data-closed="(\d+)"></template>'
     while re.search(template, text):
         text = re.sub(template, lambda place: data["parts"][int(place[1])], text)
@@ -103,8 +107,21 @@ def whole(text: str) -> str:
 
 def figures(text: str) -> dict[str, Any]:
     """Id → figure, of a page."""
-    scripts = parse(whole(text)).all("script", type="application/json")
-    return {e.attributes["id"].removeprefix("figure-"): json.loads(e.text) for e in scripts}
+    data = packed(text)
+    drawn = {} if data is None else data["figures"]
+    # A page that was made whole has them in place.
+    scripts = re.findall(r'<script type="application/json" id="([^"]+)">(.*?)</script>', text)
+    drawn |= {name: json.loads(figure) for name, figure in scripts}
+    return {name.removeprefix("figure-"): figure for name, figure in drawn.items()}
+
+
+def packed(text: str) -> dict[str, Any] | None:
+    """The closed parts and figures that a page has compressed."""
+    match = re.search(r'<script type="text/plain" id="packed">([^<]*)</script>', text)
+    if match is None:
+        return None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(match[1])))
+    return data
 
 
 @cache

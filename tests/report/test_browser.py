@@ -41,8 +41,8 @@ def rendered(name: str, folder: Path) -> tuple[str, str]:
 def test_figures_are_drawn_under_the_policy(tmp_path: Path) -> None:
     dom, said = rendered("ship", tmp_path)
     assert 'data-figures="ready"' in dom
-    # The diagnostics' figure waits until its details are opened.
-    assert dom.count('class="figure js-plotly-plot"') == 3
+    # Three metrics by day and the units; that of diagnostics waits until its details are opened.
+    assert dom.count('class="figure js-plotly-plot"') == 4
     assert said == ""
 
 

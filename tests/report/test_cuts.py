@@ -9,7 +9,9 @@ from abeval.report.page import page_html
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
 from abeval.results.cuts import CutRow, CutSplit, NoCut
+from abeval.results.study import study_of
 from tests.builders import HOSTILE, effect, result
+from tests.report.pages import whole
 
 
 def cut(cell: str, lift: float = 0.1, name: str = "ctr", units: int = 4_000) -> CutRow:
@@ -44,11 +46,11 @@ def with_cuts(*rows: CutRow) -> Result:
 
 
 def test_the_page_has_a_section_of_cuts() -> None:
-    page = page_html(with_cuts())
-    section = page[page.index('<section id="cuts">') : page.index('<section id="accounting">')]
+    page = whole(page_html(study_of(with_cuts())))
+    section = page[page.index('<section id="cuts">') : page.index('<section id="quality">')]
     for text in ("feed", "+10.0%", "By scene", "Diagnostics by scene", "it needs whole sessions"):
         assert text in section
-    assert '<section id="cuts">' not in page_html(result())
+    assert '<section id="cuts">' not in whole(page_html(study_of(result())))
 
 
 def test_the_terminal_says_what_the_mix_did() -> None:
@@ -73,4 +75,4 @@ def test_the_terminal_shows_the_largest_cells() -> None:
 
 
 def test_names_of_cells_are_text() -> None:
-    assert HOSTILE not in page_html(with_cuts(cut(HOSTILE)))
+    assert HOSTILE not in whole(page_html(study_of(with_cuts(cut(HOSTILE)))))

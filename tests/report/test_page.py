@@ -21,9 +21,10 @@ from abeval.report.page import page_html
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.results.analysis import result_from_dict
+from abeval.results.study import study_of
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
-from tests.report.pages import RESULTS, Element, html, page, parse, result, words
+from tests.report.pages import RESULTS, Element, html, page, parse, result, whole, words
 
 EVERY = pytest.mark.parametrize("name", RESULTS)
 
@@ -123,7 +124,9 @@ def test_printed_numbers_agree_with_the_result_to_their_last_digit(name: str) ->
 def test_glyphs_speak(name: str) -> None:
     glyphs = [e for e in page(name).all("svg") if "glyph" in e.attributes["class"]]
     drawn = [row for row in result(name).scorecard if row.lift is not None]
-    assert len(glyphs) == len(drawn) + sum(r.lift is not None for r in result(name).segments)
+    first = [row for row in drawn if row.role != "diagnostic"]
+    segments = sum(row.lift is not None for row in result(name).segments)
+    assert len(glyphs) == len(first) + len(drawn) + segments
     for glyph in glyphs:
         assert glyph.attributes["role"] == "img"
         assert "95% interval from" in glyph.attributes["aria-label"]
@@ -144,7 +147,12 @@ def test_a_failed_check_hides_every_effect_behind_closed_details() -> None:
         e
         for e in page("untrusted").elements
         if e.tag == "table" and "scorecard" in e.attributes.get("class", "")
-    ] + [e for e in page("untrusted").elements if "data-figure" in e.attributes]
+    ] + [
+        # Counts of units are no effects.
+        e
+        for e in page("untrusted").elements
+        if e.attributes.get("data-figure", "figure-quality-units") != "figure-quality-units"
+    ]
     assert hidden
     for element in hidden:
         gates = [a for a in element.inside if a.attributes.get("class") == "untrusted"]
@@ -191,7 +199,8 @@ def test_names_stay_names() -> None:
 
 
 def test_a_figure_shows_names_literally() -> None:
-    (element,) = page("hostile").all("script", type="application/json")
+    slug = "script-script-window-pwned-1-script"
+    (element,) = page("hostile").all("script", id=f"figure-daily-{slug}")
     traces = json.loads(element.text)["data"]
     for trace in traces:
         assert trace["name"] == HOSTILE_VARIANT.replace("&", "&amp;").replace("<", "&lt;").replace(
@@ -210,13 +219,14 @@ def test_islands_cannot_end_their_script() -> None:
 
 @EVERY
 def test_the_same_page_every_time(name: str) -> None:
-    assert page_html(RESULTS[name]()) == html(name)
+    assert page_html(study_of(RESULTS[name]())) == html(name)
 
 
 def test_the_same_page_in_another_process_and_from_json() -> None:
     code = (
         "import sys; from tests import builders; from abeval.report.page import page_html;"
-        "sys.stdout.buffer.write(page_html(builders.hostile()).encode())"
+        "from abeval.results.study import study_of;"
+        "sys.stdout.buffer.write(page_html(study_of(builders.hostile())).encode())"
     )
     other = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code],
@@ -227,15 +237,16 @@ def test_the_same_page_in_another_process_and_from_json() -> None:
     )
     assert other.stdout.decode() == html("hostile")
     again = result_from_dict(json.loads(RESULTS["hostile"]().to_json()))
-    assert page_html(again) == html("hostile")
+    assert page_html(study_of(again)) == html("hostile")
 
 
 def test_downloads_hold_the_result() -> None:
     links = [e.attributes for e in page("ship").all("a") if "download" in e.attributes]
     csv, packed = (base64.b64decode(link["href"].partition(",")[2]) for link in links)
-    assert csv.decode() == result("ship").to_csv()
-    assert json.loads(gzip.decompress(packed)) == json.loads(result("ship").to_json())
-    assert [link.get("data-plain") for link in links] == [None, "ranker_v2.json"]
+    assert gzip.decompress(csv).decode() == result("ship").to_csv()
+    assert json.loads(gzip.decompress(packed))["analysis"] == json.loads(result("ship").to_json())
+    plain = [link["data-plain"] for link in links]
+    assert plain == ["ranker_v2.csv", "ranker_v2.json"]
 
 
 def test_words_that_promise_too_much_are_absent() -> None:
@@ -266,7 +277,7 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
 
 def test_where_there_is_no_lift_the_difference_stands() -> None:
     row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
-    text = page_html(builders.result(scorecard=(row,), daily=(), segments=()))
+    text = whole(page_html(study_of(builders.result(scorecard=(row,), daily=(), segments=()))))
     assert 'class="glyph' not in text
     assert "unbounded" not in text
     assert "+0.61 pp [+0.32, +0.90]" in text
@@ -275,4 +286,4 @@ def test_where_there_is_no_lift_the_difference_stands() -> None:
 def test_passed_checks_fold_away_where_they_are_many() -> None:
     many = tuple(Check(f"check_{i}", "pass", 0.1, 0.2, "fine") for i in range(7))
     assert '<details class="data" open>' in html("ship")
-    assert '<details class="data" open>' not in page_html(builders.result(trust=many))
+    assert '<details class="data" open>' not in page_html(study_of(builders.result(trust=many)))

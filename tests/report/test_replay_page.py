@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
+from abeval.report.page import page_html
 from abeval.report.replay_figures import curve_figure
-from abeval.report.replay_page import replay_page_html
 from abeval.results import format as fmt
 from abeval.results.replay import Curve, CurvePoint
+from abeval.results.study import study_of
 from tests.offline.test_replay import SAMPLE, random_rows, small
 from tests.report.pages import figures, parse, whole, words
 
@@ -55,12 +56,13 @@ def full():
 
 @pytest.fixture(scope="module")
 def page(full):
-    return whole(replay_page_html(full))
+    return whole(page_html(study_of(full)))
 
 
 def section(page, name):
-    (found,) = parse(page).all("section", id=name)
-    return words(found)
+    inside = parse(page)
+    (part,) = inside.all("section", id=name) or inside.all("div", id=f"offline-{name}")
+    return words(part)
 
 
 def test_every_model_stands_beside_control_on_every_traffic(full, page):
@@ -75,17 +77,25 @@ def test_every_model_stands_beside_control_on_every_traffic(full, page):
 
 def test_every_part_of_the_result_has_its_section(page):
     sections = [s.attributes["id"] for s in parse(page).all("section")]
-    assert sections == [
-        *("models", "stages", "curves", "by-value", "calibration", "blends", "splits"),
-        *("coverage", "accounting", "methods"),
+    assert sections == ["offline", "calibration", "glossary"]
+    inner = [e.attributes["id"] for e in parse(page).all("div", class_="inner")]
+    assert inner == [
+        *("offline-models", "offline-stages", "offline-curves", "offline-by-value"),
+        *(
+            "offline-blends",
+            "offline-splits",
+            "offline-coverage",
+            "offline-rows",
+            "offline-methods",
+        ),
     ]
     assert "1 recall/b" in section(page, "stages")
     assert "recall@device" in section(page, "by-value")
     assert "phone at 1, desktop at 3" in section(page, "by-value")
     assert "train" in section(page, "splits")
     assert "100% of 240" in section(page, "coverage")
-    assert "items repeated in a request" in section(page, "accounting")
-    assert "mean over requests of hits / R" in section(page, "methods")
+    assert "items repeated in a request" in section(page, "rows")
+    assert "mean over requests of hits / R" in section(page, "glossary")
     assert "requests without relevant" in section(page, "methods")
 
 
@@ -133,13 +143,13 @@ def test_the_page_carries_the_numbers_along(full, page):
     }
     (text,) = (href for name, href in links.items() if name.endswith(".json.gz"))
     packed = base64.b64decode(text.partition(",")[2])
-    assert json.loads(gzip.decompress(packed)) == json.loads(full.to_json())
+    assert json.loads(gzip.decompress(packed))["replay"] == json.loads(full.to_json())
 
 
 def test_one_model_alone_has_values_and_no_differences():
     run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
     truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
-    page = whole(replay_page_html(abeval.evaluate(run, truth, metrics=["mrr@2"]).result))
+    page = whole(page_html(study_of(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)))
     assert "0.500" in section(page, "models")
     assert "too few units" in section(page, "models")
     assert 'id="plotly-gz"' not in page
@@ -160,7 +170,7 @@ def test_command_line_writes_the_page(tmp_path):
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
     text = file.read_text(encoding="utf-8")
-    assert "sample: offline replay" in text
+    assert "<title>sample: Offline replay</title>" in text
     assert "curve-0" in figures(text)
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+import abeval
+from abeval.report.page import page_html
+from abeval.results.outlook import MetricOutlook, PowerOutlook
+from abeval.results.study import Study
 from tests.report.pages import html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-PAGES = ("untrusted", "three_variants", "hostile")
+PAGES = ("untrusted", "three_variants", "hostile", "study")
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 WIDTHS = (1440, 1024, 768, 390, 320)
 OPEN = "document.querySelectorAll('details').forEach(each => each.open = true)"
 OUTSIDE = """() => [...document.querySelectorAll(
@@ -33,6 +40,28 @@ def browser() -> Iterator[sync_api.Browser]:
         opened.close()
 
 
+@cache
+def text_of(name: str) -> str:
+    """A page; `study` has all that two metrics of the sample can show."""
+    if name != "study":
+        return html(name)
+    metrics = ["ctr", "clicks_per_user"]
+    entries = [{"name": "ctr", "role": "goal"}, {"name": "clicks_per_user"}]
+    loaded = abeval.load(SAMPLE).replace(metrics=entries)
+    outlook = MetricOutlook("ctr", 14.0, 0.095, ((7.0, 0.14), (14.0, 0.095)), 0.05, 22.6, None)
+    agreed = loaded.agree(k=(5,), metrics=["ndcg@5[lin]"])
+    return page_html(
+        Study(
+            analysis=loaded.analyze(),
+            time=loaded.windows(metrics=metrics, by=["weekday"]),
+            aa=loaded.aa(runs=200, metrics=metrics),
+            replay=loaded.replay(k=(5,), metrics=["ndcg@5[lin]", "ece[mass]"]),
+            agreement=agreed,
+            outlook=PowerOutlook(0.05, 0.8, (outlook,)),
+        )
+    )
+
+
 def comes_true(page: sync_api.Page, condition: str) -> bool:
     """Whether it does within 20 seconds; the page's policy lets no function of ours wait in it."""
     for _ in range(200):
@@ -47,7 +76,7 @@ def opened(
 ) -> tuple[sync_api.Page, list[str]]:
     """A page on a screen so wide, and what its console said."""
     path = folder / f"{name}.html"
-    path.write_text(html(name), encoding="utf-8")
+    path.write_text(text_of(name), encoding="utf-8")
     context = browser.new_context(
         viewport={"width": width, "height": 900}, java_script_enabled=scripts
     )
@@ -81,7 +110,7 @@ def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, na
     page.context.close()
 
 
-@pytest.mark.parametrize(("name", "width"), [("ship", 1440), ("three_variants", 390)])
+@pytest.mark.parametrize(("name", "width"), [("study", 1440), ("three_variants", 390)])
 def test_no_rule_of_accessibility_is_broken(
     browser: sync_api.Browser, tmp_path: Path, name: str, width: int
 ) -> None:
@@ -106,7 +135,7 @@ def test_a_label_on_a_line_can_be_read(browser: sync_api.Browser, tmp_path: Path
 
 
 def test_paper_shows_what_the_screen_shows(browser: sync_api.Browser, tmp_path: Path) -> None:
-    page, _ = opened(browser, tmp_path, "ship", 1440)
+    page, _ = opened(browser, tmp_path, "study", 1440)
     page.emulate_media(media="print")
     shown = "els => els.filter(e => e.checkVisibility())"
     blank = page.locator(".figure").evaluate_all(
@@ -126,4 +155,43 @@ def test_without_scripts_no_hole_is_left(browser: sync_api.Browser, tmp_path: Pa
     )
     assert heights
     assert max(heights) < 60
+    page.context.close()
+
+
+FIRST = """() => [...document.querySelectorAll(
+    '#verdict .verdict, #verdict .next, .glance tbody tr, #verdict .tally')]
+    .map(e => e.getBoundingClientRect().bottom)"""
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "height"),
+    [("study", 1440, 900), ("three_variants", 1440, 900), ("study", 390, 2 * 844)],
+)
+def test_what_decides_is_on_the_first_screen(
+    browser: sync_api.Browser, tmp_path: Path, name: str, width: int, height: int
+) -> None:
+    page, _ = opened(browser, tmp_path, name, width)
+    bottoms = page.evaluate(FIRST)
+    assert len(bottoms) >= 4
+    assert max(bottoms) <= height
+    page.context.close()
+
+
+def test_a_link_opens_what_is_closed(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, said = opened(browser, tmp_path, "study", 1440)
+    assert page.locator("#daily-clicks-per-user").count() == 0
+    page.evaluate("location.hash = '#daily-clicks-per-user'")
+    assert comes_true(
+        page, "document.querySelector('#daily-clicks-per-user .js-plotly-plot') !== null"
+    )
+    assert said == []
+    page.context.close()
+
+
+def test_a_download_comes_out_plain(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, _ = opened(browser, tmp_path, "ship", 1440)
+    with page.expect_download() as waiting:
+        page.locator("a[data-plain$='.json']").click()
+    raw = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    assert raw["analysis"]["experiment"]["name"] == "ranker_v2"
     page.context.close()

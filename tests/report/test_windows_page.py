@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.report.windows_page import windows_page_html
+from abeval.report.page import page_html
+from abeval.results.study import study_of
 from tests.report.pages import figures, whole
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
@@ -21,18 +22,23 @@ def result():
 
 @pytest.fixture(scope="module")
 def page(result):
-    return whole(windows_page_html(result))
+    return whole(page_html(study_of(result)))
 
 
 def test_every_metric_has_its_windows_and_its_verdict(result, page):
-    assert [name for name in figures(page) if name.endswith("-days")] == ["m0-days", "m1-days"]
-    assert set(figures(page)) == {"m0-days", "m0-weekday", "m1-days"}
-    assert page.count('class="check pass">stable') == 2
+    drawn = [name.partition("-")[::2] for name in figures(page)]
+    assert {part for part, metric in drawn if metric == "ctr"} == {
+        *("cumulative", "entry", "pvalue", "weekday", "windows")
+    }
+    assert {part for part, metric in drawn if metric == "dwell-p50"} == {
+        *("cumulative", "pvalue", "windows")
+    }
+    assert page.count('class="check pass">stable') == 1
     assert result["ctr"].reason in page
 
 
 def test_the_figure_is_the_numbers_of_the_result(result, page):
-    drawn = {trace["name"]: trace for trace in figures(page)["m0-days"]["data"]}
+    drawn = {trace["name"]: trace for trace in figures(page)["cumulative-ctr"]["data"]}
     daily = [
         row.difference
         for row in result.windows
@@ -40,28 +46,28 @@ def test_the_figure_is_the_numbers_of_the_result(result, page):
     ]
     assert drawn["one day"]["y"] == pytest.approx(daily)
     looks = [look for look in result.looks if look.metric == "ctr"]
-    always = [t for t in figures(page)["m0-days"]["data"] if t.get("legendgroup") == "always"]
+    every = figures(page)["cumulative-ctr"]["data"]
+    always = [trace for trace in every if trace.get("legendgroup") == "always"]
     assert always[0]["y"] == pytest.approx([look.always_low for look in looks])
     assert always[1]["y"] == pytest.approx([look.always_high for look in looks])
 
 
 def test_what_each_day_would_have_declared_is_in_words_and_in_a_table(page):
     assert "A naive reader would have declared an effect on 2026" in page
-    assert page.count("What would have been declared on each day") == 2
     assert "Planned z" in page
 
 
 def test_replays_are_drawn_where_they_were_run(result, page):
     assert "A/A replays" not in page
     replays = abeval.load(FILE).aa(runs=400, metrics=["ctr"])
-    with_replays = figures(windows_page_html(result, replays))
-    assert with_replays["aa0"]["data"][0]["y"] == list(replays.histograms["ctr"])
+    with_replays = figures(page_html(study_of(result, replays)))
+    assert with_replays["aa-ctr"]["data"][0]["y"] == list(replays.histograms["ctr"])
 
 
 def test_no_name_from_the_file_becomes_markup():
     evil = "<img src=x onerror=alert(1)></script>"
     loaded = abeval.load(FILE).replace(name=evil)
-    page = windows_page_html(loaded.windows(metrics=["ctr"]))
+    page = whole(page_html(study_of(loaded.windows(metrics=["ctr"]))))
     assert evil not in page
     assert "&lt;img src=x" in page
     assert "script-src 'sha256-" in page.replace("&#39;", "'")
@@ -72,4 +78,4 @@ def test_command_line_writes_the_page(tmp_path):
     args = ["windows", str(FILE), "--metric", "ctr", "--report", str(file)]
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
-    assert {"m0-days", "aa0"} == set(figures(file.read_text(encoding="utf-8")))
+    assert {"cumulative-ctr", "aa-ctr"} <= set(figures(file.read_text(encoding="utf-8")))

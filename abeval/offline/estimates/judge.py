@@ -11,6 +11,7 @@ from abeval.offline.estimates.pairs import pairs
 from abeval.offline.metrics.presets import Policy, Scoring
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, CalibrationBin, ReplayModel, ReplayResult
+from abeval.stats import proportions
 
 
 def result_of(
@@ -46,7 +47,7 @@ def result_of(
         pairs=tuple(pairs(estimates, control)),
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
-        calibration=tuple(_calibration(sums)),
+        calibration=tuple(_calibration(sums, scoring.alpha)),
         notes=(*notes, *_notes(sums)),
     )
 
@@ -77,15 +78,16 @@ def _policy(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "missing_in_ndcg", policy.missing_in_ndcg
 
 
-def _calibration(sums: Sums) -> Iterator[CalibrationBin]:
+def _calibration(sums: Sums, alpha: float) -> Iterator[CalibrationBin]:
     for model, of_model in sums.models.items():
         if of_model.curve is None:
             continue
         keys = ["traffic", "kind", "bin"]
         curve = of_model.curve.groupby(keys, as_index=False)[["rows", "clicks", "predicted"]].sum()
         for row in curve.to_dict("records"):
-            rows = int(row["rows"])
+            rows, clicks = int(row["rows"]), int(row["clicks"])
             yield CalibrationBin(
                 *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),
-                *(int(row["clicks"]), float(row["predicted"]) / rows),
+                *(clicks, float(row["predicted"]) / rows),
+                *proportions.interval(proportions.Count(clicks, rows), alpha),
             )

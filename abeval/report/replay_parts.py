@@ -1,47 +1,64 @@
-"""An offline replay as one HTML file that works offline.
+"""The parts of the page that an offline replay fills: models, stages, curves, blends, calibration.
 
-The `ReplayResult` comes from `write_report` (`report/__init__.py`); tables are from
-`replay_views.py`, figures from `replay_figures.py`.
+`registry.py` lists them; tables are from `replay_views.py`, figures from `replay_figures.py`.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
-from abeval.report import assets, replay_figures, templates
+from markupsafe import Markup
+
+from abeval.report import replay_figures, templates
 from abeval.report import replay_views as views
-from abeval.report.figures import FigureView, island
+from abeval.report.figures import FigureView
 from abeval.report.replay_cuts import cut_views
+from abeval.report.section import Section
 from abeval.results import format as fmt
-from abeval.results.record import csv_text
 from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
+from abeval.results.study import Study
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
-def replay_page_html(result: ReplayResult) -> str:
-    """The whole page."""
-    curves, bins = tuple(_curves(result)), tuple(_calibration(result))
-    blends, stages = tuple(_blends(result)), tuple(_stages(result))
-    return templates.render_page(
-        "replay.html",
-        draws=any((curves, bins, blends, stages)),
+def offline_part(study: Study) -> Section | None:
+    """The models offline, side by side."""
+    result = study.replay
+    if result is None:
+        return None
+    html = templates.render(
+        "offline.html",
         result=result,
         compared=views.compared(result),
         models=views.plain_models(result),
         traffics=[(name, views.units_of(result, name)) for name in views.traffics(result)],
-        curves=curves,
-        calibration=bins,
-        blends=blends,
+        curves=tuple(_curves(result)),
+        blends=tuple(_blends(result)),
         staged=views.staged(result),
-        stages=stages,
+        stages=tuple(_stages(result)),
         splits=views.split_views(result),
         cuts=cut_views(result),
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
-        download=re.sub(r"[^A-Za-z0-9_-]+", "-", result.name) or "replay",
-        json=assets.packed_url(result.to_compact_json()),
-        csv=assets.packed_url(csv_text(result.to_frame())),
     )
+    return Section("The models on the same log.", (Markup(html),))  # noqa: S704 (the template escapes)
+
+
+def replay_figure_views(study: Study) -> Iterator[FigureView]:
+    """Every figure inside the part `offline`, which its template lays out."""
+    if study.replay is not None:
+        for make in (_curves, _blends, _stages):
+            yield from make(study.replay)
+
+
+def calibration_part(study: Study) -> Section | None:
+    """Click rate against predicted score."""
+    if study.replay is None or not study.replay.calibration:
+        return None
+    lead = (
+        "Click rate against predicted score. Above the dashed line a model predicts too little, "
+        "below it too much. Points are as large as their rows are many, with the interval of their "
+        "rate."
+    )
+    return Section(lead, tuple(_calibration(study.replay)))
 
 
 def _curves(result: ReplayResult) -> Iterator[FigureView]:
@@ -57,10 +74,11 @@ def _curves(result: ReplayResult) -> Iterator[FigureView]:
             f"curve-{i}",
             f"{metric}, traffic of {traffic}",
             _elbows(own),
-            island(replay_figures.curve_figure(own)),
+            replay_figures.curve_figure(own),
             traffic == POOLED,
             ("k", *(curve.model for curve in own)),
             tuple(rows),
+            key=("curve", metric, traffic),
         )
 
 
@@ -80,16 +98,17 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
             f"calibration-{i}",
             f"Traffic of {traffic}, {_BINNED[kind]}",
             "",
-            island(replay_figures.calibration_figure(own)),
-            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "Mean score"),
+            replay_figures.calibration_figure(own),
+            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "interval", "Mean score"),
             rows=tuple(_bin(b) for b in own),
+            key=("calibration", traffic, kind),
         )
 
 
 def _bin(b: CalibrationBin) -> tuple[str, ...]:
-    rate = fmt.mean(b.clicks / b.rows if b.rows else None)
+    rate = fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
     counts = (str(b.bin), fmt.count(b.rows), fmt.count(b.clicks))
-    return b.model, *counts, rate, fmt.mean(b.mean_score)
+    return b.model, *counts, *rate, fmt.mean(b.mean_score)
 
 
 def _blends(result: ReplayResult) -> Iterator[FigureView]:
@@ -102,7 +121,7 @@ def _blends(result: ReplayResult) -> Iterator[FigureView]:
         for j, metric in enumerate(views.drawn_metrics(result)):
             rows = [(shares[r.model], r) for r in _of(result, metric) if r.model in shares]
             title = f"{metric}, α·{name.replace('1·', '(1 − α)·')}"
-            figure = island(replay_figures.blend_figure(rows))
+            figure = replay_figures.blend_figure(rows)
             yield FigureView(
                 f"blend-{i}-{j}", title, _largest(rows), figure, False, *_blend_table(rows)
             )
@@ -144,10 +163,11 @@ def _stages(result: ReplayResult) -> Iterator[FigureView]:
             f"stage-{i}",
             f"{metric}, traffic of {traffic}",
             "",
-            island(replay_figures.stage_figure(named)),
+            replay_figures.stage_figure(named),
             traffic == POOLED,
             ("Stage", "Model", "Value"),
             tuple((s, name, _value(r.value, r.low, r.high)) for s, name, r in named),
+            key=("stage", metric, traffic),
         )
 
 

@@ -1,0 +1,214 @@
+"""Figures of many effects together: a forest of lifts, a heat map of windows, effects against days.
+
+`analysis_parts.py`, `time_parts.py` and `power_part.py` hand over rows of results.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from abeval.report.effects import DECIDED
+from abeval.report.figures import (
+    EFFECT_AXIS,
+    GREY,
+    axis_range,
+    colour,
+    error_bars,
+    label,
+    plain_layout,
+    symbol,
+)
+from abeval.results import Row
+from abeval.results import format as fmt
+from abeval.results.windows import WindowRow
+
+_ROW, _BESIDE = 26, 9
+"""Pixels of a metric's row, and of one more variant in it."""
+
+_DIVERGING = ((0.0, "#B34700"), (0.5, "#F2F2F2"), (1.0, "#0072B2"))
+
+
+def forest_figure(rows: Sequence[Row]) -> go.Figure:
+    """Lifts with intervals, a row for each metric, the variants beside each other.
+
+    Args:
+        rows: Rows with a lift, of one role.
+    """
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    variants = list(dict.fromkeys(row.variant for row in rows))
+    traces = []
+    for i, variant in enumerate(variants):
+        own = [row for row in rows if row.variant == variant]
+        shift = (i - (len(variants) - 1) / 2) * 0.7 / len(variants)
+        numbers = [_percent(row.lift, row.lift_low, row.lift_high) for row in own]
+        decided = [row.status in DECIDED for row in own]
+        traces.append(
+            go.Scatter(
+                x=[value for value, _, _ in numbers],
+                y=[metrics.index(row.metric) + shift for row in own],
+                error_x=error_bars(numbers, colour(i), 1.6),
+                mode="markers",
+                name=label(variant),
+                marker={
+                    "color": colour(i),
+                    "size": 8,
+                    "symbol": [symbol(i) if d else f"{symbol(i)}-open" for d in decided],
+                },
+                customdata=[label(_said(row)) for row in own],
+                hovertemplate="%{customdata}<extra></extra>",
+            )
+        )
+    height = 70 + len(metrics) * (_ROW + _BESIDE * (len(variants) - 1))
+    longest = max(len(name) for name in metrics)
+    figure = go.Figure(
+        traces, plain_layout(height, {"l": min(60 + 6 * longest, 240), "r": 16, "t": 34, "b": 30})
+    )
+    ends = [
+        e for row in rows for e in _percent(row.lift_low, row.lift, row.lift_high) if e is not None
+    ]
+    figure.update_layout(
+        showlegend=len(variants) > 1,
+        xaxis={
+            **EFFECT_AXIS,
+            "ticksuffix": "%",
+            "range": axis_range(sorted(ends)[len(ends) // 20 : len(ends) - len(ends) // 20], 0.05),
+        },
+        yaxis={
+            "tickvals": list(range(len(metrics))),
+            "ticktext": [label(name if len(name) <= 30 else f"{name[:29]}…") for name in metrics],
+            "range": [len(metrics) - 0.4, -0.6],
+            "showgrid": False,
+            "zeroline": False,
+        },
+    )
+    return figure
+
+
+def _percent(*numbers: float | None) -> tuple[float | None, float | None, float | None]:
+    first, second, third = (None if n is None else 100 * n for n in numbers)
+    return first, second, third
+
+
+def _said(row: Row) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    text = fmt.typographic(shown.text) if shown else fmt.MISSING
+    return f"{row.metric}, {row.variant}: {text}, {fmt.words(row.status)}"
+
+
+def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> go.Figure:
+    """Lifts of windows by their first day and length; a dot where the interval excludes zero.
+
+    Args:
+        rows: Daily, rolling and cumulative windows of one metric in one variant.
+        rising_is_good: Blue is good; without, falling is.
+    """
+    starts = sorted({row.start for row in rows})
+    lengths = sorted({row.days for row in rows})
+    cells = {(row.days, row.start): row for row in rows}
+    grid = [[cells.get((days, start)) for start in starts] for days in lengths]
+    values = [[_lift(cell) for cell in line] for line in grid]
+    most = max((abs(v) for line in values for v in line if v is not None), default=1.0) or 1.0
+    clear = [cell for line in grid for cell in line if cell is not None and _excludes_zero(cell)]
+    heat = go.Heatmap(
+        x=[label(start) for start in starts],
+        y=[_days(days) for days in lengths],
+        z=values,
+        zmin=-most,
+        zmax=most,
+        colorscale=[list(stop) for stop in (_DIVERGING if rising_is_good else _turned())],
+        xgap=1,
+        ygap=1,
+        text=[[_cell_said(cell) for cell in line] for line in grid],
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorbar={"ticksuffix": "%", "thickness": 10, "outlinewidth": 0, "tickformat": "+~g"},
+    )
+    dots = go.Scatter(
+        x=[label(cell.start) for cell in clear],
+        y=[_days(cell.days) for cell in clear],
+        mode="markers",
+        marker={"size": 4, "color": "#1c2430"},
+        hoverinfo="skip",
+    )
+    layout = plain_layout(90 + 30 * len(lengths), {"l": 72, "r": 16, "t": 12, "b": 34})
+    figure = go.Figure([heat, dots], layout)
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(type="category", showgrid=False, nticks=8)
+    figure.update_yaxes(type="category", showgrid=False)
+    return figure
+
+
+def _turned() -> tuple[tuple[float, str], ...]:
+    return tuple((1 - at, tone) for at, tone in reversed(_DIVERGING))
+
+
+def _days(days: int) -> str:
+    return f"{days} day" if days == 1 else f"{days} days"
+
+
+def _lift(row: WindowRow | None) -> float | None:
+    return None if row is None or row.lift is None else 100 * row.lift
+
+
+def _excludes_zero(row: WindowRow) -> bool:
+    low, high = row.difference_low, row.difference_high
+    return low is not None and high is not None and not low <= 0 <= high
+
+
+def _cell_said(row: WindowRow | None) -> str:
+    if row is None:
+        return ""
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    text = fmt.typographic(shown.text) if shown else fmt.MISSING
+    until = "" if row.end == row.start else f" to {row.end}"
+    return label(f"{row.start}{until}: {text}")
+
+
+def outlook_figure(
+    curves: Mapping[str, Sequence[tuple[float, float]]], here: float | None
+) -> go.Figure:
+    """The effect that could be seen after a number of days, a line for each metric.
+
+    Args:
+        curves: Metric → days and relative effect.
+        here: Days of the log.
+    """
+    traces = [
+        go.Scatter(
+            x=[days for days, _ in points],
+            y=[100 * effect for _, effect in points],
+            mode="lines+markers",
+            name=label(name),
+            line={"color": colour(i), "width": 1.8},
+            marker={"symbol": symbol(i), "size": 6},
+            customdata=[
+                label(f"{name}, {days:g} days: ±{100 * effect:.2g}%") for days, effect in points
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+        for i, (name, points) in enumerate(curves.items())
+    ]
+    figure = go.Figure(traces, plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 44}))
+    figure.update_layout(
+        showlegend=True,
+        xaxis={"title": {"text": "days", "standoff": 6}, "showgrid": False, "rangemode": "tozero"},
+        yaxis={
+            **EFFECT_AXIS,
+            "tickformat": "~g",
+            "ticksuffix": "%",
+            "rangemode": "tozero",
+            "title": {"text": "smallest lift seen", "standoff": 8},
+        },
+    )
+    if here is not None:
+        figure.add_vline(here, line={"color": GREY, "width": 1.5, "dash": "dash"})
+        figure.add_annotation(
+            x=here,
+            y=1,
+            yref="paper",
+            text="you are here",
+            showarrow=False,
+            xanchor="left",
+            yanchor="top",
+        )
+    return figure

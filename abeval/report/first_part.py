@@ -1,0 +1,210 @@
+"""The first screen: the verdict, what to do next, goals and guardrails drawn, and trust.
+
+`registry.py` lists it first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from abeval.report import glyph, templates
+from abeval.report.effects import TONES, anchors, definitions, effect_view, row_mark
+from abeval.report.power_part import days_sentence, effect
+from abeval.report.section import Section
+from abeval.report.tables import ROLES
+from abeval.results import Check, Decision, Row, Verdict
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
+from abeval.results.study import Study
+
+_SEVERITY = ("fail", "warn", "pass", "skipped")
+_BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_not_trust")
+_MOST_ROWS = 16
+"""Of the table on the first screen; the scorecard has them all."""
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    """A verdict as one line."""
+
+    variant: str
+    decision: str
+    word: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GlanceRow:
+    """A goal or guardrail of a variant, on the first screen."""
+
+    metric: str
+    anchor: str
+    role: str
+    variant: str
+    estimate: str
+    interval: str
+    exact: str
+    glyph: Markup
+    mde: str
+    status: str
+    tone: str
+
+
+def verdict_part(study: Study) -> Section | None:
+    """The first screen."""
+    result = study.analysis
+    if result is None:
+        return None
+    rows = _glance_rows(result)
+    lines, shared = verdict_lines(result)
+    html = templates.render(
+        "first.html",
+        info=result.experiment,
+        lines=lines,
+        shared=shared,
+        next_step=next_step(study),
+        empty=[v.name for v in result.experiment.variants if v.units == 0],
+        trusted=result.trusted,
+        rows=rows[:_MOST_ROWS],
+        more=max(len(rows) - _MOST_ROWS, 0),
+        scale=_scale(result),
+        several=len({row.variant for row in result.scorecard}) > 1,
+        level=fmt.level(result.experiment.alpha),
+        tally=_tally(result.trust),
+        open_checks=[c for c in result.trust if c.status in ("fail", "warn")],
+        days=len({row.cell for row in result.daily}),
+        left_out=study.left_out,
+    )
+    return Section("", (Markup(html),))  # noqa: S704 (the template escapes)
+
+
+def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:
+    """A line for each variant, best first; and what is said of all of them, once."""
+    ordered = sorted(result.verdicts, key=lambda v: _rank(result, v))
+    split = [verdict.sentence.partition(": ")[::2] for verdict in ordered]
+    shared = _shared([rest for _, rest in split])
+    lines = tuple(
+        VerdictLine(v.variant, v.decision, word, f"{rest.removesuffix(shared)}".rstrip("."))
+        for v, (word, rest) in zip(ordered, split, strict=True)
+    )
+    if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
+        return (VerdictLine("", lines[0].decision, lines[0].word, lines[0].sentence),), _said(
+            shared
+        )
+    return lines, _said(shared)
+
+
+def _said(shared: str) -> str:
+    text = shared.removeprefix("; ").rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _shared(sentences: Sequence[str]) -> str:
+    """The last clauses that all sentences have; none of a single one."""
+    if len(sentences) < 2:
+        return ""
+    clauses = [sentence.split("; ") for sentence in sentences]
+    count = 0
+    while all(len(c) > count + 1 for c in clauses) and len({c[-1 - count] for c in clauses}) == 1:
+        count += 1
+    return "; " + "; ".join(clauses[0][-count:]) if count else ""
+
+
+def _rank(result: Result, verdict: Verdict) -> tuple[int, float]:
+    """Decisions from ship to do not trust; within one, the larger gain of the first goal first."""
+    goals = [r for r in result.scorecard if r.variant == verdict.variant and r.role == "goal"]
+    lift = goals[0].lift if goals else None
+    sign = -1.0 if goals and goals[0].direction == "decrease" else 1.0
+    return _BEST_FIRST.index(verdict.decision), -sign * (lift or 0.0)
+
+
+def next_step(study: Study) -> str:
+    """What to do now, in a sentence or two."""
+    result = study.analysis
+    if result is None or not result.verdicts:
+        return ""
+    best = min(result.verdicts, key=lambda verdict: _rank(result, verdict))
+    match best.decision:
+        case "ship":
+            return f"Roll out {best.variant}."
+        case "do_not_ship":
+            return f"Keep {result.experiment.control}: look at what got worse before a new attempt."
+        case "keep_running":
+            return _how_long(study, result, best.variant)
+        case "do_not_trust":
+            return _mend(result)
+
+
+def _mend(result: Result) -> str:
+    judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
+    failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
+    remedy = next((check.remedy for check in failed if check.remedy), "")
+    what = f"{remedy[:1].upper()}{remedy[1:]}. " if remedy else ""
+    return f"{what}Decide nothing before the failed check is understood."
+
+
+def _how_long(study: Study, result: Result, variant: str) -> str:
+    """The outlook of the first metric that is still open."""
+    rows = [r for r in result.scorecard if r.variant == variant and r.role != "diagnostic"]
+    waiting = [row for row in rows if row.status in ("unclear", "too_little_data")]
+    if study.outlook is not None:
+        outlooks = {one.metric: one for one in study.outlook.metrics}
+        for row in waiting:
+            if row.metric in outlooks and (said := days_sentence(outlooks[row.metric])):
+                return said[:1].upper() + said[1:]
+    seen = next((row for row in waiting if row.mde is not None), None)
+    if seen is None:
+        return "Run longer."
+    return f"Run longer: this test could have seen {effect(seen.mde)} of {seen.metric}."
+
+
+def _judged(result: Result) -> list[Row]:
+    """Goals, then guardrails; within a metric the variants, best first."""
+    order = [v.variant for v in sorted(result.verdicts, key=lambda v: _rank(result, v))]
+    rows = [row for row in result.scorecard if row.role != "diagnostic"]
+    roles = [role for role, _, _ in ROLES]
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    place = {name: i for i, name in enumerate(order)}
+    return sorted(
+        rows,
+        key=lambda r: (roles.index(r.role), metrics.index(r.metric), place.get(r.variant, 0)),
+    )
+
+
+def _glance_rows(result: Result) -> list[GlanceRow]:
+    rows = _judged(result)
+    metrics, ids = definitions(result, rows), anchors(result.metrics)
+    marks = [row_mark(result, row, metrics[row.metric]) for row in rows]
+    axis = glyph.shared_axis([mark for mark in marks if mark])
+    views = []
+    for row, mark in zip(rows, marks, strict=True):
+        shown = effect_view(row, metrics[row.metric], mark, axis)
+        views.append(
+            GlanceRow(
+                metric=row.metric,
+                anchor=ids.get(row.metric, ""),
+                role=row.role,
+                variant=row.variant,
+                estimate=shown.estimate,
+                interval=shown.interval,
+                exact=shown.exact,
+                glyph=shown.glyph,
+                mde=effect(row.mde),
+                status=fmt.words(row.status),
+                tone=TONES.get(row.status, "plain"),
+            )
+        )
+    return views
+
+
+def _scale(result: Result) -> Markup:
+    rows = _judged(result)
+    metrics = definitions(result, rows)
+    marks = [m for row in rows if (m := row_mark(result, row, metrics[row.metric]))]
+    return glyph.scale(glyph.shared_axis(marks)) if marks else Markup()
+
+
+def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:
+    counts = ((s, sum(check.status == s for check in checks)) for s in _SEVERITY)
+    return tuple((status, number) for status, number in counts if number)

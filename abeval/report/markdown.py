@@ -1,0 +1,98 @@
+"""A study as Markdown, for a pull request or a chat.
+
+`Study.to_markdown` and `abeval report --format md` ask for it.
+"""
+
+from collections.abc import Iterator
+
+from abeval.report.first_part import next_step, verdict_lines
+from abeval.report.power_part import effect
+from abeval.report.short import notes, parts
+from abeval.report.tables import ROLES, TextTable, decisive_p
+from abeval.results import Row
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
+from abeval.results.study import Study
+
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
+
+
+def markdown(study: Study) -> str:
+    """The verdict, what to do next, goals and guardrails, and trust; other results as tables."""
+    return "\n\n".join(_blocks(study)) + "\n"
+
+
+def _blocks(study: Study) -> Iterator[str]:
+    yield f"## {escaped(study.name)}"
+    if study.analysis is not None:
+        yield from _analysis(study, study.analysis)
+    if study.time is not None:
+        drifting = [r for r in study.time.stability if r.verdict == "drifting"]
+        for row in drifting:
+            name = f"**{escaped(row.metric)}** ({escaped(row.variant)})"
+            yield f"{name} drifts: {escaped(row.reason)}"
+    if study.replay is not None:
+        for part in parts(study.replay)[:1]:
+            yield _table(part) if isinstance(part, TextTable) else escaped(part)
+    if study.aa is not None:
+        yield from (f"A/A: {escaped(note)}" for note in notes(study.aa))
+    yield from (f"No {what}: {escaped(why)}" for what, why in study.left_out)
+
+
+def _analysis(study: Study, result: Result) -> Iterator[str]:
+    lines, shared = verdict_lines(result)
+    several = len(result.verdicts) > 1
+    for line in lines:
+        name = f"{escaped(line.variant)}: " if several and line.variant else ""
+        yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}."
+    if shared:
+        yield escaped(fmt.typographic(shared))
+    if step := next_step(study):
+        yield f"**Next:** {escaped(fmt.typographic(step))}"
+    if result.trusted:
+        yield _scorecard(result, several)
+    failed = [c for c in result.trust if c.status in ("fail", "warn")]
+    passed = sum(check.status == "pass" for check in result.trust)
+    yield f"Trust: {passed} of {len(result.trust)} checks pass." + "".join(
+        f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
+        for check in failed
+    )
+
+
+def _scorecard(result: Result, several: bool) -> str:
+    heads = ("metric", *(("variant",) if several else ()), "lift", "could see", "p", "status")
+    order = [role for role, _, _ in ROLES]
+    rows = sorted(
+        (row for row in result.scorecard if row.role != "diagnostic"),
+        key=lambda row: order.index(row.role),
+    )
+    return _table(TextTable("", "", heads, tuple(_cells(row, several) for row in rows)))
+
+
+def _cells(row: Row, several: bool) -> tuple[str, ...]:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    text = fmt.MISSING if shown is None else shown.text
+    name = f"{row.metric} ({row.role})"
+    variant = (row.variant,) if several else ()
+    p = fmt.p_value(decisive_p(row))
+    return (name, *variant, text, effect(row.mde), p, fmt.words(row.status))
+
+
+def _table(table: TextTable) -> str:
+    lines = [table.headers, tuple("---" for _ in table.headers), *table.rows]
+    title = f"**{escaped(table.title)}**\n\n" if table.title else ""
+    return title + "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text if set(text) == {"-"} else escaped(fmt.typographic(text))
+
+
+def escaped(text: str) -> str:
+    r"""Text whose characters have no meaning in Markdown, on one line.
+
+    Example:
+        >>> escaped("a|b <img>")
+        'a\\|b \\<img\\>'
+    """
+    return " ".join(text.translate(_SPECIAL).split())

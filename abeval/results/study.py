@@ -1,0 +1,183 @@
+"""All results of one experiment, as its page shows them together; and results read back from JSON.
+
+`api.py` and `cli/report.py` fill a `Study`; `report/page.py` draws it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from abeval.errors import LogError
+from abeval.results import views
+from abeval.results.aa import AAResult
+from abeval.results.agreement import Agreement
+from abeval.results.analysis import Result
+from abeval.results.outlook import PowerOutlook
+from abeval.results.provenance import Provenance
+from abeval.results.record import DrawnRecord, Record
+from abeval.results.replay import ReplayResult
+from abeval.results.windows import TimeResult
+
+STUDY_SCHEMA_VERSION = "1"
+
+
+@dataclass(frozen=True, repr=False)
+class Study(DrawnRecord):
+    """The results of one experiment that its page shows; None where one was not computed.
+
+    Attributes:
+        analysis: Verdict, trust and scorecard.
+        time: Effects over time.
+        aa: A/A replays.
+        replay: Models offline.
+        agreement: Offline beside online, and why they differ.
+        outlook: What the experiment could see after more days.
+        provenance: The experiment file, its inputs, SQL and versions.
+        left_out: What was not computed, and why.
+        schema_version: Of the JSON.
+    """
+
+    analysis: Result | None = None
+    time: TimeResult | None = None
+    aa: AAResult | None = None
+    replay: ReplayResult | None = None
+    agreement: Agreement | None = None
+    outlook: PowerOutlook | None = None
+    provenance: Provenance | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
+    schema_version: str = STUDY_SCHEMA_VERSION
+
+    @property
+    def results(self) -> tuple[Record, ...]:
+        """The results that it has."""
+        every = (self.analysis, self.time, self.aa, self.replay, self.agreement)
+        return tuple(result for result in every if result is not None)
+
+    @property
+    def name(self) -> str:
+        """The experiment's name."""
+        if self.analysis is not None:
+            return self.analysis.experiment.name
+        return next((r.name for r in (self.time, self.replay) if r is not None), "experiment")
+
+    @property
+    def alpha(self) -> float:
+        """The level of its intervals."""
+        if self.analysis is not None:
+            return self.analysis.experiment.alpha
+        return next((r.alpha for r in (self.time, self.replay, self.aa) if r is not None), 0.05)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether no failed trust check hides its numbers."""
+        return self.analysis is None or self.analysis.trusted
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page: one self-contained HTML file."""
+        return views.write_report(self, path)
+
+    def to_markdown(self) -> str:
+        """A summary for a pull request or a chat."""
+        return views.markdown(self)
+
+
+FIELDS: Mapping[str, tuple[str, type[Any]]] = {
+    "scorecard": ("analysis", Result),
+    "stability": ("time", TimeResult),
+    "pairs": ("replay", ReplayResult),
+    "histograms": ("aa", AAResult),
+    "causes": ("agreement", Agreement),
+}
+"""A field that only one kind of result has → its field of a `Study`, and its type."""
+
+
+KINDS = tuple(name for name, _ in FIELDS.values())
+
+
+def read_results(files: Sequence[str | Path]) -> Study:
+    """The study that JSON files hold: results of commands, or a whole study.
+
+    Raises:
+        LogError: A file is no result, or two are of one kind or of different experiments.
+    """
+    study = Study()
+    for file in files:
+        part = _read(Path(file))
+        for name in (*KINDS, "outlook", "provenance"):
+            value = getattr(part, name)
+            if value is None:
+                continue
+            if getattr(study, name) is not None:
+                raise LogError(f"{file} is a second result of {name}", "name one of each kind")
+            study = replace(study, **{name: value})
+        study = replace(study, left_out=(*study.left_out, *part.left_out))
+    named = (study.time, study.replay, study.agreement)
+    names = {r.name for r in named if r is not None}
+    names |= {study.analysis.experiment.name} if study.analysis is not None else set()
+    if len(names) > 1:
+        raise LogError(
+            f"the results are of different experiments: {', '.join(sorted(names))}",
+            "name the results of one experiment",
+        )
+    return study
+
+
+def study_of(*results: object) -> Study:
+    """A study of a few results; None among them is left out.
+
+    Raises:
+        TypeError: One is of a kind that has no page.
+    """
+    study = Study()
+    for result in results:
+        if isinstance(result, Study):
+            study = result
+        elif result is not None:
+            part: dict[str, Any] = {_field_of(result): result}
+            study = replace(study, **part)
+    return study
+
+
+def _field_of(result: object) -> str:
+    for name, kind in FIELDS.values():
+        if isinstance(result, kind):
+            return name
+    raise TypeError(f"{type(result).__name__} has no page")
+
+
+def _read(file: Path) -> Study:
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LogError(f"{file} does not exist", "name a JSON file that --json wrote") from None
+    except (OSError, ValueError) as error:
+        raise LogError(f"{file} is not JSON: {error}", "name a file that --json wrote") from None
+    if not isinstance(raw, dict):
+        raise LogError(f"{file} is no result of abeval", "name a file that --json wrote")
+    return _parsed(file, raw)
+
+
+def _parsed(file: Path, raw: Mapping[str, Any]) -> Study:
+    kinds = [(name, kind) for mark, (name, kind) in FIELDS.items() if mark in raw]
+    if not kinds and {"analysis", "replay"} <= raw.keys():
+        kinds = [("", Study)]
+    if not kinds:
+        raise LogError(
+            f"{file} is none of the results that a page shows",
+            "name what analyze, windows, aa, replay or report wrote with --json",
+        )
+    name, kind = kinds[0]
+    try:
+        result = TypeAdapter(kind).validate_python(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise LogError(
+            f"{file} was written by another version of abeval: {where}: {first['msg']}",
+            "run the analysis again",
+        ) from None
+    return result if isinstance(result, Study) else Study(**{name: result})

@@ -1,0 +1,1 @@
+"""All that can be computed of one experiment, for one page."""

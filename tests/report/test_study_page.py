@@ -1,0 +1,257 @@
+"""One page of all that is known: from the experiment by one command, and again from its JSON."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+import tomlkit
+from typer.testing import CliRunner
+
+import abeval
+from abeval.cli.main import app
+from abeval.report.markdown import markdown
+from abeval.report.page import page_html
+from abeval.report.registry import PARTS
+from abeval.results import format as fmt
+from abeval.results.outlook import MetricOutlook, PowerOutlook
+from abeval.results.study import Study, read_results, study_of
+from tests import builders
+from tests.report.pages import figures, parse, whole, words
+
+FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the sample, as the command wrote it, and its JSON."""
+    folder = tmp_path_factory.mktemp("study")
+    page, file = folder / "page.html", folder / "study.json"
+    args = ["report", str(FILE), "--output", str(page), "--json", str(file)]
+    run = CliRunner().invoke(app, args)
+    assert run.exit_code == 0, run.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path) -> Study:
+    return read_results([folder / "study.json"])
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return whole((folder / "page.html").read_text(encoding="utf-8"))
+
+
+def test_every_part_that_the_sample_has_data_for_is_there(page: str) -> None:
+    ids = [e.attributes["id"] for e in parse(page).all("section")]
+    missing = {part.id for part in PARTS} - set(ids)
+    assert missing == {"cuts"}
+    every = [e.attributes["id"] for e in parse(page).elements if "id" in e.attributes]
+    assert len(every) == len(set(every))
+    links = [a.attributes["href"] for a in parse(page).all("a")]
+    assert {link[1:] for link in links if link.startswith("#")} <= set(every)
+
+
+def test_the_same_page_from_its_json_and_from_its_own_download(
+    folder: Path, study: Study, page: str
+) -> None:
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert page_html(study) == text
+    (link,) = [
+        a.attributes["href"]
+        for a in parse(page).all("a")
+        if a.attributes.get("data-plain", "").endswith(".json")
+    ]
+    again = folder / "again.json"
+    again.write_bytes(gzip.decompress(b64decode(link.partition(",")[2])))
+    assert page_html(read_results([again])) == text
+
+
+def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -> None:
+    parts = {"a": study.analysis, "t": study.time, "r": study.replay, "x": study.aa}
+    files = []
+    for name, result in parts.items():
+        assert result is not None
+        files.append(folder / f"{name}.json")
+        files[-1].write_text(result.to_json(), encoding="utf-8")
+    page = folder / "composed.html"
+    args = ["report", *map(str, files), "--output", str(page)]
+    assert CliRunner().invoke(app, args).exit_code == 0
+    known = study_of(*parts.values())
+    assert page.read_text(encoding="utf-8") == page_html(known)
+    ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
+    assert {part.id for part in PARTS} - ids == {"cuts", "power", "position"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is no result"),
+        ('{"a": 1}', "is none of the results"),
+        ('{"scorecard": 1}', "another version"),
+    ],
+)
+def test_what_is_no_result_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(content, encoding="utf-8")
+    run = CliRunner().invoke(app, ["report", str(file), "--format", "md"])
+    assert isinstance(run.exception, abeval.AbevalError)
+    assert message in str(run.exception)
+
+
+def test_two_of_one_kind_or_of_two_experiments_are_refused(tmp_path: Path, study: Study) -> None:
+    one, two = tmp_path / "1.json", tmp_path / "2.json"
+    one.write_text(builders.ship().to_json(), encoding="utf-8")
+    assert study.time is not None
+    two.write_text(study.time.to_json(), encoding="utf-8")
+    with pytest.raises(abeval.LogError, match="a second result of analysis"):
+        read_results([one, one])
+    with pytest.raises(abeval.LogError, match="different experiments"):
+        read_results([one, two])
+    run = CliRunner().invoke(app, ["report", str(one), "--format", "md", "--output", str(one)])
+    assert "would replace" in str(run.exception)
+    with pytest.raises(abeval.AbevalError, match="a page needs a file"):
+        CliRunner().invoke(app, ["report", str(one)], catch_exceptions=False)
+
+
+def test_figures_are_the_numbers_of_the_result(study: Study, page: str) -> None:
+    drawn = figures(page)
+    assert study.time is not None
+    looks = [look for look in study.time.looks if look.metric == "ctr"]
+    lines = {trace["name"]: trace["y"] for trace in drawn["pvalue-ctr"]["data"]}
+    assert lines["always valid"] == [max(look.always_p_value, 1e-6) for look in looks]
+    (heat, _) = drawn["windows-ctr"]["data"]
+    cells = {
+        (row.days, row.start): row.lift
+        for row in study.time.windows
+        if (row.metric, row.axis) == ("ctr", "calendar") and row.kind in ("daily", "rolling")
+    }
+    shown = {
+        (int(days.split()[0]), start): value
+        for days, line in zip(heat["y"], heat["z"], strict=True)
+        for start, value in zip(heat["x"], line, strict=True)
+        if value is not None
+    }
+    assert shown == {key: pytest.approx(100 * lift) for key, lift in cells.items()}
+    assert study.outlook is not None
+    power = {t["name"]: (t["x"], t["y"]) for t in drawn["power-days"]["data"]}
+    points = study.outlook["ctr"].points
+    assert power["ctr"] == ([d for d, _ in points], pytest.approx([100 * e for _, e in points]))
+    final = next(t for t in drawn["cumulative-ctr"]["data"] if t["name"] == "the whole period")
+    assert final["y"] == [looks[-1].difference]
+
+
+def test_methods_hold_what_makes_the_result_again(study: Study, page: str) -> None:
+    assert study.provenance is not None
+    assert {file.log for file in study.provenance.inputs} == {"impressions", "clicks", "items"}
+    entries = tomlkit.parse(study.provenance.experiment).unwrap()
+    again = abeval.define(entries, FILE.parent).analyze()
+    assert again.to_json() == study.analysis.to_json()  # type: ignore[union-attr]
+    for name, sql in study.provenance.queries:
+        run = CliRunner().invoke(app, ["sql", name])
+        assert run.output == sql
+    (methods,) = parse(page).all("section", id="methods")
+    assert "Welch 1947" in words(methods)
+    assert f"duckdb {dict(study.provenance.versions)['duckdb']}" in words(methods)
+    assert study.provenance.experiment.strip() in methods.text
+
+
+def test_the_power_of_the_page_is_that_of_the_command(study: Study) -> None:
+    assert study.outlook is not None
+    one = study.outlook["ctr"]
+    loaded = abeval.load(FILE)
+    assert loaded.power(metrics=["ctr"])["ctr"].mde == pytest.approx(one.mde, rel=1e-6)
+    days = loaded.power(metrics=["ctr"], mde=one.target)["ctr"].days
+    assert days == pytest.approx(one.target_days, rel=1e-3)
+
+
+def test_figures_are_for_taking(study: Study) -> None:
+    assert study.analysis is not None
+    assert study.time is not None
+    figure = study.figures["cumulative", "ctr"]
+    figure.update_layout(title="mine")
+    assert figure.layout.title.text == "mine"
+    assert ("windows", "ctr") in study.time.figures
+    assert [key[0] for key in study.analysis.figures][:2] == ["forest", "daily"]
+    with pytest.raises(KeyError, match="there are"):
+        study.time.figures["nothing"]
+
+
+def test_markdown_says_what_the_page_says(study: Study) -> None:
+    text = study.to_markdown()
+    assert text.startswith("## sample\n\n**SHIP** ctr +13.1%")
+    assert "**Next:** Roll out treatment." in text
+    assert study.analysis is not None
+    for row in study.analysis.scorecard:
+        if row.role != "diagnostic":
+            lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+            assert lift is not None
+            shown = fmt.typographic(lift.text).replace("[", r"\[").replace("]", r"\]")
+            assert shown in text
+    hostile = markdown(study_of(builders.hostile()))
+    assert re.search(r"(?<!\\)<", hostile) is None
+    assert len(hostile.splitlines()) < 30
+
+
+def outlook(**changes: object) -> PowerOutlook:
+    one = MetricOutlook("ctr", 14.0, 0.095, ((14.0, 0.095), (28.0, 0.06)), 0.05, 22.6, None)
+    other = MetricOutlook(**{**vars(one), **changes})  # type: ignore[arg-type]
+    return PowerOutlook(0.05, 0.8, (other,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "about 9 more days to see ±5%; this test could have seen ±9.5%"),
+        ({"target_days": None}, "more days will not show ±5%"),
+        ({"points": ((14.0, 0.095), (28.0, 0.093))}, "more days hardly help"),
+    ],
+)
+def test_keep_running_says_how_long(changes: dict[str, object], said: str) -> None:
+    row = builders.row(status="unclear", p_adjusted=0.4, **builders.effect(0.01, 0.06, 0.1))
+    study = Study(analysis=builders.result(scorecard=(row,)), outlook=outlook(**changes))
+    assert study.analysis is not None
+    assert study.analysis.verdicts[0].decision == "keep_running"
+    (first,) = parse(whole(page_html(study))).all("section", id="verdict")
+    assert said in words(first)
+
+
+def test_what_could_not_be_run_is_said(tmp_path: Path) -> None:
+    """A table of one row a unit has no time and no scores: the page says so, and has the rest."""
+    table = tmp_path / "units.csv"
+    lines = [f"{i},{'ab'[i % 2]},{i % 7 + (i % 2)}" for i in range(400)]
+    table.write_text("user,group,spent\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    file = tmp_path / "x.toml"
+    file.write_text(
+        'name = "x"\nunit = "user"\ncontrol = "a"\n[variants.a]\n[variants.b]\n[logs.units]\n'
+        f'path = "{table.name}"\ncolumns = {{ unit_id = "user", variant = "group" }}\n'
+        '[[metrics]]\nname = "spent"\nvalue = "spent"\nrole = "goal"\n',
+        encoding="utf-8",
+    )
+    study = abeval.load(file).study()
+    assert study.analysis is not None
+    assert {what for what, _ in study.left_out} == {
+        "effects over time",
+        "offline replay",
+        "agreement",
+    }
+    (first,) = parse(whole(page_html(study))).all("section", id="verdict")
+    assert "No effects over time" in words(first)
+
+
+def test_several_variants_are_one_line_each_and_what_holds_for_all_is_said_once() -> None:
+    parsed = parse(whole(page_html(study_of(builders.three_variants()))))
+    (first,) = parsed.all("section", id="verdict")
+    lines = [words(e) for e in parsed.all("p", class_="sentence")]
+    assert [line.split()[0] for line in lines] == ["treatment", "challenger"]
+    assert words(first).count("Note the warning on duplicates.") == 1
+    assert not any("note the warning" in line for line in lines)
+
+
+def test_the_page_is_small(folder: Path) -> None:
+    assert (folder / "page.html").stat().st_size < 2_000_000
