@@ -15,6 +15,7 @@ from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare, needed
 from abeval.agreement.facts import AgreementLog, extra_columns
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
@@ -51,6 +52,11 @@ def agree(result: Result, opened: Opened, options: ReplayOptions) -> Agreement:
     with opened() as run:
         offline = read_offline(run, options)
         experiment = run.experiment
+    return joined(result, offline, experiment)
+
+
+def joined(result: Result, offline: "Offline", experiment: Experiment) -> Agreement:
+    """The agreement of an analysis with what was read offline, of the same logs."""
     replay, facts, backtests, notes = offline
     return compare(result, replay, facts, backtests, notes, experiment)
 
