@@ -53,8 +53,8 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         yield escaped(fmt.typographic(shared))
     if step := next_step(study):
         yield f"**Next:** {escaped(fmt.typographic(step))}"
-    for line in conflicts(study):
-        yield f"**Offline:** {escaped(fmt.typographic(line))}"
+    for conflict in conflicts(study):
+        yield f"**Offline:** {escaped(fmt.typographic(conflict))}"
     if result.trusted:
         yield _scorecard(result, several)
     failed = [c for c in result.trust if c.status in ("fail", "warn")]
