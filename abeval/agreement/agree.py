@@ -53,6 +53,11 @@ def agree(result: Result, opened: Opened, options: ReplayOptions) -> Agreement:
     with opened() as run:
         offline = read_offline(run, options)
         experiment = run.experiment
+    return joined(result, offline, experiment)
+
+
+def joined(result: Result, offline: "Offline", experiment: Experiment) -> Agreement:
+    """The agreement of an analysis with what was read offline, of the same logs."""
     replay, facts, backtests, notes = offline
     return compare(result, replay, facts, backtests, notes, experiment)
 

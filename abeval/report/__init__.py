@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from abeval.errors import AbevalError
 from abeval.files import write_text
-from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.history import HistoryReport
 from abeval.results.study import Study, study_of
@@ -41,10 +40,6 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 def _page(result: object, aa: object) -> str:
     match result:
-        case Agreement():
-            from abeval.report.agreement_page import agreement_page_html
-
-            return agreement_page_html(result)
         case HistoryReport():
             from abeval.report.history_page import history_page_html
 

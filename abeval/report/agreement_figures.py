@@ -1,6 +1,6 @@
-"""The figures of an agreement: the quadrant of offline against online, and CTR by position.
+"""The figure of an agreement: the quadrant of offline against online.
 
-`agreement_page.py` hands over the rows of an `Agreement`, and puts what comes back into the page.
+`agreement_parts.py` hands over the rows of an `Agreement`, and puts what comes back into the page.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from abeval.report.figures import EFFECT_AXIS, GREY, colour, label, plain_layout, symbol
-from abeval.report.replay_figures import Point, lines
-from abeval.results import format as fmt
-from abeval.results.agreement import AgreementRow, PositionRate
+from abeval.results.agreement import AgreementRow
 
 _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
 """In the order of their colours."""
@@ -61,20 +59,3 @@ def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> go.Scatter:
         customdata=[label(f"{row.offline} and {row.online}: {row.standing}") for row in own],
         hovertemplate="%{customdata}<extra></extra>",
     )
-
-
-def position_figure(rates: Sequence[PositionRate]) -> go.Figure:
-    """Click rate by position, a line per variant."""
-    series: dict[str, list[Point]] = {rate.variant: [] for rate in rates}
-    for rate in rates:
-        series[rate.variant].append((rate.position, (rate.ctr, rate.low, rate.high)))
-    figure = lines(series, "position", "clicks / impressions")
-    figure.update_xaxes(tickformat="d")
-    return figure
-
-
-def position_cells(rate: PositionRate) -> tuple[str, ...]:
-    """The row of a rate in the table beside the figure."""
-    ends = "" if rate.low is None or rate.high is None else f" [{rate.low:.4f}, {rate.high:.4f}]"
-    counts = (fmt.count(rate.clicks), fmt.count(rate.impressions))
-    return (str(rate.position), rate.variant, *counts, f"{rate.ctr:.4f}{ends}")

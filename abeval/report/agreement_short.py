@@ -13,7 +13,8 @@ from abeval.results.agreement import Agreement, AgreementRow, Cause, Decompositi
 
 def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
     """Sentences first, then tables; with `whole`, every online metric and every cause's needs."""
-    return (*sentences(result), *tables(result, whole), *_more(result, whole), _causes(result))
+    shown = (*_pairs(result, whole), *model_tables(result, whole))
+    return (*sentences(result), *shown, *_more(result, whole), _causes(result))
 
 
 def sentences(result: Agreement) -> tuple[str, ...]:
@@ -26,9 +27,9 @@ def sentences(result: Agreement) -> tuple[str, ...]:
     )
 
 
-def tables(result: Agreement, whole: bool) -> tuple[TextTable, ...]:
-    """All tables but that of the causes; with `whole`, every pair of metrics and estimator."""
-    return (*_table(result, whole), *_matrix(result), *_backtests(result, whole))
+def model_tables(result: Agreement, whole: bool) -> tuple[TextTable, ...]:
+    """Models on traffics, the logged difference, backtests; with `whole`, every estimator."""
+    return (*_matrix(result), *_backtests(result, whole))
 
 
 def _more(result: Agreement, whole: bool) -> tuple[str, ...]:
@@ -36,12 +37,17 @@ def _more(result: Agreement, whole: bool) -> tuple[str, ...]:
     return (f"{fmt.count(hidden)} more pairs of metrics: --all",) if hidden else ()
 
 
-def _table(result: Agreement, whole: bool) -> Iterator[TextTable]:
+def _pairs(result: Agreement, whole: bool) -> Iterator[TextTable]:
+    table = pair_table(result, whole)
+    if table.rows:
+        yield table
+
+
+def pair_table(result: Agreement, whole: bool) -> TextTable:
+    """Every pair of an offline and an online metric; of the goals only, without `whole`."""
     rows = [row for row in result.rows if whole or row.role == "goal"]
-    if not rows:
-        return
     level = fmt.level(result.alpha)
-    yield TextTable(
+    return TextTable(
         "Offline against online",
         f"offline on control's traffic, online as lift, with {level} intervals.",
         ("offline", "online", "variant", "difference", "lift", "standing", "why not"),

@@ -140,6 +140,16 @@ def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
     yield from harmful if metric.role == "guardrail" else (-size, size)
 
 
+def either_way(lift: float | None) -> str:
+    """A relative effect of either sign.
+
+    Example:
+        >>> either_way(0.0953)
+        '±9.5%'
+    """
+    return fmt.MISSING if lift is None else f"±{100 * lift:.2g}%"
+
+
 def full(value: float | None) -> str:
     """A number with every digit."""
     return fmt.MISSING if value is None else repr(value)

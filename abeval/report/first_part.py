@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from abeval.report import glyph, templates
-from abeval.report.effects import TONES, anchors, definitions, effect_view, row_mark
-from abeval.report.power_part import days_sentence, effect
+from abeval.report.agreement_parts import conflicts
+from abeval.report.effects import TONES, anchors, definitions, effect_view, either_way, row_mark
+from abeval.report.power_part import days_sentence
 from abeval.report.section import Section
 from abeval.report.tables import ROLES
 from abeval.results import Check, Decision, Row, Verdict
@@ -64,6 +65,7 @@ def verdict_part(study: Study) -> Section | None:
         lines=lines,
         shared=shared,
         next_step=next_step(study),
+        conflicts=conflicts(study),
         empty=[v.name for v in result.experiment.variants if v.units == 0],
         trusted=result.trusted,
         rows=rows[:_MOST_ROWS],
@@ -156,7 +158,7 @@ def _how_long(study: Study, result: Result, variant: str) -> str:
     seen = next((row for row in waiting if row.mde is not None), None)
     if seen is None:
         return "Run longer."
-    return f"Run longer: this test could have seen {effect(seen.mde)} of {seen.metric}."
+    return f"Run longer: this test could have seen {either_way(seen.mde)} of {seen.metric}."
 
 
 def _judged(result: Result) -> list[Row]:
@@ -190,7 +192,7 @@ def _glance_rows(result: Result) -> list[GlanceRow]:
                 interval=shown.interval,
                 exact=shown.exact,
                 glyph=shown.glyph,
-                mde=effect(row.mde),
+                mde=either_way(row.mde),
                 status=fmt.words(row.status),
                 tone=TONES.get(row.status, "plain"),
             )

@@ -5,8 +5,10 @@
 
 from collections.abc import Iterator
 
+from abeval.report.agreement_parts import conflicts
+from abeval.report.agreement_short import sentences
+from abeval.report.effects import either_way
 from abeval.report.first_part import next_step, verdict_lines
-from abeval.report.power_part import effect
 from abeval.report.short import notes, parts
 from abeval.report.tables import ROLES, TextTable, decisive_p
 from abeval.results import Row
@@ -34,6 +36,8 @@ def _blocks(study: Study) -> Iterator[str]:
     if study.replay is not None:
         for part in parts(study.replay)[:1]:
             yield _table(part) if isinstance(part, TextTable) else escaped(part)
+    if study.agreement is not None and study.analysis is None:
+        yield from (escaped(fmt.typographic(said)) for said in sentences(study.agreement))
     if study.aa is not None:
         yield from (f"A/A: {escaped(note)}" for note in notes(study.aa))
     yield from (f"No {what}: {escaped(why)}" for what, why in study.left_out)
@@ -49,6 +53,8 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         yield escaped(fmt.typographic(shared))
     if step := next_step(study):
         yield f"**Next:** {escaped(fmt.typographic(step))}"
+    for conflict in conflicts(study):
+        yield f"**Offline:** {escaped(fmt.typographic(conflict))}"
     if result.trusted:
         yield _scorecard(result, several)
     failed = [c for c in result.trust if c.status in ("fail", "warn")]
@@ -75,7 +81,7 @@ def _cells(row: Row, several: bool) -> tuple[str, ...]:
     name = f"{row.metric} ({row.role})"
     variant = (row.variant,) if several else ()
     p = fmt.p_value(decisive_p(row))
-    return (name, *variant, text, effect(row.mde), p, fmt.words(row.status))
+    return (name, *variant, text, either_way(row.mde), p, fmt.words(row.status))
 
 
 def _table(table: TextTable) -> str:

@@ -69,9 +69,9 @@ def _kicker(study: Study) -> str:
         return "A/B test report"
     if study.time is not None and study.time.days:
         return f"Effects over time, {study.time.days[0]} to {study.time.days[-1]}"
-    if study.replay is not None:
-        return "Offline replay"
-    return "A/A replays" if study.aa is not None else "Offline against online"
+    if study.agreement is not None:
+        return "Offline and online"
+    return "Offline replay" if study.replay is not None else "A/A replays"
 
 
 def _downloads(study: Study) -> Iterator[Download]:
@@ -83,6 +83,9 @@ def _downloads(study: Study) -> Iterator[Download]:
     if study.replay is not None:
         csv = assets.packed_url(csv_text(study.replay.to_frame()))
         yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
+    if study.agreement is not None:
+        csv = assets.packed_url(csv_text(study.agreement.to_frame()))
+        yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     json = assets.packed_url(study.to_compact_json())
     yield Download(f"{stem}.json", "everything (JSON)", json)
 

@@ -1,6 +1,6 @@
 """The part of the page on positions: click rates and the share of impressions by position.
 
-`registry.py` lists it; the numbers are those of the agreement.
+`registry.py` lists it beside the other parts of the agreement (`agreement_parts.py`).
 """
 
 import plotly.graph_objects as go

@@ -6,6 +6,7 @@
 import math
 
 from abeval.report.effect_figures import outlook_figure
+from abeval.report.effects import either_way
 from abeval.report.figures import FigureView
 from abeval.report.section import Section
 from abeval.results import format as fmt
@@ -46,22 +47,12 @@ def _cells(one: MetricOutlook) -> tuple[str, ...]:
     return (
         one.metric,
         fmt.MISSING if one.days is None else f"{one.days:g}",
-        effect(one.mde),
-        effect(one.target),
+        either_way(one.mde),
+        either_way(one.target),
         fmt.MISSING if one.target_days is None else whole(one.target_days),
         fmt.MISSING if more is None else whole(more),
         "" if one.reason is None else fmt.words(one.reason),
     )
-
-
-def effect(lift: float | None) -> str:
-    """A relative effect of either sign.
-
-    Example:
-        >>> effect(0.0953)
-        '±9.5%'
-    """
-    return fmt.MISSING if lift is None else f"±{100 * lift:.2g}%"
 
 
 def whole(days: float) -> str:
@@ -83,21 +74,21 @@ def days_sentence(one: MetricOutlook) -> str:
     """
     if one.mde is None:
         return ""
-    seen = f"this test could have seen {effect(one.mde)}"
+    seen = f"this test could have seen {either_way(one.mde)}"
     more = one.more_days
     if more is None or one.target is None:
         if one.days is None:
             return f"{one.metric}: {seen}."
-        return f"{one.metric}: {seen}; more days will not show {effect(one.target)}."
+        return f"{one.metric}: {seen}; more days will not show {either_way(one.target)}."
     slow = _gain(one)
     if slow is not None and slow > _NO_GAIN:
         return (
             f"{one.metric}: {seen}, and more days hardly help: {whole(more)} to see "
-            f"{effect(one.target)}, because few new units come."
+            f"{either_way(one.target)}, because few new units come."
         )
     days = whole(more)
     unit = "day" if days == "1" else "days"
-    return f"{one.metric}: about {days} more {unit} to see {effect(one.target)}; {seen}."
+    return f"{one.metric}: about {days} more {unit} to see {either_way(one.target)}; {seen}."
 
 
 def _gain(one: MetricOutlook) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from abeval.report import analysis_parts, time_parts
 from abeval.report.aa_part import aa_part
+from abeval.report.agreement_parts import causes_part, quadrant_part, traffics_part
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
 from abeval.report.position_part import position_part
@@ -54,6 +55,9 @@ PARTS = (
     Part("quality", "Data", "Data quality", analysis_parts.quality_part),
     Part("aa", "A/A", "A/A replays", aa_part, False),
     Part("offline", "Offline", "Offline replay", offline_part, False),
+    Part("causes", "Agreement", "Offline meets online", causes_part, False),
+    Part("quadrant", "Quadrant", "Offline against online", quadrant_part, False),
+    Part("traffics", "Traffics", "Models on traffics", traffics_part, False),
     Part("position", "Position", "Clicks by position", position_part, False),
     Part("calibration", "Calibration", "Calibration", calibration_part, False),
     Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),

@@ -15,6 +15,7 @@ from abeval.report.effects import (
     anchors,
     definitions,
     effect_view,
+    either_way,
     full,
     metric_note,
     row_mark,
@@ -37,6 +38,7 @@ class RowView:
     treatment: str
     units: str
     effect: EffectView
+    mde: str
     p: str
     p_exact: str
     status: str
@@ -106,6 +108,7 @@ def _row(
         treatment=fmt.mean(row.treatment, metric.unit, digits),
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
+        mde=either_way(row.mde),
         p=fmt.p_value(decisive_p(row)),
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=fmt.words(row.status),

@@ -1,6 +1,6 @@
 """The agreement of offline and online results: frozen records, with views as frames and as JSON.
 
-`agreement/compare.py` fills it; `report/agreement_short.py` prints it, `report/agreement_page.py`
+`agreement/compare.py` fills it; `report/agreement_short.py` prints it, `report/agreement_parts.py`
 draws it.
 """
 
@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from abeval.results import views
-from abeval.results.record import Record, frame, named
+from abeval.results.record import DrawnRecord, frame, named
 
 AGREEMENT_SCHEMA_VERSION = "1"
 
@@ -230,7 +230,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, repr=False)
-class Agreement(Record):
+class Agreement(DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
     Attributes:

@@ -62,14 +62,16 @@ class Study(DrawnRecord):
         """The experiment's name."""
         if self.analysis is not None:
             return self.analysis.experiment.name
-        return next((r.name for r in (self.time, self.replay) if r is not None), "experiment")
+        named = (self.time, self.replay, self.agreement)
+        return next((result.name for result in named if result is not None), "experiment")
 
     @property
     def alpha(self) -> float:
         """The level of its intervals."""
         if self.analysis is not None:
             return self.analysis.experiment.alpha
-        return next((r.alpha for r in (self.time, self.replay, self.aa) if r is not None), 0.05)
+        others = (self.time, self.replay, self.aa, self.agreement)
+        return next((result.alpha for result in others if result is not None), 0.05)
 
     @property
     def trusted(self) -> bool:

@@ -4,11 +4,10 @@
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from abeval.aggregates.collect import collect
-from abeval.agreement.agree import OFFLINE, agree
+from abeval.agreement.agree import OFFLINE, Offline, joined, read_offline
 from abeval.engines.queries import recorded
 from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
@@ -17,6 +16,7 @@ from abeval.inference.growth import Growth
 from abeval.inference.power_outlook import power_outlook
 from abeval.logs.run import Inputs, Run
 from abeval.metrics.definition import Metric
+from abeval.offline.metrics.ids import default_metrics
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import replay
 from abeval.pipeline import judged, opened
@@ -24,6 +24,7 @@ from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
+from abeval.results.replay_choice import of_metrics
 from abeval.results.study import Study
 from abeval.results.windows import TimeResult
 from abeval.study.provenance import provenance_of
@@ -33,6 +34,12 @@ from abeval.time.growth import growth_of
 
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
+
+_DEFAULT = tuple(metric.id for metric in default_metrics(ReplayOptions().k))
+"""The metrics of a replay that names none."""
+
+LeftOut = tuple[tuple[str, str], ...]
+"""What was not computed, and why."""
 
 Made = TypeVar("Made")
 
@@ -53,17 +60,16 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         outlook = power_outlook(experiment, _judging(metrics), aggregates, growths)
         time, no_time = _tried("effects over time", lambda: _windows(experiment, metrics, inputs))
         replays, no_aa = _tried("A/A replays", lambda: _aa(experiment, metrics, inputs))
-        offline, no_offline = _tried("offline replay", lambda: _replay(experiment, inputs))
-        agreed, no_agreement = _tried("agreement", lambda: _agree(experiment, analysis, inputs))
+        models = _models(experiment, analysis, inputs)
     return Study(
         analysis=analysis,
         time=time,
         aa=replays,
-        replay=offline,
-        agreement=agreed,
+        replay=models.replay,
+        agreement=models.agreement,
         outlook=outlook,
         provenance=provenance_of(experiment, inputs, names),
-        left_out=(*no_time, *no_aa, *no_offline, *no_agreement),
+        left_out=(*no_time, *no_aa, *models.left_out),
     )
 
 
@@ -76,7 +82,7 @@ def _growths(run: Run, metrics: Sequence[Metric]) -> dict[str, Growth]:
     return growths or {}
 
 
-def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, tuple[tuple[str, str], ...]]:
+def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
     """A result, or why there is none: the file or its logs do not have what it needs."""
     try:
         return make(), ()
@@ -94,8 +100,31 @@ def _aa(experiment: Experiment, metrics: Sequence[Metric], inputs: Inputs) -> AA
         return aa(run, metrics, _REPLAYS, _SEED)
 
 
-def _agree(experiment: Experiment, analysis: Result, inputs: Inputs) -> Agreement:
-    return agree(analysis, partial(opened, experiment, inputs), ReplayOptions(metrics=OFFLINE))
+class _Models(NamedTuple):
+    """What is known of the models offline, and why the rest is not."""
+
+    replay: ReplayResult | None
+    agreement: Agreement | None
+    left_out: LeftOut
+
+
+def _models(experiment: Experiment, analysis: Result, inputs: Inputs) -> _Models:
+    """Replay and agreement by one reading of the logs, or the replay alone."""
+    read, no_agreement = _tried("agreement", lambda: _read_offline(experiment, inputs))
+    if read is None or read.replay is None:
+        replayed, no_replay = _tried("offline replay", lambda: _replay(experiment, inputs))
+    else:
+        replayed, no_replay = of_metrics(read.replay, _DEFAULT), ()
+        read = read._replace(replay=of_metrics(read.replay, OFFLINE))
+    agreed = None if read is None else joined(analysis, read, experiment)
+    return _Models(replayed, agreed, (*no_replay, *no_agreement))
+
+
+def _read_offline(experiment: Experiment, inputs: Inputs) -> Offline:
+    """What an agreement reads, with the metrics of a replay and those of an agreement."""
+    metrics = tuple(dict.fromkeys((*_DEFAULT, *OFFLINE)))
+    with opened(experiment, inputs) as run:
+        return read_offline(run, ReplayOptions(metrics=metrics))
 
 
 def _replay(experiment: Experiment, inputs: Inputs) -> ReplayResult:

@@ -12,6 +12,7 @@ import abeval
 from abeval.agreement.causes import CAUSES
 from abeval.cli.main import app
 from abeval.results.agreement import Agreement, agreement_from_dict
+from tests.report.pages import whole
 
 SAMPLE = "sample_logs/experiment.toml"
 GOLDEN = Path(__file__).parents[1] / "golden" / "sample_agreement.json"
@@ -97,11 +98,11 @@ def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp
 def test_the_page_has_the_quadrant_the_matrix_positions_and_causes(
     agreement: Agreement, tmp_path
 ) -> None:
-    text = agreement.report(tmp_path / "agreement.html").read_text(encoding="utf-8")
+    text = whole(agreement.report(tmp_path / "agreement.html").read_text(encoding="utf-8"))
     for part in (
         "Offline against online, treatment",
         "Models on traffics",
-        "Click rate by position",
+        "CTR by position",
     ):
         assert part in text
     assert "1. Position: found, 100% of the gap" in text

@@ -13,8 +13,9 @@ import pytest
 
 import abeval
 from abeval.report.page import page_html
+from abeval.results.agreement import Agreement
 from abeval.results.outlook import MetricOutlook, PowerOutlook
-from abeval.results.study import Study
+from abeval.results.study import Study, study_of
 from tests.report.pages import html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -41,22 +42,34 @@ def browser() -> Iterator[sync_api.Browser]:
 
 
 @cache
+def sample() -> abeval.LoadedExperiment:
+    return abeval.load(SAMPLE)
+
+
+@cache
+def agreement() -> Agreement:
+    """Offline and online contradict each other."""
+    return sample().agree(k=(5,), metrics=["auc", "log_loss", "ndcg@5[bin]"])
+
+
+@cache
 def text_of(name: str) -> str:
     """A page; `study` has all that two metrics of the sample can show."""
+    if name == "agreement":
+        return page_html(study_of(agreement()))
     if name != "study":
         return html(name)
     metrics = ["ctr", "clicks_per_user"]
     entries = [{"name": "ctr", "role": "goal"}, {"name": "clicks_per_user"}]
-    loaded = abeval.load(SAMPLE).replace(metrics=entries)
+    loaded = sample().replace(metrics=entries)
     outlook = MetricOutlook("ctr", 14.0, 0.095, ((7.0, 0.14), (14.0, 0.095)), 0.05, 22.6, None)
-    agreed = loaded.agree(k=(5,), metrics=["ndcg@5[lin]"])
     return page_html(
         Study(
             analysis=loaded.analyze(),
             time=loaded.windows(metrics=metrics, by=["weekday"]),
             aa=loaded.aa(runs=200, metrics=metrics),
             replay=loaded.replay(k=(5,), metrics=["ndcg@5[lin]", "ece[mass]"]),
-            agreement=agreed,
+            agreement=agreement(),
             outlook=PowerOutlook(0.05, 0.8, (outlook,)),
         )
     )
@@ -110,7 +123,20 @@ def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, na
     page.context.close()
 
 
-@pytest.mark.parametrize(("name", "width"), [("study", 1440), ("three_variants", 390)])
+def test_nor_does_an_agreement(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, said = opened(browser, tmp_path, "agreement", 1440)
+    open_all(page)
+    assert page.locator("#quadrant .point").count() >= 3
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert comes_true(page, f"document.documentElement.scrollWidth === {width}")
+    assert said == []
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "width"), [("study", 1440), ("three_variants", 390), ("agreement", 390)]
+)
 def test_no_rule_of_accessibility_is_broken(
     browser: sync_api.Browser, tmp_path: Path, name: str, width: int
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
+from abeval.offline.metrics.ids import default_metrics
 from abeval.report.markdown import markdown
 from abeval.report.page import page_html
 from abeval.report.registry import PARTS
@@ -20,6 +23,7 @@ from abeval.results import format as fmt
 from abeval.results.outlook import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, read_results, study_of
 from tests import builders
+from tests.agreement.test_sample import GOLDEN, golden_of, same
 from tests.report.pages import figures, parse, whole, words
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
@@ -72,7 +76,10 @@ def test_the_same_page_from_its_json_and_from_its_own_download(
 
 
 def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -> None:
-    parts = {"a": study.analysis, "t": study.time, "r": study.replay, "x": study.aa}
+    parts = {
+        **{"a": study.analysis, "t": study.time, "r": study.replay, "x": study.aa},
+        "g": study.agreement,
+    }
     files = []
     for name, result in parts.items():
         assert result is not None
@@ -84,7 +91,46 @@ def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -
     known = study_of(*parts.values())
     assert page.read_text(encoding="utf-8") == page_html(known)
     ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
-    assert {part.id for part in PARTS} - ids == {"cuts", "power", "position"}
+    assert {part.id for part in PARTS} - ids == {"cuts", "power"}
+
+
+def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study: Study) -> None:
+    assert study.agreement is not None
+    file, page, again = folder / "agreement.json", folder / "agreement.html", folder / "same.html"
+    file.write_text(study.agreement.to_json(), encoding="utf-8")
+    run = CliRunner().invoke(app, ["report", str(file), "--output", str(page)])
+    assert run.exit_code == 0, run.output
+    text = page.read_text(encoding="utf-8")
+    assert study.agreement.report(again).read_text(encoding="utf-8") == text
+    sections = {e.attributes["id"]: words(e) for e in parse(whole(text)).all("section")}
+    assert list(sections) == ["causes", "quadrant", "traffics", "position"]
+    assert "1. Position: found, 100% of the gap" in sections["causes"]
+    assert "Logged difference" in sections["traffics"]
+    figure = study.agreement.figures["quadrant", "treatment"]
+    assert "conflict" in {trace.name for trace in figure.data}
+
+
+def test_the_study_agrees_as_the_command_does(study: Study) -> None:
+    """One reading of the logs serves the replay and the agreement, which name other metrics."""
+    assert study.agreement is not None
+    assert study.replay is not None
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    now = json.loads(json.dumps(golden_of(study.agreement)))
+    assert list(now["standings"]) == list(golden["standings"])
+    assert same(now, golden)
+    assert [name for name, _ in study.replay.definitions] == [
+        metric.id for metric in default_metrics((1, 5, 10))
+    ]
+
+
+def test_the_first_screen_says_that_offline_and_online_contradict(study: Study, page: str) -> None:
+    said = "auc offline and ctr online contradict each other; the first cause is position, 100%"
+    (first,) = parse(page).all("section", id="verdict")
+    assert said in words(first)
+    assert said in study.to_markdown()
+    agreement = replace(study.agreement, explanations=())  # type: ignore[type-var]
+    (first,) = parse(page_html(replace(study, agreement=agreement))).all("section", id="verdict")
+    assert "contradict" not in words(first)
 
 
 @pytest.mark.parametrize(
