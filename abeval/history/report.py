@@ -71,7 +71,8 @@ def report(
 
 def _check(path: Path, names: Sequence[str], history: Measures) -> None:
     if len(names) < FEWEST:
-        what = f"{path} has {len(names)} experiments: {FEWEST} are needed to say anything"
+        count = "1 experiment" if len(names) == 1 else f"{len(names)} experiments"
+        what = f"{path} has {count}: {FEWEST} are needed to say anything"
         raise ExperimentError(what, "add more with abeval history add")
     if not history.of("online"):
         what = f"{path} has no online effect"

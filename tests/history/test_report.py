@@ -173,8 +173,11 @@ def test_too_few_experiments_are_refused_with_the_reason(tmp_path: Path) -> None
     history = abeval.History(tmp_path / "h.parquet")
     with pytest.raises(ExperimentError, match="there is no history"):
         history.report()
-    for each in past(4):
+    for count, each in enumerate(past(4), start=1):
         history.add(each.result, each.replayed)
+        if count == 1:
+            with pytest.raises(ExperimentError, match="has 1 experiment: 5 are needed"):
+                history.report()
     with pytest.raises(ExperimentError, match="has 4 experiments: 5 are needed"):
         history.report()
     with pytest.raises(ExperimentError, match="ctr has an effect in 4 experiments"):
