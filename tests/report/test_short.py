@@ -34,6 +34,10 @@ STATUS = {
     "Plans": [("plans", ("metric",))],
     "Pairwise": [("values", (0,)), ("pairs", ("variant", "base"))],
     "ReplayResult": [("models", ("name",))],
+    "Agreement": [("decompositions", ("metric", "variant")), ("causes", ("name", "status"))],
+    "HistoryReport": [
+        ("predictions", ("variant", "predictor", "target")),
+    ],
 }
 """What every row of a result must show, in this order."""
 
