@@ -24,6 +24,7 @@ Reason = Literal[
     "empty_denominator",
     "too_few_units",
     "zero_variance",
+    "all_items_shown",
     "too_skewed",
     "tied_quantile",
     "control_near_zero",

@@ -80,7 +80,21 @@ def compare_catalogue(
     results = catalogue.compare_all(*incidences, functionals, alpha, permutations)
     control, treatment = (int(incidence.units_in_group.sum()) for incidence in incidences)
     units = control, treatment
-    return {str(name): _of_catalogue(units, result) for name, result in results.items()}
+    comparisons = {str(name): _of_catalogue(units, one) for name, one in results.items()}
+    if all(_shows_all(incidence) for incidence in incidences):
+        comparisons |= _all_shown(comparisons.get("coverage"))
+    return comparisons
+
+
+def _shows_all(incidence: Incidence) -> bool:
+    return len(np.unique(incidence.item)) == incidence.catalogue_size
+
+
+def _all_shown(coverage: Comparison | None) -> dict[str, Comparison]:
+    """Coverage of 100 % in both variants, where nothing varies."""
+    if coverage is None or coverage.reason != "zero_variance":
+        return {}
+    return {"coverage": replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")}
 
 
 def _of_catalogue(

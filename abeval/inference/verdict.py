@@ -225,5 +225,7 @@ def _no_number(case: _Case, row: Row) -> str:
     what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
     name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
     why = f" ({fmt.words(row.reason)})" if row.reason else ""
+    if row.status == "too_little_data" and row.reason in fmt.WITHOUT_SPREAD:
+        return f"{name} does not vary{why}"
     missing = "has no effect estimate" if case.effect(row) is None else "is unclear"
     return f"{name} {what.get(row.status, missing)}{why}"

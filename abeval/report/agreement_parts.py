@@ -62,13 +62,19 @@ def causes_part(study: Study) -> Section | None:
     )
     html = templates.render(
         "causes.html",
-        sentences=sentences(result),
+        sentences=_heads(result),
         notes=result.notes,
         causes=tuple(_cause(cause) for cause in result.causes),
         several=len({cause.variant for cause in result.causes}) > 1,
         level=fmt.level(result.alpha),
     )
     return Section(lead, (Markup(html),), gated=True)  # noqa: S704 (the template escapes)
+
+
+def _heads(result: Agreement) -> tuple[str, ...]:
+    """What the results say, without the causes that were found: each follows with its evidence."""
+    causes = {f"{cause.rank}. {cause.message}" for cause in result.found}
+    return tuple(s for s in sentences(result) if not any(cause in s for cause in causes))
 
 
 def quadrant_part(study: Study) -> Section | None:

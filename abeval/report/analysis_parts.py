@@ -122,7 +122,7 @@ def _decided_sentence(rows: Iterable[Row]) -> str:
 def _forest_cells(row: Row) -> tuple[str, ...]:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     estimate, interval = (shown.estimate, shown.interval) if shown else (fmt.MISSING, "")
-    return row.metric, row.variant, estimate, interval, fmt.words(row.status)
+    return row.metric, row.variant, estimate, interval, fmt.status(row.status, row.reason)
 
 
 def segments_part(study: Study) -> Section | None:
@@ -222,7 +222,7 @@ def multiplicity_part(study: Study) -> Section | None:
             row.variant,
             fmt.p_value(row.p_value),
             fmt.p_value(row.p_adjusted),
-            fmt.words(row.status),
+            fmt.status(row.status, row.reason),
         )
         for row in sorted(tested, key=lambda row: row.role != "goal")
     )

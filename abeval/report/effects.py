@@ -102,7 +102,7 @@ def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
     """The glyph of a row of the scorecard; None without a lift."""
     if row.lift is None:
         return None
-    status = fmt.words(row.status)
+    status = fmt.status(row.status, row.reason)
     return glyph.Mark(
         row.lift,
         row.lift_low,

@@ -149,7 +149,8 @@ def _mend(result: Result) -> str:
 def _how_long(study: Study, result: Result, variant: str) -> str:
     """The outlook of the first metric that is still open."""
     rows = [r for r in result.scorecard if r.variant == variant and r.role != "diagnostic"]
-    waiting = [row for row in rows if row.status in ("unclear", "too_little_data")]
+    open_rows = [row for row in rows if row.status in ("unclear", "too_little_data")]
+    waiting = [row for row in open_rows if row.reason not in fmt.WITHOUT_SPREAD]
     if study.outlook is not None:
         outlooks = {one.metric: one for one in study.outlook.metrics}
         for row in waiting:
@@ -193,7 +194,7 @@ def _glance_rows(result: Result) -> list[GlanceRow]:
                 exact=shown.exact,
                 glyph=shown.glyph,
                 mde=either_way(row.mde),
-                status=fmt.words(row.status),
+                status=fmt.status(row.status, row.reason),
                 tone=TONES.get(row.status, "plain"),
             )
         )

@@ -81,7 +81,7 @@ def _cells(row: Row, several: bool) -> tuple[str, ...]:
     name = f"{row.metric} ({row.role})"
     variant = (row.variant,) if several else ()
     p = fmt.p_value(decisive_p(row))
-    return (name, *variant, text, either_way(row.mde), p, fmt.words(row.status))
+    return (name, *variant, text, either_way(row.mde), p, fmt.status(row.status, row.reason))
 
 
 def _table(table: TextTable) -> str:

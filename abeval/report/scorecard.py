@@ -111,7 +111,7 @@ def _row(
         mde=either_way(row.mde),
         p=fmt.p_value(decisive_p(row)),
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
-        status=fmt.words(row.status),
+        status=fmt.status(row.status, row.reason),
         tone=TONES.get(row.status, "plain"),
         reason=fmt.reason(row.reason, row.units_needed),
     )

@@ -182,7 +182,7 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
         ("treatment", cell(treatment)),
         ("lift", cell(lift)),
         ("p", Text(fmt.p_value(decisive_p(row)))),
-        ("status", Text(fmt.words(row.status), _STATUS_STYLE.get(row.status, ""))),
+        ("status", Text(fmt.status(row.status, row.reason), _STATUS_STYLE.get(row.status, ""))),
         ("reason", cell(fmt.reason(row.reason, row.units_needed))),
     )
 

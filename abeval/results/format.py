@@ -27,6 +27,8 @@ _STATUS_WORDS = {
     "do_not_ship": "do not ship",
     "keep_running": "keep running",
     "do_not_trust": "do not trust",
+    "all_items_shown": "every item is shown in both variants",
+    "zero_variance": "nothing varies",
     "too_skewed": "too little data for this metric's skew",
 }
 
@@ -245,6 +247,22 @@ def words(code: str) -> str:
         ('non-inferior', 'too few units')
     """
     return _STATUS_WORDS.get(code, code.replace("_", " "))
+
+
+WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
+"""Reasons that more data would not mend."""
+
+
+def status(code: str, why: str | None) -> str:
+    """The status of a row as words: what cannot vary does not wait for more data.
+
+    Example:
+        >>> status("too_little_data", "too_few_units"), status("too_little_data", "all_items_shown")
+        ('too little data', 'does not vary')
+    """
+    if code == "too_little_data" and why in WITHOUT_SPREAD:
+        return "does not vary"
+    return words(code)
 
 
 def reason(code: str | None, units_needed: int | None = None) -> str:

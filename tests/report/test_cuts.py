@@ -60,7 +60,7 @@ def test_the_terminal_says_what_the_mix_did() -> None:
         assert part in text
     assert "Cuts" not in as_text(result())
     # A part without an interval says why.
-    assert "zero variance" in " ".join(text.split())
+    assert "nothing varies" in " ".join(text.split())
 
 
 def test_p_is_that_after_holm() -> None:

@@ -10,6 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 import abeval
+from abeval.history.entries import Addable, rows_of
+from abeval.history.table import changing
 from abeval.report.replay_short import chosen
 from abeval.report.terminal import as_text
 from abeval.results import format as fmt
@@ -18,6 +20,7 @@ from abeval.results.record import Record
 from abeval.simulate import simulate
 from tests import builders
 from tests.cli.test_cli import abeval as command
+from tests.history.past import past, windows
 
 WIDTHS = (36, 60, 80, 112, 140)
 METRIC = "revenue_per_session_" * 6
@@ -34,6 +37,12 @@ STATUS = {
     "Plans": [("plans", ("metric",))],
     "Pairwise": [("values", (0,)), ("pairs", ("variant", "base"))],
     "ReplayResult": [("models", ("name",))],
+    "Agreement": [("decompositions", ("metric",)), ("causes", ("name", "status"))],
+    "HistoryReport": [
+        ("predictions", ("predictor", "target")),
+        ("sensitivity", ("measure",)),
+        ("gained", ("metric",)),
+    ],
 }
 """What every row of a result must show, in this order."""
 
@@ -46,9 +55,22 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     few = loaded.replace(metrics=[{"name": "ctr", "role": "goal"}, {"name": "dwell_per_user"}])
     named: list[Record] = [
         *(few.analyze(), few.windows(), few.aa(runs=50), few.power(), few.compare("ctr")),
-        loaded.replay(),
+        *(loaded.replay(), few.agree(metrics=["auc", "log_loss"])),
+        history(folder / "h.parquet"),
     ]
     return {type(result).__name__: result for result in named}
+
+
+def history(path: Path) -> abeval.HistoryReport:
+    results: list[Addable] = []
+    for each in past(10, seed=3):
+        timed = windows(each.result.experiment.name, {"ctr": each.true}, {"ctr": 0.01}, 0.002)
+        results += [each.result, each.replayed, timed]
+    with changing(path) as table:
+        for one in results:
+            rows = rows_of(one, None)
+            table.replace(rows[0].experiment, rows[0].source, rows)
+    return abeval.History(path).report(metrics=["ctr"])
 
 
 def renamed(result: Any, names: dict[str, str]) -> Any:
@@ -58,7 +80,8 @@ def renamed(result: Any, names: dict[str, str]) -> Any:
 
 def _renamed(part: Any, names: dict[str, str]) -> Any:
     if isinstance(part, dict):
-        keys = {"ctr": names.get("ctr", "ctr")}
+        # The click rate of a position is a field, no metric.
+        keys = {} if "position" in part else {"ctr": names.get("ctr", "ctr")}
         return {keys.get(key, key): _renamed(value, names) for key, value in part.items()}
     if isinstance(part, list | tuple):
         return [_renamed(one, names) for one in part]
