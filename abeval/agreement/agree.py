@@ -21,6 +21,7 @@ from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
+from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.relevance import check_relevance
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import prepared_replay, replayed
@@ -107,7 +108,7 @@ def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
 
     models = {variant.model for variant in experiment.variants.values()} - {None}
     if len(models) < 2:
-        shape = prepare(run, [], extra).shape
+        shape = prepare(run, [], lambda log: [*_scores_in(experiment, log), *extra(log)]).shape
         log = AgreementLog(experiment, run.engine, shape, open_training(run))
         return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
     prepared = prepared_replay(run, options, extra)
@@ -118,6 +119,12 @@ def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
         return _Replayed(None, log, (f"nothing is replayed: {error}",))
     replay = replayed(prepared)
     return _Replayed(replay, log, replay.notes)
+
+
+def _scores_in(experiment: Experiment, log: LogColumns) -> list[str]:
+    """The models' scores that the log has: causes read them where nothing is replayed too."""
+    has = {column.lower() for column in log.types}
+    return [column for column in score_columns(experiment) if column.lower() in has]
 
 
 def _facts(log: AgreementLog, variant: str) -> Frames:

@@ -74,7 +74,7 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
     head = (
         f"{compared} on the traffic of {case.control} {_ends(gap.difference, gap.low, gap.high)} "
         f"and {gap.online} of {case.variant} "
-        f"{_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} {_STANDS[gap.standing]}."
+        f"{_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} {_stands(gap)}."
     )
     rest = [
         f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip() for cause in found
@@ -83,6 +83,13 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
         rest = [f"None of the {checked} causes that could be checked was found."]
     words = (case.variant, gap.offline, gap.online, gap.standing)
     return Explanation(*words, (head, *rest))
+
+
+def _stands(gap: AgreementRow) -> str:
+    """How the two sides stand to each other, in words that follow both."""
+    if gap.standing == "inconclusive" and gap.reason is not None:
+        return f"cannot be compared ({fmt.reason(gap.reason)})"
+    return _STANDS[gap.standing]
 
 
 def _share(cause: Cause) -> str:

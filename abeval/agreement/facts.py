@@ -120,12 +120,13 @@ class AgreementLog:
         return rows.sort_values(list(rows.columns), ignore_index=True)
 
     def _score(self, variant: str) -> str | None:
-        """The score of a variant's model by its name in the view of impressions."""
+        """The score of a variant's model by its name in the view of impressions, if it is there."""
         model = self.experiment.variants[variant].model
         if model is None or model not in self.experiment.models:
             return None
         by_lower = {column.lower(): column for column in self.shape.impressions.types}
-        return quoted(own_name(by_lower[self.experiment.models[model].score.lower()]))
+        column = by_lower.get(self.experiment.models[model].score.lower())
+        return None if column is None else quoted(own_name(column))
 
     def _time(self, column: str) -> str:
         return self.engine.epoch_ms(f"cast({column} as timestamp)")

@@ -46,12 +46,16 @@ class Gain(NamedTuple):
 
 
 def standing(offline: Gain, online: Gain) -> Standing:
-    """Conflict and agreement need both intervals to exclude zero.
+    """Conflict and agreement need both intervals to exclude zero; nothing is said without both.
 
     Example:
         >>> standing(Gain(0.01, 0.02), Gain(-0.3, -0.1)), standing(Gain(0.01, 0.02), Gain(-1, 1))
         ('conflict', 'offline only')
+        >>> standing(Gain(None, None, "not_replayed"), Gain(0.1, 0.3))
+        'inconclusive'
     """
+    if offline.reason or online.reason:
+        return "inconclusive"
     match (offline.sign, online.sign):
         case (0, 0):
             return "inconclusive"

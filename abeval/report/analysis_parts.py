@@ -9,7 +9,8 @@ from dataclasses import fields
 from markupsafe import Markup
 
 from abeval.report import templates
-from abeval.report.cuts import cut_views, split_tables
+from abeval.report.cut_views import cut_views
+from abeval.report.cuts import split_tables
 from abeval.report.daily_figures import count_figure
 from abeval.report.effect_figures import forest_figure
 from abeval.report.figures import FigureView

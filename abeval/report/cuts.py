@@ -1,46 +1,17 @@
 """Cuts as text: the effect in each part of the traffic, and what the mix of the parts did.
 
-`terminal.py` and `page.py` hand over a `Result`, and lay out what comes back.
+`terminal.py` and `analysis_parts.py` hand over a `Result`, and lay out what comes back.
 """
 
 from collections.abc import Iterator, Sequence
 
-from abeval.report.slices import SegmentView, slice_views
 from abeval.report.tables import TextTable, units_of
-from abeval.results import SliceRow
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.cuts import CutRow, CutSplit
 
 CELLS = 8
 """So many cells of a cut are shown in the terminal."""
-
-
-def cut_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every cut as a segment is shown, with p after Holm; diagnostics in a view of their own."""
-    return slice_views(result, [_as_slice(row) for row in result.cuts])
-
-
-def _as_slice(row: CutRow) -> SliceRow:
-    return SliceRow(
-        metric=row.metric,
-        variant=row.variant,
-        slice=row.cut,
-        cell=row.cell or "(none)",
-        partial=False,
-        units_control=row.units_control,
-        units=row.units,
-        control=row.control,
-        treatment=row.treatment,
-        difference=row.difference,
-        difference_low=row.difference_low,
-        difference_high=row.difference_high,
-        lift=row.lift,
-        lift_low=row.lift_low,
-        lift_high=row.lift_high,
-        p_value=row.p_adjusted,
-        reason=row.reason,
-    )
 
 
 def split_tables(result: Result) -> tuple[TextTable, ...]:

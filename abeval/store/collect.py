@@ -235,8 +235,8 @@ def _complete(
     """Aggregates of all units and days, from those of `logged_sums`."""
     if stored.totals is not None:
         load_units_before(stored.parts)
-        place_units(run, prepared.shape, prepared.summed)
-        before = gathered(run, metrics, prepared)
+        entries = place_units(run, prepared.shape, prepared.summed)
+        before = gathered(run, metrics, replace(prepared, entries=entries))
         aggregates = with_change(stored.totals.aggregates, before, aggregates)
         check_total_left(run.experiment, prepared, run.engine, aggregates.accounts)
     elif stored.closing is not None:

@@ -20,6 +20,7 @@ from abeval.agreement.causes import (
 )
 from abeval.agreement.compare import compare
 from abeval.agreement.explain import explanation
+from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.context import Ramp
 from abeval.results.cuts import CutRow
@@ -211,6 +212,38 @@ def test_a_missing_column_is_named_and_fails_no_run(tmp_path: Path) -> None:
     assert "would show" in agreement["exploration"].message
 
 
+def few(models: dict[str, str | None]) -> Agreement:
+    """The agreement of two variants with few users, whose models are named."""
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame({"user": rng.integers(0, 900, 6000), "s": rng.random(6000)})
+    rows["click"] = (rng.random(6000) < np.where(rows["user"] < 450, 0.2, 0.4)).astype(int)
+    rows["side"] = np.where(rows["user"] < 450, "x", "y")
+    loaded = abeval.define(
+        name="bare",
+        unit="user",
+        control="x",
+        variants={name: {} if own is None else {"model": own} for name, own in models.items()},
+        models={"a": {"score": "s"}},
+        logs={"impressions": {"path": "none.csv", "columns": {"variant": "side"}}},
+        metrics=[{"name": "ctr", "role": "goal"}],
+    )
+    return loaded.agree(metrics=["auc"], logs={"impressions": rows})
+
+
+@pytest.mark.parametrize("models", [{"x": "a", "y": "a"}, {"x": "a", "y": None}])
+def test_one_model_is_no_replay_and_fails_no_run(models: dict[str, str | None]) -> None:
+    agreement = few(models)
+    assert agreement.rows == ()
+    assert "no two models" in agreement.notes[0]
+    assert agreement["position"].status == "cannot be checked"
+
+
+def test_a_side_without_an_interval_is_inconclusive_and_never_no_difference() -> None:
+    unknown, better = Gain(None, None, "not_replayed"), Gain(0.1, 0.3)
+    assert standing(unknown, better) == standing(better, unknown) == "inconclusive"
+    assert standing(Gain(-0.1, 0.1), better) == "online only"
+
+
 def test_a_variant_without_a_model_of_its_own_says_so(plain: Case) -> None:
     row = AgreementRow(
         *("treatment", "auc", "ctr", "goal", None, None, None, 0.01, -0.02, 0.04, "inconclusive"),
@@ -218,3 +251,4 @@ def test_a_variant_without_a_model_of_its_own_says_so(plain: Case) -> None:
     )
     said = explanation(replace(plain, candidate="baseline"), row, ())
     assert "no two models" in said.sentences[0]
+    assert "cannot be compared (not replayed)" in said.sentences[0]

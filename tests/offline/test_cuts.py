@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.report.replay_page import replay_page_html
 from pydantic import TypeAdapter
 
 import abeval
 from abeval.offline.candidates.cut_parts import CELLS
+from abeval.report.page import page_html
 from abeval.results.replay import ReplayResult
+from abeval.results.study import Study
+from tests.report.pages import whole
 
 SCORED = ("gauc[impressions]", "auc", "q_ctr", "log_loss")
 
@@ -114,10 +116,9 @@ def test_many_values_and_private_ones_are_one_cell() -> None:
 
 
 def test_the_page_and_the_terminal_show_them(result: ReplayResult) -> None:
-    page = replay_page_html(result)
-    section = page[page.index('<section id="cuts">') :]
-    assert "place = feed" in section[: section.index("</section>")]
-    assert '<section id="cuts">' not in replay_page_html(replayed(log(60), {}))
+    page = whole(page_html(Study(replay=result)))
+    assert "place = feed" in page[page.index('id="offline-cuts"') :]
+    assert 'id="offline-cuts"' not in page_html(Study(replay=replayed(log(60), {})))
     text = str(result)
     assert "Models by cut" in text
     assert "feed" in text[text.index("Models by cut") :]
