@@ -53,6 +53,13 @@ def online_row(case: Case) -> Row | None:
     return next((row for row in rows if row.metric == case.gap.online), None)
 
 
+def as_measured(case: Case, lift: Estimate) -> Estimate:
+    """A lift that was turned so that more is better, with the sign that it was measured with."""
+    row = online_row(case)
+    turned = row is not None and not more_is_better(row)
+    return lift._replace(value=-lift.value) if turned else lift
+
+
 def pooled(days: Sequence[DayEffect]) -> Estimate | None:
     """The mean effect of some days, weighted by their precision; None without variation."""
     known = [day.lift for day in days if day.lift.variance > 0]

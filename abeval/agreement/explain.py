@@ -43,8 +43,8 @@ def ranked(causes: Sequence[Cause], alpha: float) -> tuple[Cause, ...]:
     adjusted = adjust([cause.p_value or 0.0 for cause in tested]).tolist()
     by_name = dict(zip((cause.name for cause in tested), adjusted, strict=True))
     judged = [_judged(cause, by_name.get(cause.name), alpha) for cause in causes]
-    found = sorted((c for c in judged if c.status == "found"), key=_order)
-    first = [replace(cause, rank=place) for place, cause in enumerate(found, start=1)]
+    ordered = sorted((c for c in judged if c.status == "found"), key=_order)
+    first = [replace(cause, rank=place) for place, cause in enumerate(ordered, start=1)]
     rest = ("not found", "cannot be checked")
     return (*first, *(c for status in rest for c in judged if c.status == status))
 
@@ -66,7 +66,7 @@ def _order(cause: Cause) -> tuple[float, float]:
 
 def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Explanation:
     """The gap in a sentence, then one for each cause that was found."""
-    found = [cause for cause in causes if cause.status == "found"]
+    seen = [cause for cause in causes if cause.status == "found"]
     checked = sum(cause.status != "cannot be checked" for cause in causes)
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
     if case.candidate in ("", case.baseline):
@@ -77,9 +77,9 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
         f"{_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} {_stands(gap)}."
     )
     rest = [
-        f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip() for cause in found
+        f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip() for cause in seen
     ]
-    if not found:
+    if not seen:
         rest = [f"None of the {checked} causes that could be checked was found."]
     words = (case.variant, gap.offline, gap.online, gap.standing)
     return Explanation(*words, (head, *rest))

@@ -64,7 +64,7 @@ def _correlated(parts: Sequence[Sequence[HistoryRow]]) -> tuple[HistoryRow, ...]
             if row.effect is not None:
                 effects[case, _key(row)][i] = row.effect
     known = {key: values for key, values in effects.items() if len(values) >= FEWEST_PARTS}
-    found = []
+    noises = []
     for (case, row), values in known.items():
         if row.side in ("offline", "early"):
             others = {
@@ -73,8 +73,8 @@ def _correlated(parts: Sequence[Sequence[HistoryRow]]) -> tuple[HistoryRow, ...]
                 if its_case == case and other.side in ("online", "late")
                 if (correlation := _correlation(values, theirs)) is not None
             }
-            found.append(replace(row, source="noise", shared=tuple(others.items())))
-    return tuple(found)
+            noises.append(replace(row, source="noise", shared=tuple(others.items())))
+    return tuple(noises)
 
 
 def _key(row: HistoryRow) -> HistoryRow:

@@ -11,6 +11,7 @@ import abeval
 from abeval.agreement.case import Case
 from abeval.agreement.causes import (
     backtest,
+    eligibility,
     exploration,
     reversal,
     split,
@@ -24,6 +25,7 @@ from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.context import Ramp
 from abeval.results.cuts import CutRow
+from abeval.results.replay import ReplayResult
 from abeval.simulate import simulate_plant
 from tests.real_logs import open_bandit
 
@@ -69,6 +71,11 @@ def case(**changes: object) -> Case:
 @pytest.fixture(scope="module")
 def plain() -> Case:
     return case()
+
+
+@pytest.fixture(scope="module")
+def gauc() -> ReplayResult:
+    return abeval.load("sample_logs/experiment.toml").replay(metrics=["gauc[impressions]"])
 
 
 def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
@@ -150,6 +157,47 @@ def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
     none = replace(plain.result, segments=(), cuts=())
     needs = reversal.judge(replace(plain, result=none, gap=row), {}).needs
     assert needs == ("[segments]", "[cuts]")
+
+
+def test_a_reversal_of_what_should_fall_has_the_signs_of_the_scorecard(
+    plain: Case, gauc: ReplayResult
+) -> None:
+    """More is worse: the effect of -2 % is good, and offline says better too."""
+    row = AgreementRow(
+        *("treatment", "auc", "ctr", "goal", 0.05, 0.04, 0.06, -0.02, -0.05, 0.01, "offline only"),
+        reason=None,
+    )
+    online = replace(plain.result.scorecard[0], direction="decrease", lift=-0.02)
+    cells = (cut("app", -0.2, 0.05), cut("web", 0.19, 0.05))
+    result = replace(plain.result, scorecard=(online,), segments=(), cuts=cells)
+    first, better = gauc.pairs[0], (0.7, 0.75, 0.05, 0.04, 0.06)
+    numbers = dict(
+        zip(("value_control", "value", "difference", "low", "high"), better, strict=True)
+    )
+    pair = replace(first, metric="auc", traffic="control", **numbers)
+    known = replace(plain, result=result, gap=row, replay=replace(gauc, pairs=(pair,)))
+    finding = reversal.judge(known, {})
+    assert finding.exceeds
+    assert "-20.0% in app and +19.0% in web" in finding.message
+    assert [item.value for item in finding.evidence] == pytest.approx([-0.2, 0.19])
+    # Without the web the effect is -20 %, of which -2 % is left: 18 of 20 are taken away.
+    assert finding.accounts_for == pytest.approx(0.9)
+
+
+def test_who_has_a_gauc_explains_no_auc(plain: Case, gauc: ReplayResult) -> None:
+    rows = tuple(
+        replace(
+            r, left_out=(("single_class_units", r.units // (2 if r.traffic == "control" else 5)),)
+        )
+        for r in gauc.rows
+    )
+    known = replace(plain, replay=replace(gauc, rows=rows))
+    words = ("treatment", "gauc[impressions]", "ctr", "goal", 0.0, -0.1, 0.1, 0.1, 0.05, 0.2)
+    gap = AgreementRow(*words, "online only", reason=None)
+    assert eligibility.judge(replace(known, gap=gap), {}).exceeds
+    finding = eligibility.judge(replace(known, gap=replace(gap, offline="auc")), {})
+    assert not finding.exceeds
+    assert finding.evidence[2].value == pytest.approx(0.3, abs=0.01)
 
 
 def test_a_backtest_is_found_by_its_z(plain: Case) -> None:

@@ -327,6 +327,7 @@ def numbers_experiment(**entries: Any) -> LoadedExperiment:
         {"name": "spent_", "value": "spent / 3"},
         # Its cubes do not fit 128 bits.
         {"name": "basket", "value": "5e6 + 0 * amount"},
+        {"name": "each", "numerator": "5e6 + 0 * amount", "denominator": "1"},
     ]
     return _with_metrics({**base, **entries}, own)
 

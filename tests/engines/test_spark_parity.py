@@ -6,6 +6,7 @@ Long: `python -m pytest -m spark -n 0 tests/engines`.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
+from abeval.simulate.plants.run import simulate_plant
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
 from tests.aggregates import events_world
@@ -73,6 +75,18 @@ def _by_bucket(engine: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
         aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
+
+
+def _planted(engine: Any) -> None:
+    """Every optional column of an agreement, and the rows that a model learned from."""
+    with tempfile.TemporaryDirectory() as folder:
+        simulate_plant(folder, "skewed_scores", impressions=6_000)
+        experiment = abeval.load(Path(folder) / "experiment.toml").experiment
+        frames = {
+            "impressions": pd.read_parquet(Path(folder) / "impressions" / "log.parquet"),
+            "training": pd.read_parquet(Path(folder) / "training.parquet"),
+        }
+        read_offline(Run(experiment, engine, frames), ReplayOptions(metrics=["auc"]))
 
 
 RUNS: dict[str, Callable[[Any], object]] = {
@@ -146,6 +160,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "agreement of words": lambda e: read_offline(
         Run(AGREED, e, nasty.words()), ReplayOptions(k=(3,), metrics=["auc", "q_ctr"])
     ),
+    "agreement of a planted log": _planted,
     "policy of words": lambda e: off_policy(
         *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),

@@ -21,7 +21,7 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
         return Unchecked(message, (f"{METRIC} in the replay",))
     change = clusters.difference(shares[0], shares[1])
     return Finding(
-        exceeds=abs(change.value) >= LARGEST,
+        exceeds=_explains(case) and abs(change.value) >= LARGEST,
         message=f"Eligibility: {shares[1].value:.1%} of the variant's units have both clicks and "
         f"non-clicks, and {shares[0].value:.1%} of control's; GAUC is of these.",
         evidence=(
@@ -30,11 +30,16 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
             clusters.evidence("difference", change, case.alpha),
         ),
         threshold=LARGEST,
-        threshold_reason="the shares differ by 5 points or more",
+        threshold_reason="what is explained is of GAUC, and the shares differ by 5 points or more",
         p_value=clusters.p_value(change),
         accounts_for=None,
         remedy="Read AUC and `gauc[impressions,half]`, which count every unit.",
     )
+
+
+def _explains(case: Case) -> bool:
+    """AUC counts every unit: who has a GAUC explains nothing of it."""
+    return case.gap is None or case.gap.offline.startswith("gauc")
 
 
 def _served(case: Case) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import MANY, DayEffect, day_effects, pooled
+from abeval.agreement.days import MANY, DayEffect, as_measured, day_effects, pooled
 from abeval.agreement.gap import closed_online
 from abeval.stats.records import Estimate
 
@@ -21,13 +21,14 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
         return Unchecked(message, (f"{LEAST_DAYS} whole days", "ts"))
     change = _change(days, whole.value)
     last = whole.value + change.value / 2
+    measured = [as_measured(case, one) for one in (change, whole)]
     return Finding(
         exceeds=abs(change.value) >= HALF * max(abs(whole.value), abs(last)),
-        message=f"Novelty: from first to last day the effect changes by {change.value:+.1%}; over "
-        f"all days it is {whole.value:+.1%}.",
+        message=f"Novelty: from first to last day the effect changes by {measured[0].value:+.1%}; "
+        f"over all days it is {measured[1].value:+.1%}.",
         evidence=(
-            clusters.evidence("change of the lift from first to last day", change, case.alpha),
-            clusters.evidence("lift over all days", whole, case.alpha),
+            clusters.evidence("change of the lift from first to last day", measured[0], case.alpha),
+            clusters.evidence("lift over all days", measured[1], case.alpha),
         ),
         threshold=HALF,
         threshold_reason="the effect changes by half of itself or more",

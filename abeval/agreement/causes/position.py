@@ -116,15 +116,15 @@ def _coec(case: Case, positions: pd.DataFrame) -> tuple[Evidence, ...]:
     )
     by_cluster = expected.groupby(["variant", "cluster"], as_index=False)[["clicks", "expected"]]
     totals = by_cluster.sum()
-    found = []
+    of_variants = []
     for variant in (case.control, case.variant):
         own = totals[totals["variant"] == variant]
         above, below = (own[c].to_numpy(dtype=np.float64) for c in ("clicks", "expected"))
         estimate = clusters.ratio(above, below)
-        found.append(
+        of_variants.append(
             clusters.evidence("clicks over expected clicks", estimate, case.alpha, variant)
         )
-    return tuple(found)
+    return tuple(of_variants)
 
 
 CHECK = CauseCheck(

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import DayEffect, day_effects, pooled
+from abeval.agreement.days import DayEffect, as_measured, day_effects, pooled
 from abeval.agreement.gap import closed_online
 from abeval.experiment.model import Event
 
@@ -27,15 +27,16 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
     change = clusters.difference(outside, during)
     moved = abs(whole.value - outside.value)
     exceeds = moved >= SHARE * max(abs(whole.value), abs(outside.value))
+    there, elsewhere, apart = (as_measured(case, one) for one in (during, outside, change))
     names = ", ".join(dict.fromkeys(event.name for event in events))
     return Finding(
         exceeds=exceeds,
-        message=f"Promotion: the effect is {during.value:+.1%} during {names} and "
-        f"{outside.value:+.1%} on the other days.",
+        message=f"Promotion: the effect is {there.value:+.1%} during {names} and "
+        f"{elsewhere.value:+.1%} on the other days.",
         evidence=(
-            clusters.evidence("lift on days of events", during, case.alpha),
-            clusters.evidence("lift on other days", outside, case.alpha),
-            clusters.evidence("difference of the two", change, case.alpha),
+            clusters.evidence("lift on days of events", there, case.alpha),
+            clusters.evidence("lift on other days", elsewhere, case.alpha),
+            clusters.evidence("difference of the two", apart, case.alpha),
         ),
         threshold=SHARE,
         threshold_reason="special days move the whole effect by a quarter of it or more",

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import MANY, online_row
-from abeval.agreement.gap import closed_online
+from abeval.agreement.days import MANY, as_measured, online_row
+from abeval.agreement.gap import closed_online, offline_sign
 from abeval.agreement.standing import more_is_better
 from abeval.results.analysis import Result
 from abeval.results.cuts import CutRow
@@ -36,28 +36,24 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
     )
     whole = online_row(case)
     lift = 0.0 if whole is None or whole.lift is None else whole.lift
-    kept = high if _sign(case) > 0 else low
+    turned = as_measured(case, high.lift._replace(value=lift)).value
+    kept = high if offline_sign(case) > 0 else low
+    best, worst = (as_measured(case, cell.lift) for cell in (high, low))
     return Finding(
         exceeds=low.lift.value < 0 < high.lift.value
         and min(-low.lift.value, high.lift.value) >= HALF * abs(lift),
-        message=f"Reversal: by {name} the effect is {high.lift.value:+.1%} in {high.name} and "
-        f"{low.lift.value:+.1%} in {low.name}.",
+        message=f"Reversal: by {name} the effect is {best.value:+.1%} in {high.name} and "
+        f"{worst.value:+.1%} in {low.name}.",
         evidence=(
-            clusters.evidence("lift", high.lift, case.alpha, f"{name} {high.name}"),
-            clusters.evidence("lift", low.lift, case.alpha, f"{name} {low.name}"),
+            clusters.evidence("lift", best, case.alpha, f"{name} {high.name}"),
+            clusters.evidence("lift", worst, case.alpha, f"{name} {low.name}"),
         ),
         threshold=HALF,
         threshold_reason="two cells have opposite signs, each of at least half the whole effect",
         p_value=min(1.0, p * tests),
-        accounts_for=closed_online(case, lift, kept.lift.value),
+        accounts_for=closed_online(case, turned, kept.lift.value),
         remedy="Launch only where the effect is good, or train for the cells where it is not.",
     )
-
-
-def _sign(case: Case) -> int:
-    """The sign that the models have offline on control's traffic."""
-    pair = None if case.gap is None else case.pair(case.gap.offline, case.control)
-    return -1 if pair is None or (pair.difference or 0.0) < 0 else 1
 
 
 def _cells(case: Case) -> dict[str, list[_Cell]]:
