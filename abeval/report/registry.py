@@ -55,7 +55,7 @@ PARTS = (
     Part("quality", "Data", "Data quality", analysis_parts.quality_part),
     Part("aa", "A/A", "A/A replays", aa_part, False),
     Part("offline", "Offline", "Offline replay", offline_part, False),
-    Part("causes", "Agreement", "Offline meets online", causes_part, False),
+    Part("causes", "Agreement", "Offline meets online", causes_part),
     Part("quadrant", "Quadrant", "Offline against online", quadrant_part, False),
     Part("traffics", "Traffics", "Models on traffics", traffics_part, False),
     Part("position", "Position", "Clicks by position", position_part, False),

@@ -32,6 +32,9 @@ OUTSIDE = """() => [...document.querySelectorAll(
         return box.left < 0 || box.right > document.documentElement.clientWidth;
     }).map(e => e.textContent)"""
 
+CUT = """() => [...document.querySelectorAll('.scorecard thead th:not(.drawn)')]
+    .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth).map(e => e.textContent)"""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
@@ -119,6 +122,7 @@ def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, na
         # Figures follow the width a little later.
         assert comes_true(page, f"document.documentElement.scrollWidth === {width}")
         assert page.evaluate(OUTSIDE) == []
+        assert page.evaluate(CUT) == []
     assert said == []
     page.context.close()
 
