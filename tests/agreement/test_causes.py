@@ -62,6 +62,21 @@ def test_a_planted_cause_is_first(planted: dict[str, Agreement], world: str, cau
     assert first.p_adjusted <= 0.05
 
 
+def test_calibration_names_the_cell_that_is_furthest_from_its_clicks(
+    planted: dict[str, Agreement],
+) -> None:
+    (cause,) = [c for c in planted["miscalibration"].causes if c.name == "calibration"]
+    cells = {e.name: e for e in cause.evidence if ", surface " in e.where}
+    assert set(cells) == {
+        "Q of the baseline, furthest from 1",
+        "Q of the candidate, furthest from 1",
+    }
+    worst = cells["Q of the candidate, furthest from 1"]
+    assert worst.low is not None
+    assert worst.high is not None
+    assert (worst.low > 1.1) or (worst.high < 0.9)
+
+
 def case(**changes: object) -> Case:
     result = abeval.load("sample_logs/experiment.toml").replace(metrics=[{"name": "ctr"}]).analyze()
     known = Case("control", "treatment", "baseline", "candidate", 0.05, result, None)

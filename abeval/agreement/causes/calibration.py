@@ -41,6 +41,7 @@ def judge(case: Case, frames: Frames) -> Finding | Unchecked:
             clusters.evidence("how much further from 1, in logs", worse, case.alpha),
             *_furthest(case, frames, "day", "days"),
             *_furthest(case, frames, "position", "positions"),
+            *_furthest_cells(case),
         ),
         threshold=LARGEST,
         threshold_reason="the candidate's Q is further from 1 than the baseline's by 10 % or more",
@@ -71,6 +72,20 @@ def _furthest(case: Case, frames: Frames, column: str, name: str) -> Iterator[Ev
             cell, q = max(cells, key=lambda known: abs(math.log(known[1].value)))
             where = f"{variant}, {column} {cell}"
             yield clusters.evidence(f"Q of the {model}, furthest from 1", q, case.alpha, where)
+
+
+def _furthest_cells(case: Case) -> Iterator[Evidence]:
+    """The cell of `[cuts]` in which each served model is furthest from 1."""
+    cut_rows = () if case.replay is None else case.replay.cut_rows
+    for traffic, model in ((case.control, case.baseline), (case.variant, case.candidate)):
+        own = (r for r in cut_rows if (r.metric, r.model, r.traffic) == ("q_ctr", model, traffic))
+        known = [row for row in own if row.value and row.counted >= LEAST_CLICKS]
+        if known:
+            worst = max(known, key=lambda row: abs(math.log(row.value or 1.0)))
+            served = "baseline" if traffic == case.control else "candidate"
+            name = f"Q of the {served}, furthest from 1"
+            where = f"{traffic}, {worst.cut} {worst.cell}"
+            yield Evidence(name, worst.value, worst.low, worst.high, where)
 
 
 def _q(rows: pd.DataFrame, model: str) -> Estimate | None:
