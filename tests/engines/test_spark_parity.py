@@ -157,6 +157,10 @@ RUNS: dict[str, Callable[[Any], object]] = {
         Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["recall@3", "gauc[units]"], relevance="truth"),
     ),
+    "replay by cut": lambda e: replay(
+        Run(nasty.words_experiment(cuts={"where": 'lower("Device")'}).experiment, e, nasty.words()),
+        ReplayOptions(k=(3,), metrics=["auc", "gauc[impressions]", "q_ctr"]),
+    ),
     "agreement of words": lambda e: read_offline(
         Run(AGREED, e, nasty.words()), ReplayOptions(k=(3,), metrics=["auc", "q_ctr"])
     ),
