@@ -7,12 +7,20 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from abeval.errors import ExperimentError
-from abeval.history.entries import Addable, name_of, read_result, rows_of
+from abeval.history.entries import Addable, name_of, rows_of
 from abeval.history.noise import shared_rows
 from abeval.history.table import Table, changing
 from abeval.results.history import Added, AddedSource, HistoryRow
+from abeval.results.reading import ANALYSIS, REPLAY, TIME, Wanted, read_result
+
+_WANTED = Wanted(
+    (ANALYSIS, REPLAY, TIME),
+    "is no result of abeval that has effects",
+    "a history takes the JSON of abeval analyze, replay and windows",
+)
 
 
 def add(
@@ -55,7 +63,7 @@ def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
     Raises:
         ExperimentError: A file is no result, or they are of different experiments.
     """
-    read = [read_result(Path(one)) if isinstance(one, str | Path) else one for one in results]
+    read = [_from_file(Path(one)) if isinstance(one, str | Path) else one for one in results]
     if not read:
         raise ExperimentError("there is nothing to add", "name the JSON of abeval analyze")
     names = list(dict.fromkeys(name_of(result) for result in read))
@@ -63,6 +71,11 @@ def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
         what = f"these results are of different experiments: {names[0]!r} and {names[1]!r}"
         raise ExperimentError(what, "add each experiment by a call of its own")
     return read
+
+
+def _from_file(file: Path) -> Addable:
+    # Its kind is one of those that are wanted.
+    return cast("Addable", read_result(file, _WANTED))
 
 
 def _check_once(parts: Sequence[Sequence[HistoryRow]], name: str) -> None:

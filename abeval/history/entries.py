@@ -5,65 +5,22 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter, ValidationError
 
 from abeval.agreement.standing import CALIBRATED_AT, LOWER_IS_BETTER
 from abeval.errors import ExperimentError
 from abeval.history.windows import window_rows
-from abeval.results.analysis import SCHEMA_VERSION, Result
+from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import HistoryRow
-from abeval.results.replay import REPLAY_SCHEMA_VERSION, PairRow, ReplayResult
-from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult
+from abeval.results.replay import PairRow, ReplayResult
+from abeval.results.windows import TimeResult
 from abeval.stats.distributions import quantile, two_sided_quantile
 
 Addable = Result | ReplayResult | TimeResult
 """What a history takes."""
-
-_KINDS: Mapping[str, tuple[type[Addable], str]] = {
-    "scorecard": (Result, SCHEMA_VERSION),
-    "coverage": (ReplayResult, REPLAY_SCHEMA_VERSION),
-    "stability": (TimeResult, TIME_SCHEMA_VERSION),
-}
-"""A field that only this result has → the result, and the version of its JSON."""
-
-
-def read_result(file: Path) -> Addable:
-    """A result from the JSON file that a command wrote.
-
-    Raises:
-        ExperimentError: It cannot be read, or is of another kind or version.
-    """
-    try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        what = f"cannot read {file}: {error.strerror or error}"
-        raise ExperimentError(what, "name the file that --json wrote") from error
-    except ValueError as error:
-        raise ExperimentError(f"{file} is not JSON: {error}", _WRITTEN_BY) from error
-    field = next((f for f in _KINDS if isinstance(raw, dict) and f in raw), None)
-    if field is None:
-        raise ExperimentError(f"{file} is no result of abeval that has effects", _WRITTEN_BY)
-    kind, version = _KINDS[field]
-    if raw.get("schema_version") != version:
-        what = f"{file} has schema version {raw.get('schema_version')!r}, not {version!r}"
-        raise ExperimentError(what, "write it again with this version of abeval")
-    try:
-        result: Addable = TypeAdapter(kind).validate_python(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = f"{file} is not a whole result: {where}: {first['msg']}"
-        raise ExperimentError(what, _WRITTEN_BY) from error
-    return result
-
-
-_WRITTEN_BY = "a history takes the JSON of abeval analyze, replay and windows"
 
 
 def name_of(result: Addable) -> str:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import TypeAdapter
 
 from abeval.results import views
-from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.record import DrawnRecord, frame, named, read_back
 
 AGREEMENT_SCHEMA_VERSION = "1"
 
@@ -287,9 +286,4 @@ def agreement_from_dict(raw: dict[str, Any]) -> Agreement:
     Raises:
         ValueError: The JSON has another schema version, or other fields.
     """
-    if raw.get("schema_version") != AGREEMENT_SCHEMA_VERSION:
-        raise ValueError(
-            f"schema version {raw.get('schema_version')!r}, but this abeval reads "
-            f"{AGREEMENT_SCHEMA_VERSION!r}"
-        )
-    return TypeAdapter(Agreement).validate_python(raw)
+    return read_back(raw, Agreement, AGREEMENT_SCHEMA_VERSION)

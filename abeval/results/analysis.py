@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import TypeAdapter
 
 from abeval.results import (
     AAMetric,
@@ -34,7 +33,7 @@ from abeval.results import (
 )
 from abeval.results.agreement import Agreement
 from abeval.results.cuts import CutRow, CutSplit, NoCut
-from abeval.results.record import DrawnRecord, csv_text, frame, named
+from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
 from abeval.results.replay import ReplayResult
 
 SCHEMA_VERSION = "1"
@@ -122,9 +121,4 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
     Raises:
         ValueError: The JSON has another schema version, or other fields.
     """
-    if raw.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(
-            f"schema version {raw.get('schema_version')!r}, but this abeval reads "
-            f"{SCHEMA_VERSION!r}"
-        )
-    return TypeAdapter(Result).validate_python(raw)
+    return read_back(raw, Result, SCHEMA_VERSION)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from abeval.results import views
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Row = TypeVar("Row")
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +57,23 @@ class DrawnRecord(Record):
     def figures(self) -> "Mapping[tuple[str, ...], go.Figure]":
         """Its figures as plain Plotly figures, by part and metric: `figures["daily", "ctr"]`."""
         return views.figures(self)
+
+
+def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:
+    """A result from the fields of its JSON.
+
+    Args:
+        raw: The fields.
+        kind: The type of the result.
+        version: The schema version that is read; None where the JSON has none.
+
+    Raises:
+        ValueError: The JSON has another schema version, or other fields.
+    """
+    written = raw.get("schema_version")
+    if version is not None and written != version:
+        raise ValueError(f"schema version {written!r}, not {version!r}, which this abeval reads")
+    return TypeAdapter(kind).validate_python(raw)
 
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:

@@ -3,13 +3,10 @@
 `api.py` and `cli/report.py` fill a `Study`; `report/page.py` draws it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter, ValidationError
 
 from abeval.errors import LogError
 from abeval.results import views
@@ -18,6 +15,16 @@ from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.outlook import PowerOutlook
 from abeval.results.provenance import Provenance
+from abeval.results.reading import (
+    AA,
+    AGREEMENT,
+    ANALYSIS,
+    REPLAY,
+    TIME,
+    Kind,
+    Wanted,
+    read_result,
+)
 from abeval.results.record import DrawnRecord, Record
 from abeval.results.replay import ReplayResult
 from abeval.results.windows import TimeResult
@@ -87,17 +94,14 @@ class Study(DrawnRecord):
         return views.markdown(self)
 
 
-FIELDS: Mapping[str, tuple[str, type[Any]]] = {
-    "scorecard": ("analysis", Result),
-    "stability": ("time", TimeResult),
-    "pairs": ("replay", ReplayResult),
-    "histograms": ("aa", AAResult),
-    "causes": ("agreement", Agreement),
+FIELDS: Mapping[str, type[Record]] = {
+    "analysis": Result,
+    "time": TimeResult,
+    "replay": ReplayResult,
+    "aa": AAResult,
+    "agreement": Agreement,
 }
-"""A field that only one kind of result has → its field of a `Study`, and its type."""
-
-
-KINDS = tuple(name for name, _ in FIELDS.values())
+"""The field of a `Study` → the kind of result that it holds."""
 
 
 def read_results(files: Sequence[str | Path]) -> Study:
@@ -109,7 +113,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     study = Study()
     for file in files:
         part = _read(Path(file))
-        for name in (*KINDS, "outlook", "provenance"):
+        for name in (*FIELDS, "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
                 continue
@@ -145,41 +149,19 @@ def study_of(*results: object) -> Study:
 
 
 def _field_of(result: object) -> str:
-    for name, kind in FIELDS.values():
+    for name, kind in FIELDS.items():
         if isinstance(result, kind):
             return name
     raise TypeError(f"{type(result).__name__} has no page")
 
 
 def _read(file: Path) -> Study:
-    try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LogError(f"{file} does not exist", "name a JSON file that --json wrote") from None
-    except (OSError, ValueError) as error:
-        raise LogError(f"{file} is not JSON: {error}", "name a file that --json wrote") from None
-    if not isinstance(raw, dict):
-        raise LogError(f"{file} is no result of abeval", "name a file that --json wrote")
-    return _parsed(file, raw)
+    result = read_result(file, _WANTED)
+    return result if isinstance(result, Study) else study_of(result)
 
 
-def _parsed(file: Path, raw: Mapping[str, Any]) -> Study:
-    kinds = [(name, kind) for mark, (name, kind) in FIELDS.items() if mark in raw]
-    if not kinds and {"analysis", "replay"} <= raw.keys():
-        kinds = [("", Study)]
-    if not kinds:
-        raise LogError(
-            f"{file} is none of the results that a page shows",
-            "name what analyze, windows, aa, replay or report wrote with --json",
-        )
-    name, kind = kinds[0]
-    try:
-        result = TypeAdapter(kind).validate_python(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise LogError(
-            f"{file} was written by another version of abeval: {where}: {first['msg']}",
-            "run the analysis again",
-        ) from None
-    return result if isinstance(result, Study) else Study(**{name: result})
+_WANTED = Wanted(
+    (ANALYSIS, TIME, REPLAY, AA, AGREEMENT, Kind("provenance", Study, STUDY_SCHEMA_VERSION)),
+    "is no result of abeval: it is none of the results that a page shows",
+    "name what analyze, windows, aa, replay, agree or report wrote with --json",
+)
