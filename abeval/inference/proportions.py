@@ -49,6 +49,11 @@ def rare(control: Moments, treatment: Moments) -> Rare | None:
     return Rare(first, second) if fewest < limit else None
 
 
+def has_shares(control: Moments, treatment: Moments) -> bool:
+    """Whether every value is 0 or 1, and every denominator 1 where moments have one."""
+    return _count(control) is not None and _count(treatment) is not None
+
+
 def _count(moments: Moments) -> Count | None:
     """Successes of units that all have a denominator of 1 and a value of 0 or 1.
 
@@ -56,7 +61,9 @@ def _count(moments: Moments) -> Count | None:
     but hardly in both arms.
     """
     n, total, square = moments.n, moments.n * float(moments.mean[0]), moments.comoment
-    if abs(float(moments.mean[1]) - 1) > _ROUNDING or float(square[1, 1]) > _ROUNDING:
+    if moments.mean.size > 1 and (
+        abs(float(moments.mean[1]) - 1) > _ROUNDING or float(square[1, 1]) > _ROUNDING
+    ):
         return None
     successes = round(total)
     error = _ROUNDING * max(1, successes)

@@ -1,11 +1,15 @@
-"""When skewed values at an uneven split need a test of their own, and which.
+"""When skewed values need a test of their own, and which.
 
 At even splits the skewness of two variants cancels. At uneven ones it does not, and Welch's test
 and the delta method reject too often on one side and too seldom on the other. What is left of it in
-the difference is known from the units of both variants (`stats.skewed.skewness`), and the choice
-follows from it alone, so that no test is chosen by its p-value:
+the difference is known from the units of both variants (`stats.skewed.skewness`). Even where all of
+it cancels without an effect, it does not with one that multiplies values: the test keeps its level,
+but its interval covers the true difference too seldom. That skewness is
+`stats.skewed.skewness_at_effects`. The choice follows from both, so that no test is chosen by its
+p-value:
 
-- up to `LIMIT`: Welch's test, the delta method, CUPED and the others, as the plan says;
+- up to `LIMIT` and `LIMIT_AT_EFFECTS`: Welch's test, the delta method, CUPED and the others, as the
+  plan says; of values of 0 and 1 the first limit is the only one;
 - up to `MOST`: the permutation test by its moments, `stats.skewed`;
 - above, or where its interval has no end: no test, but how many units would do.
 
@@ -15,6 +19,7 @@ follows from it alone, so that no test is chosen by its p-value:
 import math
 from collections.abc import Sequence
 
+from abeval.inference import proportions
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
@@ -22,6 +27,9 @@ from abeval.stats.split_moments import Skewed
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""
+
+LIMIT_AT_EFFECTS = 0.15
+"""Skewness at an effect that can be found, up to which intervals of the difference cover it."""
 
 MOST = 1.5
 """Skewness of the difference up to which three moments describe it."""
@@ -56,7 +64,8 @@ def by_moments(
     if control.third is None or treatment.third is None:
         return None
     compare = skewed.means if metric.kind == "mean" else skewed.ratios
-    return _if_needed(compare(control, treatment, theta))
+    arms = _without_covariates(metric, control), _without_covariates(metric, treatment)
+    return _if_needed(compare(control, treatment, theta), proportions.has_shares(*arms))
 
 
 def by_strata(
@@ -67,11 +76,27 @@ def by_strata(
         return None
     units = [c.n + t.n for c, t in zip(control, treatment, strict=True)]
     shares = [n / sum(units) for n in units]
-    return _if_needed(skewed.strata(control, treatment, shares, metric.kind != "mean"))
+    pairs = zip(control, treatment, strict=True)
+    return _if_needed(
+        skewed.strata(control, treatment, shares, metric.kind != "mean"),
+        all(
+            proportions.has_shares(*(_without_covariates(metric, m) for m in pair))
+            for pair in pairs
+        ),
+    )
 
 
-def _if_needed(compared: Skewed) -> Skewed | None:
-    return compared if abs(skewed.skewness(compared)) > LIMIT else None
+def _without_covariates(metric: Metric, moments: Moments) -> Moments:
+    return moments.pick(0) if metric.kind == "mean" else moments.pick(0, 1)
+
+
+def _if_needed(compared: Skewed, has_shares: bool) -> Skewed | None:
+    if abs(skewed.skewness(compared)) > LIMIT:
+        return compared
+    # Shares have few successes where they are skewed: the exact test judges those.
+    if has_shares or skewed.skewness_at_effects(compared) <= LIMIT_AT_EFFECTS:
+        return None
+    return compared
 
 
 def check_holds(compared: Skewed, alpha: float) -> None:

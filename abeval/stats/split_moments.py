@@ -145,6 +145,25 @@ def _hall(own: Own, side: int) -> tuple[float, float]:
     return upper_tail(side * hall(own.difference / own.se, own.skewness))
 
 
+def skewness_if_times(compared: Skewed, ratio: float) -> float:
+    """Skewness of the difference if both have the spread of all units, the treatment's × `ratio`.
+
+    Example:
+        >>> arm = Spread(500, 2_000.0, 20_000.0)
+        >>> even = Skewed(1.0, 1.0, (Stratum(1.0, arm, arm),), True)
+        >>> skewness_if_times(even, 1.0), round(skewness_if_times(even, 2.0), 2)
+        (0.0, 0.14)
+    """
+    variance = third = 0.0
+    for share, control, treatment in compared.strata:
+        n, m = control.units, treatment.units
+        square = (control.square + treatment.square) / (n + m)
+        cube = (control.cube + treatment.cube) / (n + m)
+        variance += share**2 * square * (1 / n + ratio**2 / m)
+        third += share**3 * cube * (ratio**3 / m**2 - 1 / n**2)
+    return third / variance**1.5 if variance > 0 else 0.0
+
+
 def hall(t: float, skewness: float) -> float:
     """A studentised statistic without the skewness of what it is of (Hall 1992).
 

@@ -12,14 +12,16 @@ from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
 
 from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
-from abeval.inference.skew import LIMIT, MOST
+from abeval.inference.skew import LIMIT, LIMIT_AT_EFFECTS, MOST
 from abeval.stats.arrays import Floats
+from abeval.stats.skewed import FINDABLE
 from abeval.stats.split_moments import TINY
 from abeval.stats.type_three import tails
 
 Flags = NDArray[np.bool_]
 
 ALPHA = 0.05
+REACH = 1.959963984540054
 FAR = 1e4
 """A lift above this has to be ruled out, or there is no test."""
 
@@ -41,7 +43,7 @@ class Arm(NamedTuple):
         """Some of the experiments."""
         return Arm(self.units, self.total[of], self.square[of], self.cube[of])
 
-    def times(self, factor: float) -> "Arm":
+    def times(self, factor: float | Floats) -> "Arm":
         """The same values, each so many times as large."""
         units, total, square, cube = self
         return Arm(units, total * factor, square * factor**2, cube * factor**3)
@@ -97,7 +99,9 @@ def judge(control: Arm, treatment: Arm) -> Judged:
         scaled = _never_negative(control) & _never_negative(treatment)
         unbounded |= control.total <= 0
         exact = _rare(control, treatment)
-        skewed = (np.abs(skewness) > LIMIT) & ~exact
+        hardly = at_effects(control, treatment) <= LIMIT_AT_EFFECTS
+        hardly |= ~scaled | _binary(control, treatment)[0]
+        skewed = ((np.abs(skewness) > LIMIT) | ~hardly) & ~exact
         varies = control.square + treatment.square > 0
         refused = skewed & ((np.abs(skewness) > MOST) | (unbounded & scaled)) | ~varies
         sides = test.where(skewed, welch(control, treatment))
@@ -117,12 +121,47 @@ def covers(control: Arm, treatment: Arm, lift: float, judged: Judged) -> Floats:
 
 
 def covers_difference(control: Arm, treatment: Arm, by: float, judged: Judged) -> Floats:
-    """Whether the interval holds the true difference; NaN but where Welch's test judges."""
+    """Whether the interval holds the true difference; NaN where refused or by an exact test."""
     with np.errstate(all="ignore"):
         moved = treatment._replace(total=treatment.total - by * treatment.units)
         covered = _holds(welch(control, moved)).astype(float)
-    others = judged.refused | judged.exact | judged.permuted
-    return np.where(others, np.nan, covered)
+        if judged.permuted.any():
+            low, high = _differences(control, treatment)
+            covered = np.where(judged.permuted, (low <= by) & (by <= high), covered)
+    return np.where(judged.refused | judged.exact, np.nan, covered)
+
+
+def _differences(control: Arm, treatment: Arm) -> tuple[Floats, Floats]:
+    """Ends of the interval of the difference by the test of skewed values, of values ≥ 0."""
+    far = np.full(control.total.shape, np.log(FAR))
+    at = np.clip(np.log(treatment.mean / control.mean), -far, far)
+    low = _last(control, treatment, at, -far, "upper")
+    return (
+        _difference_at(control, treatment, np.exp(low), -REACH),
+        _difference_at(
+            control, treatment, np.exp(_last(control, treatment, at, far, "lower")), REACH
+        ),
+    )
+
+
+def _last(control: Arm, treatment: Arm, inside: Floats, outside: Floats, side: str) -> Floats:
+    """The logarithm of the ratio that a side just does not reject, between the two, by halves."""
+    for _ in range(40):
+        middle = (inside + outside) / 2
+        sides = by_moments(control, treatment, np.exp(middle))[0]
+        rejected = (sides.upper if side == "upper" else sides.lower) < ALPHA / 2
+        inside, outside = np.where(rejected, inside, middle), np.where(rejected, middle, outside)
+    return inside
+
+
+def _difference_at(control: Arm, treatment: Arm, ratio: Floats, reach: float) -> Floats:
+    """`stats.skewed_ends.difference_at` over arrays."""
+    units = control.units + treatment.units
+    error = np.sqrt(control.square + treatment.square / ratio**2) / units
+    base = (control.total + treatment.total / ratio) / units
+    of_ratio = np.abs(treatment.mean / control.mean - ratio) * base
+    of_base = np.abs(ratio - 1) * np.minimum(abs(reach) * error, 0.99 * base)
+    return (ratio - 1) * base + np.sign(reach) * (np.hypot(of_ratio, of_base) - of_ratio)
 
 
 def _holds(sides: Sides) -> Flags:
@@ -139,14 +178,14 @@ def welch(control: Arm, treatment: Arm) -> Sides:
     return Sides(stdtr(free, t), stdtr(free, -t))
 
 
-def by_moments(control: Arm, treatment: Arm, ratio: float = 1.0) -> tuple[Sides, Floats]:
+def by_moments(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> tuple[Sides, Floats]:
     """The test of skewed values that treatment is `ratio` times control, and the skewness."""
     split, skewness = by_splits(control, treatment, ratio)
     own = hall(control, treatment, ratio)
     return Sides(*(np.maximum(p, q) for p, q in zip(split, own, strict=True))), skewness
 
 
-def by_splits(control: Arm, treatment: Arm, ratio: float = 1.0) -> tuple[Sides, Floats]:
+def by_splits(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> tuple[Sides, Floats]:
     """The permutation test by its moments alone, and the skewness."""
     n, m, scaled = control.units, treatment.units, treatment.times(1 / ratio)
     square = (control.square + scaled.square) / (n + m - 2)
@@ -164,7 +203,7 @@ def by_splits(control: Arm, treatment: Arm, ratio: float = 1.0) -> tuple[Sides, 
     return Sides(tails(-z, -skewness), tails(z, skewness)), skewness
 
 
-def hall(control: Arm, treatment: Arm, ratio: float = 1.0) -> Sides:
+def hall(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> Sides:
     """Hall's transformation of the difference by each variant's own moments."""
     scaled = treatment.times(1 / ratio)
     variance, third = own_moments(control, scaled)
@@ -191,6 +230,21 @@ def own_moments(control: Arm, treatment: Arm) -> tuple[Floats, Floats]:
     return square / (n - 1) / n + more / (m - 1) / m, its / m**3 - cube / n**3
 
 
+def at_effects(control: Arm, treatment: Arm) -> Floats:
+    """The larger skewness at a gain and a loss that can be found."""
+    n, m = control.units, treatment.units
+    square = (control.square + treatment.square) / (n + m)
+    cube = (control.cube + treatment.cube) / (n + m)
+    se = np.sqrt(square * (n + m) / (n + m - 2) * (1 / n + 1 / m))
+    effect = FINDABLE * se * (n + m) / (control.total + treatment.total)
+    return np.maximum(
+        *(
+            np.abs(cube * (times**3 / m**2 - 1 / n**2)) / (square * (1 / n + times**2 / m)) ** 1.5
+            for times in (1 + effect, 1 - np.minimum(effect, 0.9))
+        )
+    )
+
+
 def _never_negative(one: Arm) -> Flags:
     mean, variance = one.mean, one.square / one.units
     square = mean * mean + variance
@@ -202,13 +256,19 @@ def _rare(control: Arm, treatment: Arm) -> Flags:
     """Where values are 0 and 1, and few of either in an arm."""
     fewer, more = sorted((control.units, treatment.units))
     limit = FEW_UNEVEN if more > UNEVEN * fewer else FEW
+    binary, fewest = _binary(control, treatment)
+    return np.asarray(binary & (fewest < limit))
+
+
+def _binary(control: Arm, treatment: Arm) -> tuple[Flags, Floats]:
+    """Where values are 0 and 1, and the fewest of either in an arm."""
     binary, fewest = np.ones(control.total.shape, dtype=bool), np.full(control.total.shape, np.inf)
     for one in (control, treatment):
         k, n = one.total, one.units
         binary &= (np.abs(k - np.round(k)) < 1e-9) & (k >= 0) & (k <= n)
         binary &= np.abs(one.square - k * (n - k) / n) <= 1e-11 * np.maximum(1, k)
         fewest = np.minimum(fewest, np.minimum(k, n - k))
-    return np.asarray(binary & (fewest < limit))
+    return binary, fewest
 
 
 def _fisher(control: Arm, treatment: Arm, exact: Flags) -> Sides:

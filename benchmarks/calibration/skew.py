@@ -144,7 +144,7 @@ class Cell(NamedTuple):
         side: The larger of the two one-sided shares, of those with an answer.
         covered: Intervals of the lift that cover a true gain or loss, of those with an answer by
             another than the exact test.
-        covered_difference: The same of the difference, of those that Welch's test answers.
+        covered_difference: The same of the difference.
         power: Of tests with a true effect, those rejected in its direction.
         welch_power: The same of Welch's test.
     """

@@ -10,7 +10,7 @@ import pytest
 from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from benchmarks.calibration import spread
-from benchmarks.calibration.at_once import arm, covers, judge
+from benchmarks.calibration.at_once import arm, covers, covers_difference, judge
 from benchmarks.calibration.skew import METRIC, WORLDS, moments
 
 
@@ -21,6 +21,9 @@ from benchmarks.calibration.skew import METRIC, WORLDS, moments
         ("3 % buyers, lognormal σ 1.5", (400, 100)),
         ("conversion 3 %", (1_800, 200)),
         ("conversion 30 %", (1_000, 1_000)),
+        ("3 % buyers, lognormal σ 1", (1_000, 1_000)),
+        ("3 % buyers, lognormal σ 1.5", (150, 150)),
+        ("Pareto 2.5", (300, 300)),
         ("normal", (1_800, 200)),
     ],
 )
@@ -30,6 +33,8 @@ def test_they_are_judged_as_one_by_one(world: str, sizes: tuple[int, int]) -> No
     control, treatment = (arm(sums, n) for sums, n in zip(draws, sizes, strict=True))
     judged = judge(control, treatment)
     covered = covers(control, treatment, lift, judged)
+    by = lift * WORLDS[world].mean
+    of_difference = covers_difference(control, treatment, by, judged)
     answers = 0
     for i, (c, t) in enumerate(zip(*draws, strict=True)):
         one = compare_moments(METRIC, moments(c, sizes[0]), moments(t, sizes[1]), Rule())
@@ -41,6 +46,8 @@ def test_they_are_judged_as_one_by_one(world: str, sizes: tuple[int, int]) -> No
         answers += 1
         p_value = min(1.0, 2 * min(side[i] for side in judged.sides))
         assert p_value == pytest.approx(one.effect.p_value, rel=1e-6)
+        if not math.isnan(of_difference[i]):
+            assert of_difference[i] == (one.effect.low <= by <= one.effect.high)
         if not math.isnan(covered[i]) and one.lift is not None and one.permuted is not None:
             assert covered[i] == (one.lift.low <= lift <= one.lift.high)
     assert answers or sizes[1] == 100
