@@ -234,7 +234,7 @@ def _notes(
     yield (
         f"The numbers are from the sums in {source}: duplicates, crossovers and clicks without an "
         "impression cannot be checked, nor whether each unit is counted once. Sums have no third "
-        "moments, so skewed values at an uneven split are judged by the usual tests."
+        "moments, so skewed values are judged by the usual tests."
     )
     uneven = dict.fromkeys(
         row.metric for row in rows if row.day is None and row.units != units[row.variant]

@@ -1,12 +1,13 @@
-"""Two variants with skewed values and uneven numbers of units: a test by three moments.
+"""Two variants with skewed values: a test by three moments.
 
 Where one variant is much smaller, Welch's test divides by a spread that few units tell, which is
-small when the mean is: with skewed values it then rejects too often. The p-value of a side is the
+small when the mean is: with skewed values it then rejects too often. At even splits its interval of
+a difference covers a true one too seldom. The p-value of a side is the
 larger of two, a permutation test's by its moments (Mielke and Berry 2001) and that of Hall's
 transformation (1992); `split_moments.py` says why. The interval has the lifts that the same test
 does not reject (`skewed_ends.py`).
 
-`inference/skew.py` chooses it by `skewness`.
+`inference/skew.py` chooses it by `skewness` and `skewness_at_effects`.
 """
 
 from __future__ import annotations

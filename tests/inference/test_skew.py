@@ -1,4 +1,4 @@
-"""Skewed values at uneven splits: which test judges them, and that its rows keep their level."""
+"""Skewed values: which test judges them, and that its rows keep their level."""
 
 from __future__ import annotations
 
@@ -81,6 +81,29 @@ class TestRule:
     def test_even_splits_keep_their_test(self) -> None:
         for row in analyzed(orders((600, 600), 1), variants={"a": {}, "b": {}}).scorecard:
             assert row.method in ("welch_t", "delta_t")
+
+    def test_few_buyers_at_an_even_split_have_an_interval_of_their_own(self) -> None:
+        even = {"a": {}, "b": {}}
+        result = analyzed(orders((1500, 1500), 1, buyers=0.03), variants=even)
+        methods = {row.metric: row.method for row in result.scorecard}
+        assert methods == {"revenue": "permutation_moments", "ctr": "delta_t"}
+        (row,) = _rows(result, "revenue")
+        # Spending more is less certain than spending less: the interval is not around the middle.
+        assert row.difference_high - row.difference > 1.1 * (row.difference - row.difference_low)
+
+    def test_very_few_buyers_at_an_even_split_are_too_few(self) -> None:
+        even = {"a": {}, "b": {}}
+        (row,) = _rows(analyzed(orders((150, 150), 5, buyers=0.02), variants=even), "revenue")
+        assert (row.reason, row.status) == ("too_skewed", "too_little_data")
+        assert row.units_needed is not None
+        assert row.units_needed > 150
+
+    def test_shares_at_an_even_split_keep_their_test(self) -> None:
+        random = np.random.default_rng(1)
+        arms = [Moments.with_third(random.random(600) < 0.03, np.ones(600)) for _ in "ab"]
+        assert _effect(compare_moments(MEAN, *arms, Rule())).method == "welch_t"
+        spent = [Moments.with_third(3.5 * (random.random(600) < 0.03), np.ones(600)) for _ in "ab"]
+        assert _effect(compare_moments(MEAN, *spent, Rule())).method == "permutation_moments"
 
     def test_values_that_are_not_skewed_keep_it_at_any_split(self) -> None:
         random = np.random.default_rng(1)
@@ -236,6 +259,13 @@ class TestLevels:
         assert cell.side < 0.035 + 3 * 0.0065
         assert cell.covered > 0.94 - 3 * 0.009
         assert cell.permuted > 0.9
+
+    def test_differences_are_covered_at_even_splits_too(self) -> None:
+        """Welch's interval of a difference covered 82.3 % in this cell."""
+        cell = levels.cell("3 % buyers, lognormal σ 1.5", 0.5, 1000, 1000)
+        assert cell.covered_difference > 0.94 - 3 * 0.0075
+        assert cell.covered > 0.94 - 3 * 0.0075
+        assert cell.rejected < 0.055 + 3 * 0.007
 
     def test_where_welch_is_right_nothing_changes(self) -> None:
         cell = levels.cell("conversion 30 %", 0.1, 1000, 300)

@@ -200,12 +200,13 @@ def whales(units: int = 600, every: int = 2, long: int = 3) -> pd.DataFrame:
             "ts": pd.Timestamp("2024-03-01 12:00"),
             "click": 1,
             "dwell": np.where(rows < long, 1e6, 1.0 + rows % 7),
+            "balance": np.where(rows < long, 1e6 * (-1.0) ** rows, 1.0 + rows % 7),
         }
     )
 
 
 def bots(units: int = 3000) -> pd.DataFrame:
-    """One row a user with clicks out of views; the ten who view most never click."""
+    """A row a user with clicks out of views, which cost; the ten who view most never click."""
     random = np.random.default_rng(1)
     views = 1 + np.round(random.lognormal(0, 2, units)).astype(int)
     clicks = random.binomial(views, 0.3)
@@ -217,11 +218,13 @@ def bots(units: int = 3000) -> pd.DataFrame:
             "variant": np.where(rows % 2 == 0, "b", "a"),
             "clicks": clicks,
             "views": views,
+            "gain": 5 * clicks - views,
         }
     )
 
 
-RATE = {"name": "rate", "numerator": "clicks", "denominator": "views", "role": "goal"}
+RATE = {"name": "rate", "numerator": "gain", "denominator": "views", "role": "goal"}
+"""May be negative: an effect adds to it, and no other test takes over at an even split."""
 
 
 def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> None:
@@ -268,14 +271,19 @@ def test_skewed_values_at_an_uneven_split_are_replayed_by_their_own_test() -> No
 
 def test_a_test_that_rejects_too_rarely_is_no_reason_for_doubt() -> None:
     """Three units have nearly all of the value, half of the units each variant: 0 % rejected."""
-    metrics = [{"name": "dwell_per_user", "role": "goal"}, {"name": "dwell_p50"}]
+    metrics = [{"name": "balance", "value": "balance", "role": "goal"}, {"name": "dwell_p50"}]
     found = analyze(whales(), metrics=metrics, trust={"influence_fail": 1e6})
     aa = next(c for c in found.trust if c.name == "aa")
     (row,) = found.aa
     assert row.rejection_high < 0.05
-    assert found["dwell_per_user"].status != "untrusted"
+    assert found["balance"].status != "untrusted"
     assert (aa.status, aa.value) == ("pass", 1.0)
     assert "not replayed: dwell_p50" in aa.message
+
+
+def test_few_units_with_nearly_all_of_the_value_are_no_test() -> None:
+    (row,) = analyze(whales(), metrics=["dwell_per_user"]).scorecard
+    assert (row.reason, row.p_value) == ("too_skewed", None)
 
 
 def test_capping_the_few_brings_the_level_back() -> None:

@@ -1,0 +1,173 @@
+"""Calibration of planned looks while traffic is ramped up, as an analysis tests them.
+
+    python -m benchmarks.calibration.ramps
+
+A/A experiments whose users come back, over 28 days with a planned look each week; the treatment's
+share of new users rises. Units are compared within stretches of entry days of one share, weighed
+alike in both variants; alpha is spent by days, and looks correlate by the information of the days
+before each (`inference/information.py`). Its mean over some experiments stands for each one's own.
+Beside it: bounds by share of days, as they were.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.inference.stretches import MIN_STRETCH
+from abeval.stats import group_sequential
+from abeval.stats.arrays import Floats, Integers
+from abeval.stats.group_sequential import Spending
+from benchmarks.calibration.outcome import ALPHA
+
+DAYS = 28
+LOOKS = (7, 14, 21, 28)
+SHARES = tuple(look / DAYS for look in LOOKS)
+USERS = 8_000
+METRICS = ("clicks per user", "click rate")
+SPENDINGS: tuple[Spending, ...] = ("obrien_fleming", "pocock", "power")
+RAMPS = {
+    "1 % for 21 days, then 50 %": (0.01,) * 21 + (0.5,) * 7,
+    "10 % for 14 days, then 50 %": (0.1,) * 14 + (0.5,) * 14,
+    "1, 5, 20 % for 3 days each, then 50 %": (0.01,) * 3 + (0.05,) * 3 + (0.2,) * 3 + (0.5,) * 19,
+    "always 10 %": (0.1,) * 28,
+}
+"""Share of the treatment among the users who enter on each day."""
+
+Generator = np.random.Generator
+
+
+class Users(NamedTuple):
+    """Users of one experiment: day of entry, variant, clicks and impressions by day."""
+
+    entry: Integers
+    treated: Integers
+    clicks: Floats
+    shown: Floats
+
+
+class Looked(NamedTuple):
+    """Looks at one experiment, shape (metrics, looks): z, and the information of days so far."""
+
+    z: Floats
+    information: Floats
+
+
+class Row(NamedTuple):
+    """Shares of experiments that reject at some look: by information, and by share of days."""
+
+    ramp: str
+    metric: str
+    spending: Spending
+    rejected: float
+    by_days: float
+
+
+def users_of(shares: Sequence[float], rng: Generator) -> Users:
+    """As many new users a day; each comes back at a rate of their own."""
+    entry = np.arange(USERS) * DAYS // USERS
+    treated = rng.random(USERS) < np.asarray(shares)[entry]
+    habit = 0.4 * rng.lognormal(-0.3, 0.8, USERS)
+    taste = rng.beta(1.5, 13.5, USERS)
+    shown = rng.poisson(habit[:, None], (USERS, DAYS))
+    shown[np.arange(USERS), entry] += 1
+    shown[np.arange(DAYS) < entry[:, None]] = 0
+    clicks = rng.binomial(shown, taste[:, None])
+    return Users(entry, treated.astype(int), clicks.astype(float), shown.astype(float))
+
+
+def looked(shares: Sequence[float], rng: Generator) -> Looked:
+    """The looks at one experiment."""
+    users = users_of(shares, rng)
+    known = np.cumsum(np.diff(np.asarray(shares), prepend=shares[0]) != 0)
+    z, information = np.empty((2, len(METRICS), len(LOOKS)))
+    for k, days in enumerate(LOOKS):
+        here = users.entry < days
+        values = np.stack(
+            [users.clicks[here, :days].sum(axis=1), users.shown[here, :days].sum(axis=1)], axis=1
+        )
+        z[:, k] = _z(values, users.treated[here], known[users.entry[here]])
+        information[:, k] = _information(users, days)
+    return Looked(z, information)
+
+
+def _z(values: Floats, treated: Integers, stretch: Integers) -> Floats:
+    """Of a mean and of a ratio, over the stretches with enough units in both variants."""
+    cells = [
+        values[(stretch == s) & (treated == arm)] for s in np.unique(stretch) for arm in (0, 1)
+    ]
+    pairs = [
+        pair
+        for pair in zip(cells[::2], cells[1::2], strict=True)
+        if min(map(len, pair)) >= MIN_STRETCH
+    ]
+    if not pairs:
+        return np.zeros(2)
+    sizes = np.array([len(c) + len(t) for c, t in pairs])
+    weights = sizes / sizes.sum()
+    arms = [_arm([pair[arm] for pair in pairs], weights) for arm in (0, 1)]
+    return np.array(
+        [(arms[1][m] - arms[0][m]) / np.sqrt(arms[0][m + 2] + arms[1][m + 2]) for m in (0, 1)]
+    )
+
+
+def _arm(cells: Sequence[Floats], weights: Floats) -> tuple[float, float, float, float]:
+    """Mean and ratio of weighted cells, and their variances."""
+    mean = sum(w * cell.mean(axis=0) for w, cell in zip(weights, cells, strict=True))
+    spread = sum(w**2 * np.cov(cell.T) / len(cell) for w, cell in zip(weights, cells, strict=True))
+    ratio = mean[0] / mean[1]
+    slope = np.array([1.0, -ratio]) / mean[1]
+    return mean[0], ratio, spread[0, 0], float(slope @ spread @ slope)
+
+
+def _information(users: Users, days: int) -> Floats:
+    """1/se² of both metrics, if a user's days were independent, in the mean for totals."""
+    parts = []
+    for arm in (0, 1):
+        own = users.treated == arm
+        y, x = users.clicks[own, :days], users.shown[own, :days]
+        active = x > 0
+        parts.append((y[active], x[active]))
+    n = np.array([max(len(y), 1) for y, _ in parts])
+    means = np.array([y.mean() for y, _ in parts])
+    by_mean = (n @ means / n.sum()) ** 2 / sum(y.var() / len(y) for y, _ in parts)
+    residuals = [(y - y.sum() / x.sum() * x, x.mean()) for y, x in parts]
+    by_ratio = 1 / sum(r.var() / len(r) / mean**2 for r, mean in residuals)
+    return np.array([by_mean, by_ratio])
+
+
+def rows(name: str, runs: int, seed: int = 0) -> Iterator[Row]:
+    """Rejections of A/A experiments under one ramp."""
+    rng = np.random.default_rng([seed, 23, list(RAMPS).index(name)])
+    looks = [looked(RAMPS[name], rng) for _ in range(runs)]
+    z = np.abs(np.stack([one.z for one in looks]))
+    information = np.mean([one.information for one in looks[:200]], axis=0)
+    for m, metric in enumerate(METRICS):
+        fractions = information[m] / information[m, -1]
+        for spending in SPENDINGS:
+            by_information = group_sequential.bounds(fractions, ALPHA, spending, spent_at=SHARES).z
+            by_days = group_sequential.bounds(SHARES, ALPHA, spending).z
+            rejected = (
+                (z[:, m] >= bounds).any(axis=1).mean() for bounds in (by_information, by_days)
+            )
+            yield Row(name, metric, spending, *map(float, rejected))
+
+
+def main() -> None:
+    """Print the table in Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.ramps")
+    parser.add_argument("--repetitions", type=int, default=4_000)
+    options = parser.parse_args()
+    sys.stdout.write("| ramp | metric | spending | rejected, % | by share of days, % |\n")
+    sys.stdout.write("|---|---|---|--:|--:|\n")
+    for name in RAMPS:
+        for row in rows(name, options.repetitions):
+            shares = f"{100 * row.rejected:.2f} | {100 * row.by_days:.2f}"
+            sys.stdout.write(f"| {row.ramp} | {row.metric} | {row.spending} | {shares} |\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
