@@ -73,6 +73,34 @@ def compare_moments(
     return _compare(metric, control, treatment, rule, Adjustment(adjusted, skewed, "cuped"))
 
 
+def compare_with_shape(
+    metric: Metric,
+    arms: tuple[Moments | None, Moments | None],
+    rule: Rule,
+    shape: skew.Shape,
+    days: int,
+) -> Comparison:
+    """Compare two variants by moments without third ones, whose skewness is known from elsewhere.
+
+    Args:
+        metric: A mean or a ratio.
+        arms: Moments of (y, x) over units of control and of the treatment.
+        rule: How the effect is judged.
+        shape: How skewed values are.
+        days: Of how many days they are.
+    """
+
+    def skewed(_: Adjusted | None) -> Skewed | None:
+        control, treatment = arms
+        if control is None or treatment is None:
+            return None
+        has_shares = metric.kind == "mean" and proportions.has_shares(control, treatment)
+        values = _estimate(metric, control), _estimate(metric, treatment)
+        return skew.by_skewness(*values, shape.skewness(days), shape.scaled, has_shares)
+
+    return _compare(metric, *arms, rule, Adjustment(lambda: None, skewed, ""))
+
+
 def compare_strata(
     metric: Metric,
     whole: tuple[Moments | None, Moments | None],

@@ -18,12 +18,14 @@ p-value:
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from abeval.inference import proportions
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
-from abeval.stats.split_moments import Skewed
+from abeval.stats.records import Estimate
+from abeval.stats.split_moments import Skewed, Spread, Stratum
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""
@@ -36,6 +38,36 @@ MOST = 1.5
 
 _GROWTH = 1.1
 _TIMES = 200
+
+
+class Shape(NamedTuple):
+    """How skewed the values of units are, where a window has no third moments of its own.
+
+    Attributes:
+        of_day: Skewness of a unit's value of one day.
+        of_all: Of its value of all days.
+        days: How many these are.
+        scaled: Whether values are never negative, so that an effect multiplies them.
+    """
+
+    of_day: float
+    of_all: float
+    days: int
+    scaled: bool
+
+    def skewness(self, days: int) -> float:
+        """About that of a value of so many days: in between, by the logarithm of the days.
+
+        Example:
+            >>> Shape(8.0, 2.0, 16, True).skewness(4)
+            4.0
+        """
+        if days <= 1 or self.days == 1:
+            return self.of_day
+        if self.of_day * self.of_all <= 0:
+            return max(self.of_day, self.of_all, key=abs)
+        way = min(1.0, math.log(days) / math.log(self.days))
+        return self.of_day * (self.of_all / self.of_day) ** way
 
 
 class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
@@ -66,6 +98,29 @@ def by_moments(
     compare = skewed.means if metric.kind == "mean" else skewed.ratios
     arms = _without_covariates(metric, control), _without_covariates(metric, treatment)
     return _if_needed(compare(control, treatment, theta), proportions.has_shares(*arms))
+
+
+def by_skewness(
+    control: Estimate, treatment: Estimate, skewness: float, scaled: bool, has_shares: bool
+) -> Skewed | None:
+    """The same from two values with their variances, if units have this skewness in both.
+
+    Args:
+        control: Control's value.
+        treatment: The treatment's.
+        skewness: Of the units' values.
+        scaled: Whether an effect multiplies values.
+        has_shares: Whether every value is 0 or 1.
+    """
+    spreads = [
+        Spread(n, square, skewness * n * (square / n) ** 1.5)
+        for _, variance, n, _ in (control, treatment)
+        for square in [variance * n * (n - 1)]
+    ]
+    if sum(spread.square for spread in spreads) == 0:
+        return None
+    compared = Skewed(control.value, treatment.value, (Stratum(1.0, *spreads),), scaled)
+    return _if_needed(compared, has_shares)
 
 
 def by_strata(

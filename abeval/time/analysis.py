@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Rule
+from abeval.inference.comparison import Arms, Rule
 from abeval.inference.context import ramps
 from abeval.inference.trust.before import balance
 from abeval.logs.run import Run
@@ -35,6 +35,7 @@ from abeval.time.novelty import find_decays
 from abeval.time.open import open_logs
 from abeval.time.ramps import Strata, strata_of
 from abeval.time.rhythm import clock_rows
+from abeval.time.skew import Known, known_of
 from abeval.time.stability import agreement, stability_of
 from abeval.time.time_sums import TimeSums, sums_of
 from abeval.time.windows import row_of, window_rows
@@ -78,7 +79,12 @@ class Timeline:
         of_metric, days = self.sums.metrics.get(metric.name, {}), self.sums.days
         control = self.experiment.control
         axis = calendar(of_metric, control, self.strata, days, self.sums.partial)
-        return Course(metric, variant, axis)
+        return Course(metric, variant, axis, self.known(metric, variant))
+
+    def known(self, metric: Metric, variant: str) -> Known | None:
+        """How skewed a metric's values are in a variant and control, None where it is not known."""
+        thirds, arms = self.sums.thirds.get(metric.name), Arms(self.experiment.control, variant)
+        return None if thirds is None else known_of(metric, thirds, arms, self.sums.days)
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,10 @@ def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         for metric, variant in keys
         if metric.name not in sums.metrics and (metric.name, variant) in timeline.cuts
     ]
-    clocks = [clock_rows(experiment, metrics, clock, timeline.strata) for clock in sums.clocks]
+    clocks = [
+        clock_rows(timeline.known, experiment, metrics, clock, timeline.strata)
+        for clock in sums.clocks
+    ]
     rows = [*(one.windows for one in (*summed, *cut)), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,

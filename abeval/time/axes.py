@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from abeval.aggregates.aggregates import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
+from abeval.inference.means_and_ratios import compare_moments, compare_with_shape
 from abeval.inference.stretches import compare_within, pair_of
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
@@ -16,6 +17,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.time.day_sums import DaySums, Span
 from abeval.time.ramps import Strata
+from abeval.time.skew import Known
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,19 @@ class Axis:
 
 @dataclass(frozen=True)
 class Course:
-    """One metric in one variant along an axis."""
+    """One metric in one variant along an axis.
+
+    Attributes:
+        metric: The metric.
+        variant: The variant.
+        axis: The axis.
+        known: How skewed its values are, None where that is not known.
+    """
 
     metric: Metric
     variant: str
     axis: Axis
+    known: Known | None = None
 
     def window(self, span: Span) -> tuple[Moments | None, Moments | None]:
         """Moments of (y, x) over the units of a window, in control and in the variant."""
@@ -107,7 +117,14 @@ class Course:
             rule: How effects are judged.
             entered: Whether units count from their entry on, instead of those active in it.
         """
-        return compare_within(self.metric, self.axis.window(span, entered), self.arms, rule)
+        window = self.axis.window(span, entered)
+        if self.known is None:
+            return compare_within(self.metric, window, self.arms, rule)
+        if self.axis.name == "calendar" and (span, entered) in self.known.windows:
+            return compare_moments(self.metric, *self.known.windows[span, entered], rule)
+        days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
+        arms = pair_of(window, self.arms)
+        return compare_with_shape(self.metric, arms, rule, self.known.shape, days)
 
 
 def calendar(

@@ -22,8 +22,10 @@ from abeval.inference.looks import (
 )
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
-from abeval.stats import design, duration, group_sequential, sequential
-from abeval.stats.records import Effect, Refusal
+from abeval.stats import design, duration, group_sequential, sequential, skewed
+from abeval.stats.distributions import upper_tail
+from abeval.stats.records import Effect, Interval, Refusal
+from abeval.stats.split_moments import Skewed
 from abeval.time.axes import Course
 
 HELD = 3
@@ -32,6 +34,9 @@ HELD = 3
 POWER = 0.8
 MOST_DAYS = 1000
 """If more days than this are needed, no number of days is returned."""
+
+_SMALLEST = 1e-300
+"""The smallest error rate of an interval."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,33 @@ class Snapshot:
         effect: At a fixed horizon.
         scale: What information is measured in: the pooled mean of a total per unit, else 1.
         error: The standard error as a share of the metric's value (`looks.relative_error`).
+        values: Both variants, where values are skewed and their own test judges them.
     """
 
     day: int
     effect: Effect
     scale: float
     error: float
+    values: Skewed | None = None
+
+    @property
+    def centre(self) -> float:
+        """The difference; of skewed values, the one with their p-value in a normal test."""
+        if self.values is None:
+            return self.effect.difference
+        return skewed.normal_score(self.values) * self.effect.se
+
+    def interval(self, half: float) -> Interval:
+        """The interval that would reach so far on both sides of a normal difference.
+
+        Raises:
+            Refusal: `too_few_units` where that of skewed values has no end.
+        """
+        effect = self.effect
+        if self.values is None:
+            return Interval(effect.difference - half, effect.difference + half)
+        level = 2 * upper_tail(half / effect.se)[0]
+        return skewed.interval(self.values, max(level, _SMALLEST))
 
 
 @dataclass(frozen=True)
@@ -102,7 +128,8 @@ def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snap
     variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
     total = units[0] * effect.control + units[1] * effect.treatment
     scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
-    return Snapshot(day, effect, scale, relative_error(effect, variances, units))
+    error = relative_error(effect, variances, units)
+    return Snapshot(day, effect, scale, error, one.permuted)
 
 
 def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float | None = None) -> Path:
@@ -122,18 +149,40 @@ def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float | N
     kept = snapshots if planned_share is not None else _from_start(snapshots)
     if not kept:
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
-    differences = [look.effect.difference for look in kept]
+    differences = [look.centre for look in kept]
     ses = [look.effect.se for look in kept]
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
         information = np.maximum.accumulate(sequential.information(ses, scales))
         path = sequential.always_valid_from_start(differences, ses, 1.0, alpha, scales)
-        return Path(tuple(kept), path.looks, tuple(information.tolist()))
+        return _path(kept, path.looks, information.tolist())
     scales = [look.scale for look in kept]
     information = np.maximum.accumulate(sequential.information(ses, scales))
     planned = float(information[-1]) / planned_share
     path = sequential.always_valid(differences, ses, planned, alpha, scales)
-    return Path(tuple(kept), path.looks, tuple((information / planned).tolist()))
+    return _path(kept, path.looks, (information / planned).tolist())
+
+
+def _path(
+    snapshots: Sequence[Snapshot],
+    looks: Sequence[sequential.AlwaysValid],
+    information: Sequence[float],
+) -> Path:
+    """The looks whose intervals have both ends; those of skewed values by their own test."""
+    kept = []
+    for snapshot, look, share in zip(snapshots, looks, information, strict=True):
+        if snapshot.values is None:
+            kept.append((snapshot, look, share))
+            continue
+        try:
+            low, high = snapshot.interval((look.high - look.low) / 2)
+        except Refusal:
+            continue
+        kept.append((snapshot, look._replace(low=low, high=high), share))
+    if not kept:
+        raise Refusal("too_few_units", "no look has an interval with both ends")
+    held, valid, shares = zip(*kept, strict=True)
+    return Path(held, valid, shares)
 
 
 def _from_start(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
@@ -161,8 +210,7 @@ def _row(
     direction, effect = course.metric.direction, snapshot.effect
     planned: Declared | None = None
     if bound is not None:
-        half = bound * effect.se
-        planned = declared(direction, effect.difference - half, effect.difference + half)
+        planned = declared(direction, *_or_unbounded(snapshot, bound * effect.se))
     return Look(
         metric=course.metric.name,
         variant=course.variant,
@@ -180,6 +228,13 @@ def _row(
         always_declares=declared(direction, look.low, look.high),
         planned_declares=planned,
     )
+
+
+def _or_unbounded(snapshot: Snapshot, half: float) -> Interval:
+    try:
+        return snapshot.interval(half)
+    except Refusal:
+        return Interval(-math.inf, math.inf)
 
 
 def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:

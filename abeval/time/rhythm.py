@@ -5,7 +5,7 @@ hours or weekdays, and puts the rows and tests into the `TimeResult`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from abeval.time.axes import Axis, Course
 from abeval.time.change import has_effect
 from abeval.time.clock import ClockSums
 from abeval.time.ramps import Strata
+from abeval.time.skew import Known
 from abeval.time.windows import row_of
 
 
@@ -34,7 +35,11 @@ def clock_axis(metric: Metric, sums: ClockSums, control: str, strata: Strata) ->
 
 
 def clock_rows(
-    experiment: Experiment, metrics: Sequence[Metric], sums: ClockSums, strata: Strata
+    known_of: Callable[[Metric, str], Known | None],
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    sums: ClockSums,
+    strata: Strata,
 ) -> tuple[tuple[WindowRow, ...], tuple[Rhythm, ...]]:
     """The effect in every hour or weekday, and the test of one effect in all of them."""
     rule = Rule(experiment.alpha, experiment.inference.relative)
@@ -43,7 +48,7 @@ def clock_rows(
     for metric in (m for m in metrics if m.name in sums.metrics):
         axis = clock_axis(metric, sums, experiment.control, strata)
         for variant in experiment.treatments:
-            course = Course(metric, variant, axis)
+            course = Course(metric, variant, axis, known_of(metric, variant))
             rows += [_row(course, place, days, rule) for place, days in enumerate(sums.days)]
             tests.append(rhythm_of(course))
     return tuple(rows), tuple(tests)

@@ -25,6 +25,7 @@ from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
 from abeval.time.day_pairs import Cells, activity_of, day_pair_sums
 from abeval.time.day_sums import Activity, DaySums
 from abeval.time.open import OpenLogs, by_source
+from abeval.time.skew import Thirds, thirds_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class TimeSums:
         before: Metric → moments of (y, x) before the period over the analysed units, by stretch
             of entry days and variant.
         stretches: Those stretches; none where the split did not change.
+        thirds: Metric → third moments of the days and of all days, of metrics whose days add up;
+            none where the split changed, as stretches are combined without them.
     """
 
     days: tuple[str, ...]
@@ -51,6 +54,7 @@ class TimeSums:
     clocks: tuple[ClockSums, ...] = ()
     before: Mapping[str, ByStretch] = field(default_factory=dict)
     stretches: Stretches = ()
+    thirds: Mapping[str, Thirds] = field(default_factory=dict)
 
 
 def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
@@ -75,6 +79,7 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
     sums: dict[str, Mapping[str, DaySums]] = {}
     weekdays: dict[str, Mapping[str, DaySums]] = {}
     before: dict[str, ByStretch] = {}
+    thirds: dict[str, Thirds] = {}
     for source, group in by_source(logs.metrics).items():
         if source.no_days is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_days)
@@ -83,6 +88,8 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
         load_days(queries, source)
         replace(queries, units="entry").place_days()
         sums |= day_pair_sums(queries, group, cells)
+        if source.daily and not logs.stretches:
+            thirds |= thirds_of(queries, group)
         if experiment.pre_period is not None and source.daily:
             before |= _before(queries, group, max(1, len(logs.stretches)))
         if "weekday" in by:
@@ -95,7 +102,9 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
     if "weekday" in by:
         clocks.append(by_weekday(weekdays, days, partial))
     clock_sums = tuple(clocks)
-    return TimeSums(days, partial, activity, ordered, refused, clock_sums, before, logs.stretches)
+    return TimeSums(
+        days, partial, activity, ordered, refused, clock_sums, before, logs.stretches, thirds
+    )
 
 
 def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:

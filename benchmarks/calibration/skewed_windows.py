@@ -1,0 +1,156 @@
+"""Levels of windows over skewed values at uneven splits, as `abeval windows` judges them.
+
+    python -m benchmarks.calibration.skewed_windows
+
+A/A experiments of two weeks whose units come back and seldom buy. Each kind of window is judged by
+the sums over pairs of days and what the days and the whole say of third moments; Welch's test is
+what judged them before.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.inference.comparison import Arms, Comparison, Rule
+from abeval.metrics.definition import Metric
+from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats.moments import Moments
+from abeval.time.axes import Course, calendar, since_entry
+from abeval.time.day_sums import DaySums, Span
+from abeval.time.skew import Thirds, known_of
+from benchmarks.calibration.logs import Split
+
+DAYS = 14
+RULE = Rule()
+METRIC = Metric("revenue_per_user", "mean", "Σ revenue / units")
+SPLITS = (Split(9_000, 1_000), Split(27_000, 3_000), Split(5_000, 5_000))
+WINDOWS: Mapping[str, tuple[bool, Span, bool]] = {
+    "one day": (False, (9, 9), False),
+    "three days": (False, (7, 9), False),
+    "seven days": (False, (7, 13), False),
+    "all up to day 5": (False, (0, 4), True),
+    "all": (False, (0, DAYS - 1), True),
+    "fourth day since entry": (True, (3, 3), False),
+    "first week since entry": (True, (0, 6), True),
+}
+"""Whether by days since entry, the days, and whether units count from entry on."""
+
+
+class Units(NamedTuple):
+    """One variant: day of entry, active days, and cents spent by day."""
+
+    entry: Integers
+    active: Bools
+    spent: Integers
+
+
+class Row(NamedTuple):
+    """Shares of A/A experiments.
+
+    Attributes:
+        window: The window.
+        welch: Rejected by Welch's test.
+        refused: Without an answer.
+        rejected: Of the answered, rejected.
+        side: The larger of the two one-sided shares of that.
+    """
+
+    window: str
+    welch: float
+    refused: float
+    rejected: float
+    side: float
+
+
+def units_of(rng: np.random.Generator, units: int) -> Units:
+    """Units that enter over the first week, come back, and buy on 2 % of their days."""
+    entry = rng.integers(0, 7, units)
+    day = np.arange(DAYS)
+    returns = rng.random((units, DAYS)) < rng.beta(1.5, 2.5, units)[:, None]
+    active = (day == entry[:, None]) | ((day > entry[:, None]) & returns)
+    buys = active & (rng.random((units, DAYS)) < 0.02)
+    spent = np.zeros((units, DAYS), dtype=np.int64)
+    spent[buys] = np.rint(100 * rng.lognormal(2, 1, int(buys.sum())))
+    return Units(entry, active, spent)
+
+
+def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Course, Course]:
+    """The metric by day and by days since entry."""
+    arms = {"a": control, "b": treatment}
+    labels = tuple(str(day) for day in range(DAYS))
+    sums = {name: _sums(one) for name, one in arms.items()}
+    axis = calendar(sums, "a", ((*range(DAYS),),), labels, frozenset())
+    what = known_of(METRIC, _thirds(arms, labels), Arms("a", "b"), labels) if known else None
+    return Course(METRIC, "b", axis, what), Course(METRIC, "b", since_entry(axis), what)
+
+
+def _sums(one: Units) -> DaySums:
+    sums = DaySums.of(one.entry, one.active, one.spent, one.active)
+    return DaySums(**{**vars(sums), "per_unit": True})
+
+
+def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> Thirds:
+    def moments(values: Floats) -> Moments:
+        return Moments.with_third(values, np.ones(len(values)))
+
+    days = {
+        label: {name: moments(one.spent[one.active[:, d], d]) for name, one in arms.items()}
+        for d, label in enumerate(labels)
+    }
+    return Thirds(days, {name: moments(one.spent.sum(axis=1)) for name, one in arms.items()})
+
+
+def judged(control: Units, treatment: Units) -> dict[str, tuple[Comparison, Comparison]]:
+    """Window → as it is judged, and by Welch's test."""
+    now, before = courses(control, treatment), courses(control, treatment, known=False)
+    return {
+        name: (now[by_age].effect(span, RULE, entered), before[by_age].effect(span, RULE, entered))
+        for name, (by_age, span, entered) in WINDOWS.items()
+    }
+
+
+def rows(split: Split, runs: int, seed: int = 0) -> Iterator[Row]:
+    """Every window at one split."""
+    rng = np.random.default_rng([seed, 29, *split])
+    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in WINDOWS}
+    for _ in range(runs):
+        both = judged(units_of(rng, split.control), units_of(rng, split.treatment))
+        for name, (now, before) in both.items():
+            seen[name].append((_sign(now), _sign(before)))
+    for name, pairs in seen.items():
+        now, before = np.array(pairs).T
+        answered = now[~np.isnan(now)]
+        sides = (float(np.mean(answered > 0)), float(np.mean(answered < 0)))
+        refused = 1 - answered.size / runs
+        yield Row(name, float(np.nanmean(before != 0)), refused, sum(sides), max(sides))
+
+
+def _sign(one: Comparison) -> float:
+    """−1 or 1 where the test rejects, 0 where not, NaN where there is none."""
+    if one.effect is None:
+        return float("nan")
+    return float(np.sign(one.effect.difference)) if one.effect.p_value < RULE.alpha else 0.0
+
+
+def main() -> None:
+    """Print the table in Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.skewed_windows")
+    parser.add_argument("--repetitions", type=int, default=1_000)
+    options = parser.parse_args()
+    sys.stdout.write(
+        "| split | window | Welch rejects, % | refused, % | rejected, % "
+        "| more often on a side, % |\n"
+        "|---|---|--:|--:|--:|--:|\n"
+    )
+    for split in SPLITS:
+        for row in rows(split, options.repetitions):
+            shares = " | ".join(f"{100 * value:.1f}" for value in row[1:])
+            sys.stdout.write(f"| {split} | {row.window} | {shares} |\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
