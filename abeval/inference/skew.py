@@ -67,7 +67,7 @@ class Shape(NamedTuple):
         if self.of_day * self.of_all <= 0:
             return max(self.of_day, self.of_all, key=abs)
         way = min(1.0, math.log(days) / math.log(self.days))
-        return self.of_day * (self.of_all / self.of_day) ** way
+        return float(self.of_day * (self.of_all / self.of_day) ** way)
 
 
 class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
@@ -178,5 +178,5 @@ def _units_needed(compared: Skewed, alpha: float) -> int | None:
         times = _GROWTH**step
         if _holds(skewed.times_units(compared, times), alpha):
             digits = 1 - math.floor(math.log10(smaller * times))
-            return int(math.ceil(smaller * times * 10**digits) / 10**digits)
+            return math.ceil(math.ceil(smaller * times * 10.0**digits) / 10.0**digits)
     return None

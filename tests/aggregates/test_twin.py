@@ -204,8 +204,11 @@ def check_effect(row: EffectRow, control: list[Pair], treatment: list[Pair], mea
     if few_successes(control, treatment):
         check_exact(row, [sum(y for y, _ in arm) for arm in (control, treatment)])
         return
-    left = skewness_left(residuals(control, mean), residuals(treatment, mean))
-    if left > SKEWED:
+    apart = residuals(control, mean), residuals(treatment, mean)
+    shares = all(y in (0, 1) and (mean or x == 1) for y, x in (*control, *treatment))
+    negative = any(y < 0 for y, _ in (*control, *treatment))
+    at_effects = 0.0 if shares or negative else skewness_at_effects(*apart, values)
+    if skewness_left(*apart) > SKEWED or at_effects > SKEWED_AT_EFFECTS:
         check_skewed(row)
         return
     of_arm = welch_variance if mean else delta_variance
@@ -231,6 +234,25 @@ def skewness_left(control: np.ndarray, treatment: np.ndarray) -> float:
         return 0.0
     cube = float(both**2 @ both) * (n + m) / (n + m - 1) / (n + m - 2)
     return abs(cube * (1 / m**2 - 1 / n**2)) / (square * (1 / n + 1 / m)) ** 1.5
+
+
+SKEWED_AT_EFFECTS = 0.15
+"""The same at an effect of 2.8 standard errors, up or down."""
+
+
+def skewness_at_effects(control: np.ndarray, treatment: np.ndarray, values: list[float]) -> float:
+    """Skewness of the difference if treatment's values were so many times those of all units."""
+    n, m = len(control), len(treatment)
+    both = np.concatenate([control, treatment])
+    value = (n * values[0] + m * values[1]) / (n + m)
+    if value <= 0 or float(both @ both) < 1e-12 * (n + m):
+        return 0.0
+    effect = 2.8 * math.sqrt(float(both @ both) / (n + m - 2) * (1 / n + 1 / m)) / value
+    square, cube = float(both @ both) / (n + m), float(both**2 @ both) / (n + m)
+    return max(
+        abs(cube * (k**3 / m**2 - 1 / n**2)) / (square * (k**2 / m + 1 / n)) ** 1.5
+        for k in (1 + effect, 1 - min(effect, 0.9))
+    )
 
 
 def check_skewed(row: EffectRow) -> None:
