@@ -109,7 +109,7 @@ class Aggregates:
         caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
-        entered: Units by scheduled split, entry day and variant: `logs.stretches.ENTERED`.
+        entered: Units by scheduled split, hour of entry and variant: `logs.stretches.ENTERED`.
         stretches: Stretches of entry days of one split each; none where it did not change.
         notes: What a reader of the result must know about how they were computed.
         audits: What the audits count, with the columns `aggregates.audits.COLUMNS`.
