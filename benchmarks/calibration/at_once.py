@@ -161,7 +161,9 @@ def _difference_at(control: Arm, treatment: Arm, ratio: Floats, reach: float) ->
     base = (control.total + treatment.total / ratio) / units
     of_ratio = np.abs(treatment.mean / control.mean - ratio) * base
     of_base = np.abs(ratio - 1) * np.minimum(abs(reach) * error, 0.99 * base)
-    return (ratio - 1) * base + np.sign(reach) * (np.hypot(of_ratio, of_base) - of_ratio)
+    return np.asarray(
+        (ratio - 1) * base + np.sign(reach) * (np.hypot(of_ratio, of_base) - of_ratio)
+    )
 
 
 def _holds(sides: Sides) -> Flags:
