@@ -1,6 +1,7 @@
 """Calibration of always-valid looks, with and without a plan, as an analysis tests them.
 
     python -m benchmarks.calibration.looks
+    python -m benchmarks.calibration.looks --part speed
 
 A/A experiments whose users come back, looked at daily over 90 days and hourly over 28; and
 experiments looked at after each new user. Every look is judged by `inference.looks.at_look`'s
@@ -10,6 +11,7 @@ rules: it may begin, and its boundary.
 import argparse
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -290,12 +292,20 @@ def speed(seed: int, runs: int, visits: Visits, split: Split, world: str, lift: 
 DAILY, HOURLY = Visits(90, 0.5, 20_000), Visits(672, 0.05, 6_000)
 
 
+LIFTS, LIFTS_UNEVEN = (0.073, 0.11, 0.15), (0.1, 0.15, 0.2)
+"""True effects, of which one look at the end finds 40 to 95 %."""
+
+
 def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
-    """Rejections without an effect."""
+    """Rejections without an effect, of users who come back."""
     for split in (Split(2000, 2000), Split(5400, 600)):
         yield from returning(seed, runs, DAILY, split, f"daily, 90 days, {split}")
     for split in (Split(500, 500), Split(900, 100)):
         yield from returning(seed, runs, HOURLY, split, f"hourly, 28 days, {split}")
+
+
+def each_unit_cells(runs: int, seed: int = 0) -> Iterator[Cell]:
+    """The same, looked at after each new user."""
     for name in VALUES:
         for share in (0.5, 0.1):
             yield each_unit(seed, runs, name, share)
@@ -303,9 +313,9 @@ def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
 
 def speeds(runs: int, seed: int = 0) -> Iterator[Speed]:
     """Detections of a true effect."""
-    split = Split(2000, 2000)
-    for lift in (0.073, 0.11, 0.15):
-        yield speed(seed, runs, DAILY, split, f"daily, 90 days, {split}, lift {lift:.1%}", lift)
+    for split, lifts in ((Split(2000, 2000), LIFTS), (Split(5400, 600), LIFTS_UNEVEN)):
+        for lift in lifts:
+            yield speed(seed, runs, DAILY, split, f"daily, 90 days, {split}, lift {lift:.1%}", lift)
 
 
 def markdown(rows: Iterator[Cell], found: Iterator[Speed]) -> Iterator[str]:
@@ -332,9 +342,15 @@ def main() -> None:
     """Run all studies and print their tables in Markdown."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.looks")
     parser.add_argument("--repetitions", type=int, default=4_000)
+    parser.add_argument("--part", choices=["returning", "each", "speed"], help="only this one")
     options = parser.parse_args()
-    tables = cells(options.repetitions), speeds(options.repetitions // 4)
-    for line in markdown(*tables):
+    runs, part = options.repetitions, options.part
+    rows = chain(
+        cells(runs) if part in (None, "returning") else (),
+        each_unit_cells(runs) if part in (None, "each") else (),
+    )
+    found = speeds(runs // 4) if part in (None, "speed") else iter(())
+    for line in markdown(rows, found):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

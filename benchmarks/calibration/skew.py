@@ -167,11 +167,17 @@ class Cell(NamedTuple):
     welch_power: float
 
 
-def cells(runs: int, seed: int = 0, worlds: Sequence[str] = tuple(WORLDS)) -> Iterator[Cell]:
+def cells(
+    runs: int,
+    seed: int = 0,
+    worlds: Sequence[str] = tuple(WORLDS),
+    shares: Sequence[float] = SHARES,
+    sizes: Sequence[int] = UNITS,
+) -> Iterator[Cell]:
     """Results of every world, split and size."""
     for name in worlds:
-        for share in SHARES:
-            for units in UNITS:
+        for share in shares:
+            for units in sizes:
                 yield cell(name, share, units, runs, seed)
 
 
@@ -282,9 +288,13 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=10_000, help="A/A tests per row")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", action="append", choices=list(WORLDS), help="only this one")
+    parser.add_argument("--share", type=float, choices=SHARES, help="only this share of units")
+    parser.add_argument("--units", type=int, choices=UNITS, help="only so many in the smaller arm")
     options = parser.parse_args()
     chosen = options.world or list(WORLDS)
-    for line in markdown(cells(options.repetitions, options.seed, chosen)):
+    shares = [options.share] if options.share else SHARES
+    units = [options.units] if options.units else UNITS
+    for line in markdown(cells(options.repetitions, options.seed, chosen, shares, units)):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

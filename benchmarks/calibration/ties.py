@@ -1,6 +1,7 @@
 """Calibration of quantiles of tied values, as an analysis tests them.
 
     python -m benchmarks.calibration.ties
+    python -m benchmarks.calibration.ties --split 9,000/1,000
 
 Clicks of users who differ in how long they stay, one to many clicks a user; dwell is rounded to a
 resolution. A/A tests, and tests where the treatment stays a tenth longer. Beside them, the sample
@@ -213,13 +214,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.ties")
     parser.add_argument("--repetitions", type=int, default=2_000, help="A/A tests per row")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--split", choices=[str(split) for split in SPLITS], help="only this one")
     options = parser.parse_args()
     sys.stdout.write(
         "| dwell | to | split | quantile | answered, % | rejected, % | worse + better, % "
         "| coverage, % | power, % | sample quantile rejects, % | its power, % |\n"
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
     )
-    for split in SPLITS:
+    for split in (one for one in SPLITS if options.split in (None, str(one))):
         for kind, grain in KINDS:
             for level, after, before in cell(kind, grain, split, options.repetitions, options.seed):
                 sys.stdout.write(_line(kind, grain, split, level, after, before))
