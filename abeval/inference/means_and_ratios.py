@@ -46,9 +46,21 @@ class Adjustment:
 
 
 def compare_moments(
-    metric: Metric, control: Moments | None, treatment: Moments | None, rule: Rule
+    metric: Metric,
+    control: Moments | None,
+    treatment: Moments | None,
+    rule: Rule,
+    stretches: skew.Stretches | None = None,
 ) -> Comparison:
-    """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units."""
+    """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units.
+
+    Args:
+        metric: The metric.
+        control: Moments of control's units; where the split changed, with its stretches weighed.
+        treatment: The same of the treatment.
+        rule: How the effect is judged.
+        stretches: What they were weighed of: only these have third moments.
+    """
 
     def adjusted() -> Adjusted | None:
         if control is None or treatment is None or not metric.is_mean_or_ratio:
@@ -61,6 +73,8 @@ def compare_moments(
         if control is None or treatment is None:
             return None
         if adjusted is None:
+            if stretches is not None:
+                return skew.by_strata(metric, *stretches)
             terms = (0,) if metric.kind == "mean" else (0, 1)
             return skew.by_moments(metric, control.pick(*terms), treatment.pick(*terms))
         # Variants that do not differ have one slope: CUPED's, also where each has its own.

@@ -40,6 +40,14 @@ _GROWTH = 1.1
 _TIMES = 200
 
 
+class Stretches(NamedTuple):
+    """Moments of both variants in each stretch of entry days, and what the stretches weigh."""
+
+    control: Sequence[Moments]
+    treatment: Sequence[Moments]
+    shares: Sequence[float]
+
+
 class Shape(NamedTuple):
     """How skewed the values of units are, where a window has no third moments of its own.
 
@@ -124,13 +132,17 @@ def by_skewness(
 
 
 def by_strata(
-    metric: Metric, control: Sequence[Moments], treatment: Sequence[Moments]
+    metric: Metric,
+    control: Sequence[Moments],
+    treatment: Sequence[Moments],
+    shares: Sequence[float] | None = None,
 ) -> Skewed | None:
-    """The same for units in strata, which have the shares of both variants' units."""
+    """The same for units in strata; without shares, they have those of both variants' units."""
     if any(arm.third is None for arm in (*control, *treatment)):
         return None
-    units = [c.n + t.n for c, t in zip(control, treatment, strict=True)]
-    shares = [n / sum(units) for n in units]
+    if shares is None:
+        units = [c.n + t.n for c, t in zip(control, treatment, strict=True)]
+        shares = [n / sum(units) for n in units]
     pairs = zip(control, treatment, strict=True)
     return _if_needed(
         skewed.strata(control, treatment, shares, metric.kind != "mean"),

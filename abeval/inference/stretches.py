@@ -15,6 +15,7 @@ from abeval.aggregates.aggregates import Aggregates, ByStretch
 from abeval.inference import proportions
 from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments
+from abeval.inference.skew import Stretches
 from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from abeval.stats.windows import stratified
@@ -63,7 +64,16 @@ def compare_within(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -
     if is_unweighable(metric, moments, arms, rule):
         control, treatment = (0 if one is None else one.n for one in pair)
         return refused(control, treatment, "split_changed")
-    return compare_moments(metric, *pair, rule)
+    return compare_moments(metric, *pair, rule, _stretches(moments, arms))
+
+
+def _stretches(moments: ByStretch, arms: Arms) -> Stretches | None:
+    """The stretches that a pair was weighed of; None where it is of one."""
+    places = usable(moments, arms) if len(moments) > 1 else []
+    if len(places) < 2:
+        return None
+    control, treatment = ([moments[place][name] for place in places] for name in arms)
+    return Stretches(control, treatment, weights(moments, places))
 
 
 def is_unweighable(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> bool:

@@ -13,9 +13,10 @@ import pytest
 import abeval
 from abeval.inference import skew
 from abeval.inference.adjust import Strata
-from abeval.inference.comparison import Comparison, Rule
+from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.looks import AlwaysValid, Planned
 from abeval.inference.means_and_ratios import compare_moments, compare_strata
+from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
 from abeval.stats import skewed, stratification
@@ -126,6 +127,43 @@ class TestRule:
     def test_without_third_moments_it_is_as_before(self) -> None:
         arms = (Moments(one.n, one.mean, one.comoment) for one in (drawn(1, 900), drawn(2, 100)))
         assert _effect(compare_moments(MEAN, *arms, Rule())).method == "welch_t"
+
+
+class TestChangedSplit:
+    """1 % for three weeks, then half: two stretches of entry days, weighed alike in both."""
+
+    def test_stretches_are_judged_by_their_own_third_moments(self) -> None:
+        stretches = [
+            {"a": drawn(1, 9_000), "b": drawn(2, 100)},
+            {"a": drawn(3, 1_500), "b": drawn(4, 1_500)},
+        ]
+        row = compare_within(MEAN, stretches, Arms("a", "b"), Rule())
+        effect = _effect(row)
+        assert effect.method == "permutation_moments"
+        value = (9_100 * stretches[0]["b"].mean[0] + 3_000 * stretches[1]["b"].mean[0]) / 12_100
+        assert effect.treatment == pytest.approx(value)
+        assert (effect.p_value < 0.05) == (not effect.low <= 0 <= effect.high)
+
+    def test_they_keep_their_level(self) -> None:
+        """Welch's test of the weighed means rejects 15 % and more of these."""
+        rejected = {"now": 0, "before": 0}
+        for seed in range(200):
+            stretches = [
+                {
+                    "a": drawn(4 * seed, 4_000, buyers=0.05),
+                    "b": drawn(4 * seed + 1, 60, buyers=0.05),
+                },
+                {"a": drawn(4 * seed + 2, 500), "b": drawn(4 * seed + 3, 500)},
+            ]
+            without = [
+                {name: Moments(one.n, one.mean, one.comoment) for name, one in variants.items()}
+                for variants in stretches
+            ]
+            for name, moments in (("now", stretches), ("before", without)):
+                row = compare_within(MEAN, moments, Arms("a", "b"), Rule())
+                rejected[name] += row.effect is not None and row.effect.p_value < 0.05
+        assert rejected["now"] < 200 * (0.055 + 3 * 0.0155)
+        assert rejected["before"] > 200 * 0.1
 
 
 class TestTooSkewed:
