@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from abeval.report.effects import DECIDED
+from abeval.report.effects import DECIDED, either_way
 from abeval.report.figures import (
     EFFECT_AXIS,
     GREY,
@@ -183,7 +183,7 @@ def outlook_figure(
             line={"color": colour(i), "width": 1.8},
             marker={"symbol": symbol(i), "size": 6},
             customdata=[
-                label(f"{name}, {days:g} days: ±{100 * effect:.2g}%") for days, effect in points
+                label(f"{name}, {days:g} days: {either_way(effect)}") for days, effect in points
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )

@@ -5,6 +5,7 @@ and by the pages.
 """
 
 import html
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -71,6 +72,11 @@ class FigureView:
     def island(self) -> Markup:
         """Its JSON."""
         return island(self.figure)
+
+    @property
+    def key_text(self) -> str:
+        """Its key as JSON, for the scripts."""
+        return json.dumps(self.key)
 
 
 def colour(index: int) -> str:

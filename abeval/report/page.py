@@ -22,6 +22,9 @@ from abeval.results.analysis import Result
 from abeval.results.record import csv_text
 from abeval.results.study import Study, study_of
 
+_WORDY = 14
+"""Letters of a variant's name that fit its usual column."""
+
 
 @dataclass(frozen=True)
 class BuiltPart:
@@ -53,7 +56,17 @@ def page_html(study: Study) -> str:
         parts=built,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
+        width=_width(study),
     )
+
+
+def _width(study: Study) -> str:
+    """Classes of a page whose tables need more room: for a column of variants, for long names."""
+    rows = () if study.analysis is None else study.analysis.scorecard
+    names = {row.variant for row in rows}
+    if len(names) < 2:
+        return ""
+    return "broad wordy" if any(len(name) > _WORDY for name in names) else "broad"
 
 
 def _built(study: Study) -> Iterator[BuiltPart]:
