@@ -234,7 +234,8 @@
   const field = (key, text, control) => {
     controls.set(key, control);
     control.addEventListener(control.tagName === "INPUT" ? "input" : "change", () => choose({ [key]: control.value }));
-    return element("label", {}, element("span", {}, text), control);
+    control.id = `choose-${key}`;
+    return element("div", {}, element("label", { for: control.id }, text), control);
   };
   const list = (options) => element("select", {}, ...options.map(([value, text]) => element("option", { value }, text)));
   const form = element("form", { class: "choose", role: "search", "aria-label": "What is shown" });

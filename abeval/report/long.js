@@ -1,7 +1,8 @@
 (() => {
   "use strict";
   // Of a long table the first rows; a button shows the others. Paper has them all.
-  const PAGE = 24;
+  // On a narrow screen each row is a card.
+  const PAGE = window.matchMedia("(max-width: 1000px)").matches ? 12 : 24;
   const buttons = new Map();
   const whole = new Set();
   const rowsOf = (table) => [...table.tBodies].flatMap((body) => [...body.rows]);
