@@ -15,7 +15,8 @@ from abeval.engines.choice import open_engine
 from abeval.engines.inputs import files_of_experiment, files_of_log
 from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.inference.trust.check import check, checked_metrics, without_replays
