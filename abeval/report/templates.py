@@ -35,12 +35,12 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
 
 def whole_page(template: str, *, draws: bool, **values: object) -> str:
     """The page before what is closed in it is compressed."""
-    scripts = tuple(assets.text(name) for name in ("choose.js", "long.js", "boot.js"))
+    boot = "".join(assets.text(name) for name in ("choose.js", "long.js", "boot.js"))
     return render(
         template,
-        policy=assets.policy((assets.plotly(), *scripts) if draws else scripts),
+        policy=assets.policy((assets.plotly(), boot) if draws else (boot,)),
         style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
-        scripts=tuple(Markup(script) for script in scripts),  # noqa: S704 (our own files)
+        boot=Markup(boot),  # noqa: S704 (our own files)
         plotly=assets.packed_plotly() if draws else "",
         **values,
     )
