@@ -1,6 +1,6 @@
 """A table of one row a unit as an experiment: its variants, metrics and covariates are columns.
 
-`api.py` calls it for `abeval.analyze`, `cli/options.py` for `abeval analyze TABLE`: it looks at the
+`api/` calls it for `abeval.analyze`, `cli/options.py` for `abeval analyze TABLE`: it looks at the
 table once, and writes the entries that an experiment file would have.
 """
 

@@ -1,6 +1,6 @@
 """The metrics of an experiment: the built-in ones, and those that its file defines or changes.
 
-`pipeline.py`, `api.py` and `cli/sql.py` take their metrics from here and hand them to the steps of
+`pipeline.py`, `api/` and `cli/sql.py` take their metrics from here and hand them to the steps of
 a run; `consistency.py` checks the file's names by the built-in ones.
 """
 

@@ -1,6 +1,6 @@
 """Any two variants against each other, with p-values adjusted over all pairs.
 
-`api.py` calls it on collected aggregates, for `abeval compare`; `compare.py` compares each pair.
+`api/` calls it on collected aggregates, for `abeval compare`; `compare.py` compares each pair.
 """
 
 from collections.abc import Sequence

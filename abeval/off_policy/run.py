@@ -1,6 +1,6 @@
 """Off-policy evaluation of an experiment: a policy's value on the traffic of another variant.
 
-`api.py` calls it (`abeval off-policy`) with a `Run`, the source variant and the policy, and returns
+`api/` calls it (`abeval off-policy`) with a `Run`, the source variant and the policy, and returns
 the `OffPolicyResult` to the user.
 """
 
