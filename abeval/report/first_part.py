@@ -169,9 +169,10 @@ def _how_long(study: Study, result: Result, variant: str) -> str:
     if study.outlook is not None:
         outlooks = {one.metric: one for one in study.outlook.metrics}
         for row in waiting:
-            seen = row.status != "too_little_data"
             one = outlooks.get(row.metric)
-            if one is not None and one.days is not None and (said := days_sentence(one, seen)):
+            if one is None or one.days is None:
+                continue
+            if said := days_sentence(one, says_seen=row.status != "too_little_data"):
                 return said
     seen = next((row for row in waiting if row.mde is not None), None)
     if seen is None:
