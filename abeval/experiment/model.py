@@ -447,7 +447,7 @@ class SegmentRule(Section):
     """A property of units, and whether it is known before the treatment can act."""
 
     value: str
-    known: Literal["before"] | None = None
+    known: Literal["before", "exposure"] | None = None
 
 
 class Privacy(Section):
@@ -543,15 +543,6 @@ class Experiment(Section):
             name: rule if isinstance(rule, str) else rule.value
             for name, rule in self.segments.items()
         }
-
-    @property
-    def known_before(self) -> list[str]:
-        """Segments that units have from before the period, so that no treatment can move them."""
-        return [
-            name
-            for name, rule in self.segments.items()
-            if isinstance(rule, SegmentRule) and rule.known == "before"
-        ]
 
     @property
     def assigns(self) -> bool:
