@@ -3,7 +3,8 @@
 `metrics.py` adjusts metrics by it; `aggregates/balance.py` sums it by variant.
 """
 
-from abeval.experiment.model import Covariate, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import Covariate
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 
 

@@ -7,7 +7,8 @@ of them no treatment can change.
 from collections.abc import Iterator
 from typing import Literal
 
-from abeval.experiment.model import Experiment, SegmentRule
+from abeval.experiment.design import SegmentRule
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem
 from abeval.metrics.expressions import expression_problem
 

@@ -17,7 +17,9 @@ import pandas as pd
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
-from abeval.experiment.model import ROW_UNIT, Experiment, moment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
+from abeval.experiment.values import moment
 from abeval.stats import changed_split
 
 ENTERED = ("planned", "entry_day", "entry_hour", "variant", "units")

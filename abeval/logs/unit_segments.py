@@ -5,8 +5,9 @@
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
+from abeval.experiment.sources import LogSource
 from abeval.logs import canonical
 from abeval.logs.mapping import LogColumns
 from abeval.logs.row_sql import UNIT_COLUMNS, in_view_names, own_columns_of, own_name
