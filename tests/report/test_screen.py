@@ -177,6 +177,15 @@ def test_paper_shows_what_the_screen_shows(browser: sync_api.Browser, tmp_path: 
     assert page.locator(".figure").evaluate_all(f"els => ({shown})(els).length") > 0
     sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
     assert sheets <= 10
+    # Whatever the width of the paper: a drawing is as wide as its place, not as the screen was.
+    page.evaluate("document.body.style.width = '600px'")
+    edges = page.locator(".figure .main-svg").evaluate_all(
+        f"els => ({shown})(els).map(e => e.getBoundingClientRect().right)"
+    )
+    assert 0 < max(edges) <= 601
+    scorecard = page.locator("#scorecard thead").first
+    assert scorecard.evaluate("e => getComputedStyle(e).display") == "table-header-group"
+    assert page.locator("#quadrant, #traffics").evaluate_all(f"els => ({shown})(els).length") == 2
     page.context.close()
 
 
