@@ -236,3 +236,19 @@ def test_a_download_comes_out_plain(browser: sync_api.Browser, tmp_path: Path) -
     raw = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
     assert raw["analysis"]["experiment"]["name"] == "ranker_v2"
     page.context.close()
+
+
+def test_a_page_without_faults_in_every_way_of_looking(
+    browser: sync_api.Browser, tmp_path: Path
+) -> None:
+    """The matrix in short: `python -m benchmarks.screens` looks at seven experiments."""
+    pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
+    from benchmarks.report_worlds import WORLDS
+    from benchmarks.screens import looks
+
+    file = WORLDS["without_units"]().first().report(tmp_path / "page.html")
+    seen = dict(looks(browser, file, widths=(390,)))
+    assert len(seen) == 5
+    assert {way: look for way, look in seen.items() if look.faults} == {}
+    assert seen["light 390"].figures > 0
+    assert seen["keyboard 390"].stops > 20
