@@ -32,7 +32,7 @@ ORDER = (
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "steps", "threads", "version"),
     ("bounds",),
-    ("errors", "locks"),
+    ("errors", "locks", "signals"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
 
@@ -56,6 +56,7 @@ SHARED = {
         "locks",
         "progress",
         "scratch",
+        "signals",
         "steps",
         "threads",
     ),
