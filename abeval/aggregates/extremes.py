@@ -35,9 +35,10 @@ def extreme_units(queries: MetricQueries, metrics: Sequence[Metric]) -> pd.DataF
     if not chosen:
         return no_extremes()
     terms = [queries.judged_terms(metric) for metric in chosen]
+    _show_values(queries, terms)
     rows = _by_arrays(queries, terms)
     if rows is None:
-        rows = _by_query(queries, terms)
+        rows = queries.engine.frame(query("audit/influence"))
     names = rows["part"].map(lambda part: chosen[int(part)].name)
     return rows.assign(metric=names)[list(COLUMNS)]
 
@@ -52,10 +53,10 @@ def _by_arrays(queries: MetricQueries, terms: Sequence[Terms]) -> pd.DataFrame |
     return None if rows is None else pd.DataFrame(rows, columns=["part", *COLUMNS[1:]])
 
 
-def _by_query(queries: MetricQueries, terms: Sequence[Terms]) -> pd.DataFrame:
+def _show_values(queries: MetricQueries, terms: Sequence[Terms]) -> None:
+    """Show the values that the query reads."""
     parts = (
         f"select {number} as part, variant, {one.y} as y, {one.x} as x from source_unit"
         for number, one in enumerate(terms)
     )
     queries.engine.view("unit_value", " union all ".join(parts))
-    return queries.engine.frame(query("audit/influence"))

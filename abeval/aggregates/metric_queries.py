@@ -82,10 +82,8 @@ class MetricQueries:
             resampled: Metrics that are summed by sub-bucket too.
         """
         self.load(source, [*metrics, *resampled])
-        if source is UNIT_DAY and self.experiment.of_units and not self.shape.has_time:
-            self.engine.table("source_unit", query("units/row_total", self.units))
-        else:
-            self.total_units()
+        one_row = self.experiment.of_units and not self.shape.has_time
+        self.total_units("row_total" if one_row and source is UNIT_DAY else "unit_total")
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         sums = self.of_totals(metrics, by_bucket)
         if not source.daily or self.experiment.period is None or not self.shape.has_time:
@@ -134,9 +132,9 @@ class MetricQueries:
         """Show a source's values by unit and day as `source_day`."""
         self.engine.view("source_day", sql)
 
-    def total_units(self) -> None:
-        """Sum `source_day` by unit, as `source_unit`."""
-        self.engine.table("source_unit", query("units/unit_total", self.units))
+    def total_units(self, name: str = "unit_total") -> None:
+        """Sum `source_day` by unit, as `source_unit`, by `row_total` where each has one row."""
+        self.engine.table("source_unit", query(f"units/{name}", self.units))
 
     def place_days(self) -> None:
         """Give every active day of a unit its values of `source_day`, as `placed_day`."""

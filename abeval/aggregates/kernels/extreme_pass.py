@@ -66,10 +66,10 @@ def extremes_by_arrays(
     pairs = [(_place(one.y, places), _place(one.x, places)) for one in terms]
     arm = numbered("variant", variants)
     shown = ", ".join(f"{sql} as v_{place}" for sql, place in places.items())
-    engine.view("unit_value", f"select {arm} as arm, {shown} from source_unit")
+    engine.view("judged_value", f"select {arm} as arm, {shown} from source_unit")
     totals = _totals(engine, len(places))
     most: dict[_Key, _Most] = {}
-    for chunk in engine.chunks("select * from unit_value"):
+    for chunk in engine.chunks("select * from judged_value"):
         if any(column.dtype.kind != "i" for column in chunk.values()):
             return None
         for number in np.flatnonzero(np.bincount(chunk["arm"])).tolist():
@@ -86,7 +86,7 @@ def _place(sql: str, places: dict[str, int]) -> int:
 def _totals(engine: ArrayEngine, width: int) -> dict[int, list[float]]:
     """Number of the variant → the total of each column."""
     sums = (f"cast(sum(cast(v_{place} as decimal(38, 0))) as double)" for place in range(width))
-    rows = engine.rows(f"select arm, {', '.join(sums)} from unit_value group by arm")
+    rows = engine.rows(f"select arm, {', '.join(sums)} from judged_value group by arm")
     return {int(arm or 0): [float(total or 0) for total in totals] for arm, *totals in rows}
 
 
