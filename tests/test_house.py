@@ -15,7 +15,6 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("api",),
-    ("api_offline",),
     ("sums_table",),
     ("table",),
     ("study",),

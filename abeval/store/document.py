@@ -14,7 +14,7 @@ from abeval.errors import ExperimentError
 from abeval.logs.stretches import Stretches
 from abeval.stats.records import RefusalReason
 
-FORMAT = 3
+FORMAT = 4
 FRAMES = (
     *("moments", "reach", "group_units", "units", "accounts", "days", "entered"),
     *("audits", "extremes", "seen_in"),
