@@ -82,10 +82,10 @@ def _settings(study: Study, result: Result) -> Iterator[Setting]:
     yield Setting("unit", info.unit)
     yield Setting("time zone", info.timezone)
     if result.aa:
-        most = max(metric.replays for metric in result.aa)
+        most = max(metric.runs for metric in result.aa)
         yield Setting("A/A replays of the trust check", fmt.count(most))
     if study.aa is not None and study.aa.metrics:
-        most = max(metric.replays for metric in study.aa.metrics)
+        most = max(metric.runs for metric in study.aa.metrics)
         seed = "" if study.aa.seed is None else f", seed {study.aa.seed}"
         yield Setting("A/A replays", f"{fmt.count(most)}{seed}")
 

@@ -6,9 +6,12 @@ import gzip
 import json
 import re
 from base64 import b64decode
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import plotly.graph_objects as go
 import pytest
 from typer.testing import CliRunner
 
@@ -20,15 +23,20 @@ from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.offline.metrics.ids import default_metrics
 from abeval.pipeline import opened
+from abeval.report.figures import FigureView
 from abeval.report.markdown import markdown
-from abeval.report.page import page_html
+from abeval.report.page import _built, page_html
 from abeval.report.registry import PARTS
+from abeval.report.section import Block, Closed
+from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.outlook import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, read_results, study_of
 from abeval.stats.catalogue import compare
 from tests import builders
 from tests.agreement.test_sample import GOLDEN, golden_of, same
+from tests.report.numbers import Known, plain, printed, shares
+from tests.report.numbers import Result as NumbersOf
 from tests.report.pages import figures, parse, whole, words
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
@@ -195,6 +203,80 @@ def test_figures_are_the_numbers_of_the_result(study: Study, page: str) -> None:
     assert power["ctr"] == ([d for d, _ in points], pytest.approx([100 * e for _, e in points]))
     final = next(t for t in drawn["cumulative-ctr"]["data"] if t["name"] == "the whole period")
     assert final["y"] == [looks[-1].difference]
+
+
+def test_every_number_of_a_figure_is_one_of_the_results(study: Study) -> None:
+    """To the last digit: values, both ends of intervals, cells of heat maps."""
+    known = Known(plain(study.to_dict()))
+    assert study.analysis is not None
+    assert study.replay is not None
+    shares_of = [b.units / v.units for v in study.analysis.unit_aucs for b in v.bins]
+    rates = [b.clicks / b.rows for b in study.replay.calibration if b.rows]
+    derived = {"gauc": Known(shares_of), "calibration": Known(rates)}
+    checked = 0
+    for key, figure in study.figures.items():
+        also = derived.get(key[0], known)
+        for trace in figure.data:
+            # Other axes have places: bins, days, rows of a forest.
+            along = (
+                trace.x if key[0] == "forest" else trace.z if trace.type == "heatmap" else trace.y
+            )
+            values = [v for v in np.ravel(np.array(along, dtype=object)) if isinstance(v, float)]
+            ends = [v for v in ends_of(trace) if v is not None]
+            assert [v for v in (*values, *ends) if not (known.has(v) or also.has(v))] == [], key
+            checked += len(values) + len(ends)
+    assert checked > 2000
+
+
+def ends_of(trace: go.Scatter) -> list[float | None]:
+    """The ends of the error bars of a trace."""
+    found: list[float | None] = []
+    for values, bars in ((trace.y, trace.error_y), (trace.x, trace.error_x)):
+        for sign, lengths in ((1, bars.array), (-1, bars.arrayminus)) if bars else ():
+            pairs = zip(values or (), () if lengths is None else lengths, strict=False)
+            found += [None if n is None or v is None else v + sign * n for v, n in pairs]
+    return found
+
+
+def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
+    """Each row's numbers are of records with the names of the row: metric, variant, model, cell."""
+    result, checked = NumbersOf(study.to_dict()), 0
+    for part in _built(study):
+        for table in tables_of(part.section.blocks):
+            for row in table.rows if part.id != "glossary" else ():
+                names = frozenset(cell for cell in row if result.named(cell))
+                known, quotients = result.of(names), shares(table.rows, row)
+                for cell in row:
+                    wrong = [
+                        number
+                        for number, half in printed("" if cell in names else cell)
+                        if not (known.has(number, half) or quotients.has(number, half))
+                    ]
+                    assert not wrong, (part.id, table.title, row)
+                    checked += 1
+    assert checked > 5000
+
+
+def tables_of(blocks: Iterable[Block]) -> Iterator[FigureView | TextTable]:
+    for block in blocks:
+        if isinstance(block, Closed):
+            yield from tables_of(block.blocks)
+        elif isinstance(block, FigureView | TextTable):
+            yield block
+
+
+def test_every_number_of_the_markdown_and_of_the_terminal_is_one_of_the_results(
+    study: Study,
+) -> None:
+    """Rows by their metric; sentences by the whole result."""
+    result = NumbersOf(study.to_dict())
+    names = {metric.name for metric in study.analysis.metrics}  # type: ignore[union-attr]
+    text = f"{study.to_markdown()}\n{study.analysis}".replace("\\", "")
+    for line in text.splitlines():
+        own = frozenset(name for name in names if re.search(rf"(?<!\w){name}(?!\w)", line))
+        known = result.of(own) if len(own) == 1 and line.lstrip().startswith(("|", *own)) else None
+        for number, half in printed(line):
+            assert (known or result.of(frozenset())).has(number, half), line
 
 
 def test_methods_hold_what_makes_the_result_again(study: Study, page: str) -> None:
