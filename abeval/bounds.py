@@ -1,6 +1,6 @@
 """The largest and smallest numbers that a user may set; beyond them nothing can be computed.
 
-The experiment file (`experiment/model.py`), the options of `cli/` and the checks of `api.py` use
+The experiment file (`experiment/`), the options of `cli/` and the checks of `api/` use
 the same ones.
 """
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from abeval.errors import AbevalError, ExperimentError
 from abeval.locks import is_still, take
+from abeval.signals import unstopped
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -140,6 +141,11 @@ def _write(path: Path, data: bytes) -> None:
         return
     target = real(path)
     sweep_drafts(target.parent)
+    with unstopped():
+        _replace(target, data)
+
+
+def _replace(target: Path, data: bytes) -> None:
     draft, descriptor = _locked_draft(target)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,6 +1,6 @@
 """Logs → aggregates → result, on an engine, with a store, or from what was kept.
 
-Called by `api.py`, and by `cli/sql.py` with an engine of its own.
+Called by `api/`, and by `cli/sql.py` with an engine of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,8 @@ from abeval.engines.choice import open_engine
 from abeval.engines.inputs import files_of_experiment, files_of_log
 from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.inference.trust.check import check, checked_metrics, without_replays

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from abeval.locks import is_still, take
+from abeval.signals import unstopped
 
 _LOCK = "lock"
 
@@ -39,13 +40,15 @@ class Scratch:
     def __init__(self, parent: str | Path | None, prefix: str) -> None:
         parent = Path(tempfile.gettempdir() if parent is None else parent)
         _sweep(parent, prefix)
-        self.path, descriptor = _locked_folder(parent, prefix)
-        # A run that nobody closes is cleaned up when Python ends.
-        self._remove = weakref.finalize(self, _remove, self.path, descriptor)
+        with unstopped():
+            self.path, descriptor = _locked_folder(parent, prefix)
+            # A run that nobody closes is cleaned up when Python ends.
+            self._remove = weakref.finalize(self, _remove, self.path, descriptor)
 
     def close(self) -> None:
         """Remove the folder and everything in it."""
-        self._remove()
+        with unstopped():
+            self._remove()
 
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:

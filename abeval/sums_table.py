@@ -1,6 +1,6 @@
 """A table of sums as an experiment: its variants and metrics are what its rows name.
 
-`api.py` calls it for `abeval.analyze_sums`, `cli/table.py` for `abeval analyze --sums`.
+`api/` calls it for `abeval.analyze_sums`, `cli/table.py` for `abeval analyze --sums`.
 """
 
 from collections.abc import Mapping, Sequence

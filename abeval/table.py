@@ -1,6 +1,6 @@
 """A table of one row a unit as an experiment: its variants, metrics and covariates are columns.
 
-`api.py` calls it for `abeval.analyze`, `cli/options.py` for `abeval analyze TABLE`: it looks at the
+`api/` calls it for `abeval.analyze`, `cli/options.py` for `abeval analyze TABLE`: it looks at the
 table once, and writes the entries that an experiment file would have.
 """
 
@@ -19,8 +19,9 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss, suggestion
+from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.logs.mapping import is_number
 from abeval.metrics.expressions import (

@@ -15,7 +15,6 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("api",),
-    ("api_offline",),
     ("sums_table",),
     ("table",),
     ("study",),
@@ -32,7 +31,7 @@ ORDER = (
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "steps", "threads", "version"),
     ("bounds",),
-    ("errors", "locks"),
+    ("errors", "locks", "signals"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
 
@@ -56,6 +55,7 @@ SHARED = {
         "locks",
         "progress",
         "scratch",
+        "signals",
         "steps",
         "threads",
     ),

@@ -109,7 +109,7 @@ class Aggregates:
         caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile; of the distributions of `spreads.py`, too.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
-        entered: Units by scheduled split, entry day and variant: `logs.stretches.ENTERED`.
+        entered: Units by scheduled split, hour of entry and variant: `logs.stretches.ENTERED`.
         stretches: Stretches of entry days of one split each; none where it did not change.
         notes: What a reader of the result must know about how they were computed.
         audits: What the audits count, with the columns `aggregates.audits.COLUMNS`.
@@ -146,8 +146,7 @@ class Aggregates:
 
     def units_of(self, variant: str) -> int:
         """Analysed units of a variant."""
-        rows = self.units
-        return int(rows.loc[rows["variant"] == variant, "units"].sum())
+        return self._unit_counts.get(variant, 0)
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
         """The cells of a slice of a metric, in order."""
@@ -224,6 +223,14 @@ class Aggregates:
             units_in_group=in_group,
             catalogue_size=self.catalogue_size or items,
         )
+
+    @cached_property
+    def _unit_counts(self) -> dict[str, int]:
+        """Variant → analysed units; built once, looked up hundreds of times."""
+        counts: dict[str, int] = {}
+        for variant, units in zip(self.units["variant"], self.units["units"], strict=True):
+            counts[str(variant)] = counts.get(str(variant), 0) + int(units)
+        return counts
 
     @cached_property
     def _item_numbers(self) -> tuple[NDArray[np.int64], int]:

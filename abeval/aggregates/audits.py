@@ -16,7 +16,8 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.audited import (
     AUDITED_NAMES,
     CLUSTERS,

@@ -1,6 +1,6 @@
 """Runs the queries of an experiment in order, and returns its aggregates.
 
-It gets a `Run` and metrics from `pipeline.py` or `api.py`, which hand the aggregates to
+It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggregates to
 `inference/`; `store/collect.py` calls `gathered` on logs that it prepared itself.
 """
 

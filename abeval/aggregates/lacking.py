@@ -10,7 +10,8 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.canonical import variant_of
 from abeval.logs.prepare import Prepared
 from abeval.metrics.definition import Metric

@@ -1,6 +1,6 @@
 """An experiment → analysis and replay, the facts of its logs, and their agreement.
 
-`api_offline.py` calls it (`abeval agree`) and returns the `Agreement` to the user.
+`api/offline.py` calls it (`abeval agree`) and returns the `Agreement` to the user.
 """
 
 from collections.abc import Callable, Iterator, Mapping

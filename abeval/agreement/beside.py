@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.logs import canonical
 from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import LogColumns, is_number, map_columns

@@ -1,6 +1,6 @@
 """Audits the assignment of an experiment.
 
-`api.py` calls it (`abeval audit`) with a `Run` and the assignments of other experiments.
+`api/` calls it (`abeval audit`) with a `Run` and the assignments of other experiments.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """`abeval aa`: A/A replays on the experiment's own logs.
 
-Calls `LoadedExperiment.aa` of `api.py`.
+Calls `LoadedExperiment.aa` of `api/`.
 """
 
 from typing import TYPE_CHECKING, Annotated

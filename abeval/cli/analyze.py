@@ -1,6 +1,6 @@
 """`abeval analyze`: verdict, trust checks and scorecard of an experiment.
 
-Calls `LoadedExperiment.analyze` or `.from_aggregates` of `api.py`; `report/terminal.py` prints the
+Calls `LoadedExperiment.analyze` or `.from_aggregates` of `api/`; `report/terminal.py` prints the
 result.
 """
 

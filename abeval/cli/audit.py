@@ -1,6 +1,6 @@
 """`abeval audit`: are the logged variants those that the assignment gives?
 
-Calls `LoadedExperiment.audit` of `api.py`.
+Calls `LoadedExperiment.audit` of `api/`.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """`abeval check`: the trust checks alone.
 
-Calls `LoadedExperiment.check` of `api.py`.
+Calls `LoadedExperiment.check` of `api/`.
 """
 
 from typing import TYPE_CHECKING, Annotated

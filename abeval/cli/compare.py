@@ -1,6 +1,6 @@
 """`abeval compare`: every two variants on one metric.
 
-Calls `LoadedExperiment.compare` of `api.py`.
+Calls `LoadedExperiment.compare` of `api/`.
 """
 
 from typing import TYPE_CHECKING, Annotated

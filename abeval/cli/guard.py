@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from abeval.errors import AbevalError
+from abeval.signals import exit_code
 
 INPUT, FAULT = 2, 1
 """Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
@@ -71,6 +72,9 @@ def guarded(work: Callable[[], None]) -> None:
 
 
 def _stop(code: int, message: str) -> None:
+    if (stopped := exit_code()) is not None:
+        # DuckDB makes an error of the exit that a signal raises within it.
+        sys.exit(stopped)
     if "--debug" in sys.argv:
         traceback.print_exc()
     _close_stdout()

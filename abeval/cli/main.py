@@ -7,10 +7,9 @@ machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTE
 The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
 
-import signal
 import sys
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -34,6 +33,7 @@ from abeval.cli.simulate import simulate
 from abeval.cli.sql import sql
 from abeval.cli.table import TABLE_OR_FILE
 from abeval.cli.windows import windows
+from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 
 app = typer.Typer(
@@ -85,20 +85,9 @@ def main() -> None:
         # A terminal without Greek letters still shows the rest.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    _clean_up_when_stopped()
-    guarded(app)
-
-
-def _clean_up_when_stopped() -> None:
-    """Let a scheduler's signals end the run as an exit does, which removes its temporary files."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # A signal that is ignored, as under nohup, stays so.
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _stop)
-
-
-def _stop(number: int, _: object) -> NoReturn:
-    # A second one must not stop the cleaning up.
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + number)
+    exit_when_stopped()
+    try:
+        guarded(app)
+    finally:
+        # Nothing may stop the end of the process, which removes what is left.
+        ignore_stops()

@@ -1,6 +1,6 @@
 """`abeval off-policy`: the value of a policy, from the log of another variant.
 
-Calls `LoadedExperiment.off_policy` of `api.py`.
+Calls `LoadedExperiment.off_policy` of `api/`.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """`abeval power`: the smallest effect that an experiment can detect, or how long it needs.
 
-Calls `LoadedExperiment.power` of `api.py`.
+Calls `LoadedExperiment.power` of `api/`.
 """
 
 from typing import TYPE_CHECKING, Annotated

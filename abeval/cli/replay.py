@@ -1,6 +1,6 @@
 """`abeval replay`: the experiment's models, scored offline on its own log.
 
-Calls `LoadedExperiment.replay` of `api.py`.
+Calls `LoadedExperiment.replay` of `api/`.
 """
 
 from enum import StrEnum

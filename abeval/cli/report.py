@@ -1,6 +1,6 @@
 """`abeval report`: all that is known of an experiment on one page, or as Markdown.
 
-Calls `LoadedExperiment.study` of `api.py`, or reads results that other commands wrote.
+Calls `LoadedExperiment.study` of `api/`, or reads results that other commands wrote.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """`abeval windows`: effects over time.
 
-Calls `LoadedExperiment.windows` of `api.py`, and `.aa` for the report.
+Calls `LoadedExperiment.windows` of `api/`, and `.aa` for the report.
 """
 
 from enum import StrEnum

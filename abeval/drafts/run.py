@@ -15,7 +15,7 @@ from abeval.drafts.write import Tables, experiment_text
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.model import LogSource
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.metrics.builtin import builtin_metrics
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.experiment.model import EngineOptions, LogSource
+    from abeval.experiment.settings import EngineOptions
+    from abeval.experiment.sources import LogSource
 
 _Result = TypeVar("_Result")
 

@@ -16,7 +16,7 @@ from abeval.errors import QueryError
 from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
-    from abeval.experiment.model import EngineOptions
+    from abeval.experiment.settings import EngineOptions
 
 
 def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:

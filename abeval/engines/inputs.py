@@ -10,7 +10,8 @@ from pathlib import Path
 
 from abeval.engines import sources
 from abeval.errors import LogError
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 
 
 def logs_of(experiment: Experiment) -> Mapping[str, LogSource]:

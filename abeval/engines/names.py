@@ -3,7 +3,7 @@
 `logs/opening.py` names them; engines take the names of logs in their messages from here.
 """
 
-from abeval.experiment.model import OUTCOME
+from abeval.experiment.sources import OUTCOME
 
 
 def log_name(relation: str) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.experiment.model import LogSource
+    from abeval.experiment.sources import LogSource
 
 Cell = str | int | float | bool | None
 

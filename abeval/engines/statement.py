@@ -17,7 +17,9 @@ from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
-from abeval.experiment.model import EngineOptions, Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sources import LogSource
 
 Analysis = Callable[[DuckDBEngine], object]
 """Analyses an experiment on an engine."""

@@ -16,7 +16,7 @@ from abeval.engines.names import log_name
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.columns import canonical_columns
-from abeval.experiment.model import LogSource
+from abeval.experiment.sources import LogSource
 
 IDS = ("unit_id", "item_id", "impression_id", "request_id")
 _NAMES = ("variant", "category", "model", "stage")

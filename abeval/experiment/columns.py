@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 
-from abeval.experiment.model import OUTCOME
+from abeval.experiment.sources import OUTCOME
 
 CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "impressions": (

@@ -8,22 +8,17 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.errors import ExperimentError
+from abeval.experiment.chosen_metrics import MetricChoice
 from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
 from abeval.experiment.cut_rules import cut_problems
 from abeval.experiment.event_rules import event_problems, outcome_log_problems
 from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
-from abeval.experiment.model import (
-    OWN_TABLE,
-    ROW_UNIT,
-    Experiment,
-    LogSource,
-    MetricChoice,
-    UnitLog,
-    moment,
-)
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, suggestion
 from abeval.experiment.shapes import shape_problems
+from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, LogSource, UnitLog
+from abeval.experiment.values import moment
 from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
 

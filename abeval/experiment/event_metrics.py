@@ -6,7 +6,7 @@
 
 from collections.abc import Iterable
 
-from abeval.experiment.model import MetricChoice
+from abeval.experiment.chosen_metrics import MetricChoice
 from abeval.metrics.definition import ColumnTerm, Metric, Need, Term
 from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.per_unit import Combine, PerUnit, RowValue, span_ms

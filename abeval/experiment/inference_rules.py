@@ -6,8 +6,10 @@ other contradictions.
 
 from collections.abc import Iterator, Mapping
 
-from abeval.experiment.model import Experiment, MetricChoice, moment
+from abeval.experiment.chosen_metrics import MetricChoice
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, suggestion
+from abeval.experiment.values import moment
 from abeval.metrics.definition import Metric
 from abeval.metrics.functions import function_problem, names_of
 from abeval.metrics.sources import UNIT_DAY

@@ -1,6 +1,6 @@
 """Reads an experiment file, and reports every mistake in it at once.
 
-`api.py` and `cli/sql.py` call it with a path, or `api.py` with a mapping from Python; every run
+`api/` and `cli/sql.py` call it with a path, or `api/` with a mapping from Python; every run
 starts from the `Experiment` that comes back.
 """
 

@@ -1,6 +1,6 @@
 """The metrics of an experiment: the built-in ones, and those that its file defines or changes.
 
-`pipeline.py`, `api.py` and `cli/sql.py` take their metrics from here and hand them to the steps of
+`pipeline.py`, `api/` and `cli/sql.py` take their metrics from here and hand them to the steps of
 a run; `consistency.py` checks the file's names by the built-in ones.
 """
 
@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.errors import ExperimentError
+from abeval.experiment.chosen_metrics import AbsoluteMargin, MetricChoice, Toward
 from abeval.experiment.event_metrics import event_metric
-from abeval.experiment.model import AbsoluteMargin, Covariate, Experiment, MetricChoice, Toward
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
+from abeval.experiment.sources import Covariate
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     DECREASE,

@@ -14,7 +14,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.experiment.model import PATTERNS, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.values import PATTERNS
 
 Path = tuple[str | int, ...]
 

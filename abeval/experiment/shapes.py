@@ -10,8 +10,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from abeval.experiment.model import OWN_TABLE, LogSource
 from abeval.experiment.problems import Problem, suggestion
+from abeval.experiment.sources import OWN_TABLE, LogSource
 from abeval.metrics.expressions import expression_problem
 
 _ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")

@@ -1,4 +1,4 @@
 """Past experiments: a file of their effects, and what they say together.
 
-`api.py` hands over results and the path of a file; what comes back is of `results/history.py`.
+`api/` hands over results and the path of a file; what comes back is of `results/history.py`.
 """

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from abeval.aggregates.aggregates import LEFT_OUT, Aggregates
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.stretches import MIN_STRETCH, left_out_of

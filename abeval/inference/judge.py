@@ -1,7 +1,7 @@
 """Aggregates → one frozen result. Pure: no log, no engine, no clock.
 
 `pipeline.py` hands it the aggregates, just collected or read from where they were saved, and
-returns the result to `api.py`.
+returns the result to `api/`.
 """
 
 from collections.abc import Sequence

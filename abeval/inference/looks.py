@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from abeval.experiment.model import Experiment, Period, moment
+from abeval.experiment.design import Period
+from abeval.experiment.model import Experiment
+from abeval.experiment.values import moment
 from abeval.stats import effects, group_sequential, sequential
 from abeval.stats.distributions import tail
 from abeval.stats.records import Effect, Refusal

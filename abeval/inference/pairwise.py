@@ -1,6 +1,6 @@
 """Any two variants against each other, with p-values adjusted over all pairs.
 
-`api.py` calls it on collected aggregates, for `abeval compare`; `compare.py` compares each pair.
+`api/` calls it on collected aggregates, for `abeval compare`; `compare.py` compares each pair.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from itertools import combinations
 from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.model import Experiment, Family
+from abeval.experiment.model import Experiment
+from abeval.experiment.settings import Family
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.trust.checks import trust_checks

@@ -1,6 +1,6 @@
 """How much an experiment like this one can see, and how long it needs: from its own logs.
 
-`api.py` calls it on collected aggregates and on the growth of units and spread by day
+`api/` calls it on collected aggregates and on the growth of units and spread by day
 (`time/growth.py`), for `abeval power`. `ship_plan.py` plans the decision on all metrics.
 """
 

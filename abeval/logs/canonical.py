@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import ROW_UNIT, ClickLog, Experiment, ImpressionLog, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT, ClickLog, ImpressionLog, LogSource
 from abeval.logs.mapping import LogColumns
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from abeval.engines.queries import query
 from abeval.errors import LogError
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, views
 from abeval.logs.canonical import CLICK_KEYS
 from abeval.logs.run import Run

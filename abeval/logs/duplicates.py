@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
-from abeval.experiment.model import Cleaning
+from abeval.experiment.settings import Cleaning
 from abeval.logs.mapping import LogColumns
 
 _MOST_POSITIONS = 62

@@ -11,7 +11,7 @@ from pathlib import Path
 from abeval.engines import sources
 from abeval.engines.file_columns import columns_of_files
 from abeval.engines.file_rows import rows_of_files
-from abeval.experiment.model import LogSource
+from abeval.experiment.sources import LogSource
 
 _SHOWN = 5
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from abeval.errors import LogError
 from abeval.experiment.columns import canonical_columns
-from abeval.experiment.model import LogSource
 from abeval.experiment.problems import near_miss
+from abeval.experiment.sources import LogSource
 
 _WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
 _FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine, whole_number
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.experiment.model import OUTCOME, OWN_TABLE, ROW_UNIT, Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks
 from abeval.logs.files import (
     FileFacts,

@@ -14,7 +14,9 @@ from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.model import OUTCOME, EventLog, Experiment, moment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import OUTCOME, EventLog
+from abeval.experiment.values import moment
 from abeval.logs import canonical
 from abeval.logs.mapping import LogColumns
 from abeval.logs.row_sql import event_name, own_name

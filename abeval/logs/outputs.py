@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from abeval.engines.inputs import files_of_log, logs_of
 from abeval.errors import ExperimentError
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 
 

@@ -47,7 +47,7 @@ class Entries(NamedTuple):
     """When the analysed units entered.
 
     Attributes:
-        counts: Units by scheduled split, day and variant, with the columns `ENTERED`.
+        counts: Units by scheduled split, hour and variant, with the columns `ENTERED`.
         stretches: Stretches of one split each; none where it did not change.
     """
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from abeval.errors import LogError
-from abeval.experiment.model import OUTCOME, ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
+from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs.mapping import LogColumns, is_number, no_column
 from abeval.logs.row_sql import (
     EXPRESSION_COLUMNS,

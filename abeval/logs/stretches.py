@@ -17,11 +17,14 @@ import pandas as pd
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
-from abeval.experiment.model import ROW_UNIT, Experiment, moment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
+from abeval.experiment.values import moment
 from abeval.stats import changed_split
 
-ENTERED = ("planned", "entry_day", "variant", "units")
-"""Columns of the counts of entries: the scheduled split, the local day, the variant, its units."""
+ENTERED = ("planned", "entry_day", "entry_hour", "variant", "units")
+"""Columns of the counts of entries: the scheduled split, the local day and its hour (0 to 23), the
+variant, its units."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,13 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def entered(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """Units that entered in each scheduled split, on each day, in each variant: `ENTERED`."""
+    """Units that entered in each scheduled split, hour and variant: `ENTERED`."""
     local = engine.local_time("first_ms", experiment.timezone)
     starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
     engine.view(
         "entry_day",
-        f"select variant, {place_of(local, starts)} as planned, cast({local} as date) as entry_day "
+        f"select variant, {place_of(local, starts)} as planned, "
+        f"cast({local} as date) as entry_day, hour({local}) as entry_hour "
         "from candidates where set_aside is null and first_ms is not null",
     )
     return engine.frame(query("units/entered"))
@@ -111,7 +115,8 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     for day, variant, n in zip(
         counts["entry_day"], counts["variant"], counts["units"], strict=True
     ):
-        by_day.setdefault(str(day), {})[str(variant)] = int(n)
+        of_day = by_day.setdefault(str(day), {})
+        of_day[str(variant)] = of_day.get(str(variant), 0) + int(n)
     days = sorted(by_day)
     table = np.array([[by_day[day].get(v, 0) for v in experiment.variants] for day in days])
     stretches = []

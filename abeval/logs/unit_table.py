@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
-from abeval.experiment.model import Experiment, UnitLog
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import UnitLog
 from abeval.logs import canonical
 from abeval.logs.mapping import LogColumns
 from abeval.logs.row_sql import (

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import ClickLog, Experiment, LogSource, Period
+from abeval.experiment.design import Period
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ClickLog, LogSource
 from abeval.logs import canonical
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns
 from abeval.logs.row_sql import component_name, cut_name, event_name, own_name

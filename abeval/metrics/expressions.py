@@ -5,6 +5,7 @@ The texts are metrics and segments of the experiment file: `experiment/` reports
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -79,6 +80,7 @@ def parse_expression(text: str) -> exp.Expr:
     return tree
 
 
+@lru_cache(maxsize=4096)
 def expression_problem(text: str) -> str | None:
     """Why `text` is not a row-level scalar expression, or None where it is one.
 

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from abeval.metrics.definition import Metric, event_terms, row_terms
 from abeval.metrics.expressions import columns_of, parse_expression
@@ -21,9 +22,15 @@ def columns_of_metric(metric: Metric) -> frozenset[str]:
         ['day', 'in_period', 'time_ms', 'ts', 'unit']
     """
     terms = (*row_terms(metric), *event_terms(metric))
-    texts = {column.lower() for t in terms for column in columns_of(parse_expression(t.expression))}
+    texts = {column for term in terms for column in _columns(term.expression)}
     parts = (columns_of_metric(part) for part in metric.parts)
     return frozenset(texts).union(metric.needs, metric.source.reads, *parts)
+
+
+@lru_cache(maxsize=4096)
+def _columns(expression: str) -> frozenset[str]:
+    """Of one expression: every check asks for those of all metrics."""
+    return frozenset(column.lower() for column in columns_of(parse_expression(expression)))
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number
 from abeval.logs.prepare import prepare

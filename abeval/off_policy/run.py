@@ -1,6 +1,6 @@
 """Off-policy evaluation of an experiment: a policy's value on the traffic of another variant.
 
-`api.py` calls it (`abeval off-policy`) with a `Run`, the source variant and the policy, and returns
+`api/` calls it (`abeval off-policy`) with a `Run`, the source variant and the policy, and returns
 the `OffPolicyResult` to the user.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from abeval.experiment.model import ROW_UNIT
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.estimates import Answer, Evaluation, OffPolicyOptions, evaluate_policy
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log

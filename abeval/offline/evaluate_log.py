@@ -16,7 +16,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.inputs import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.model import LogSource
+from abeval.experiment.sources import LogSource
 from abeval.offline.candidates.rows import INTEGER_TYPES, read_rows
 from abeval.offline.candidates.shown import (
     TIE,

@@ -1,6 +1,6 @@
 """The options of a replay: checked, turned into metrics and a policy, and explained to a reader.
 
-`api.py` and `cli/replay.py` make `ReplayOptions` of what the user chose; `offline/replay.py` takes
+`api/` and `cli/replay.py` make `ReplayOptions` of what the user chose; `offline/replay.py` takes
 from them the metrics, the columns to read, and the notes of the result.
 """
 

@@ -1,7 +1,7 @@
 """The replay of an experiment's models on its own log.
 
-`api.py` calls it (`abeval replay`) with a `Run` and options. `offline/replay_run.py` sums,
-`offline/estimates/` judges; the `ReplayResult` goes back to `api.py`.
+`api/` calls it (`abeval replay`) with a `Run` and options. `offline/replay_run.py` sums,
+`offline/estimates/` judges; the `ReplayResult` goes back to `api/`.
 """
 
 from collections.abc import Mapping

@@ -9,6 +9,7 @@ import pandas as pd
 
 from abeval.results import Account, Check, ExperimentInfo
 from abeval.results.record import Record, frame, named
+from abeval.results.trust import SplitDay, SplitPlace
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,12 +21,16 @@ class CheckResult(Record):
         trust: Every check.
         accounting: What became of every row that was read.
         notes: What a reader must know beside them.
+        split_days: Units by day of entry, and the test of the split that may be read every day.
+        split_places: Days, hours and segments by how plainly the split differs within them.
     """
 
     experiment: ExperimentInfo
     trust: tuple[Check, ...]
     accounting: tuple[Account, ...]
     notes: tuple[str, ...]
+    split_days: tuple[SplitDay, ...] = ()
+    split_places: tuple[SplitPlace, ...] = ()
 
     @property
     def failed(self) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class SplitPlace:
     """How plainly the split differs between the cells of one dimension.
 
     Attributes:
-        dimension: `entry day`, or a segment.
+        dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
         p_value: That the split is the same in all its cells, Holm over dimensions.
         cells: Their number.
         worst: The cell that fits the weights least.

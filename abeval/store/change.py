@@ -54,7 +54,7 @@ def _accounts(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def _entered(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
-    counts = _add_counts(frames, "planned", "entry_day", "variant")
+    counts = _add_counts(frames, "planned", "entry_day", "entry_hour", "variant")
     return counts[counts["units"] > 0].reset_index(drop=True)
 
 

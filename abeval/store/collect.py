@@ -17,7 +17,8 @@ from abeval.aggregates.spreads import spread_metrics
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.accounting import check_all_counted, check_some_left, check_total_left
 from abeval.logs.files import file_facts, lacking_columns
 from abeval.logs.prepare import Prepared, place_units, prepare

@@ -203,11 +203,14 @@ def _write(
     """Write a table to a draft, then give it its name; its digest."""
     draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
     connection.register("saved", frame)
-    connection.execute(f"copy saved to {literal(str(draft))} (format parquet)")
-    if (folder / SAVED).exists():
-        draft.chmod((folder / SAVED).stat().st_mode)
-    digest = sha256_of(draft)
-    draft.replace(folder / _file_of(name, digest))
+    try:
+        connection.execute(f"copy saved to {literal(str(draft))} (format parquet)")
+        if (folder / SAVED).exists():
+            draft.chmod((folder / SAVED).stat().st_mode)
+        digest = sha256_of(draft)
+        draft.replace(folder / _file_of(name, digest))
+    finally:
+        draft.unlink(missing_ok=True)
     return digest
 
 

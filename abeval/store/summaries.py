@@ -22,8 +22,9 @@ from abeval.aggregates.summaries import (
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.metrics.definition import Metric
 

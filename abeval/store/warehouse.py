@@ -10,7 +10,8 @@ from pathlib import Path
 
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import ROW_UNIT, Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.logs.row_sql import component_name
 from abeval.logs.run import Run

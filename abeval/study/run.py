@@ -1,6 +1,6 @@
 """Analysis, effects over time, A/A replays, replay and outlook of one experiment.
 
-`api.py` calls it for `LoadedExperiment.study`, behind `abeval report EXPERIMENT.toml`.
+`api/` calls it for `LoadedExperiment.study`, behind `abeval report EXPERIMENT.toml`.
 """
 
 from collections.abc import Callable, Sequence

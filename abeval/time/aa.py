@@ -1,6 +1,6 @@
 """A/A replays of an experiment's metrics on its own logs.
 
-`api.py` calls it (`abeval aa`) with a `Run` and metrics; sums per sub-bucket come from
+`api/` calls it (`abeval aa`) with a `Run` and metrics; sums per sub-bucket come from
 `aggregates/metric_queries.py`, and `inference/aa.py` splits them at random: an `AAResult`.
 """
 

@@ -1,6 +1,6 @@
 """Logs → effects over time: windows, stability, novelty, looks, events.
 
-`api.py` calls `windows` (`abeval windows`) with a `Run` and metrics. It opens the logs, asks
+`api/` calls `windows` (`abeval windows`) with a `Run` and metrics. It opens the logs, asks
 `time/time_sums.py` for sums and the other modules of `time/` for verdicts: a `TimeResult`.
 """
 

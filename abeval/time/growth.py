@@ -1,6 +1,6 @@
 """Units and spread of each metric by day, from the sums of pairs of days: what `power` plans with.
 
-`api.py` calls it beside the aggregates, for `inference/power.py`.
+`api/` calls it beside the aggregates, for `inference/power.py`.
 """
 
 from collections.abc import Mapping, Sequence

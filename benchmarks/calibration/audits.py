@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import abeval
-from abeval.assignment.randomness import independence
+from abeval.api import LoadedExperiment
 from abeval.results import Check
 from abeval.results.analysis import Result
 
@@ -219,9 +219,9 @@ FAULTS: Mapping[str, Fault] = {
 }
 
 
-def analysed(log: Log, metrics: Sequence[str] = METRICS) -> Result:
-    """The analysis of a simulated log."""
-    experiment = abeval.define(
+def experiment_of(metrics: Sequence[str]) -> LoadedExperiment:
+    """The experiment file of a simulated log."""
+    return abeval.define(
         name="audited",
         unit="user_id",
         control="control",
@@ -232,7 +232,11 @@ def analysed(log: Log, metrics: Sequence[str] = METRICS) -> Result:
         metrics=[{"name": name, **({"role": "goal"} if name == "ctr" else {})} for name in metrics],
         cleaning={"duplicates": "unchecked"},
     )
-    return experiment.analyze(logs=log._asdict())
+
+
+def analysed(log: Log, metrics: Sequence[str] = METRICS) -> Result:
+    """The analysis of a simulated log."""
+    return experiment_of(metrics).analyze(logs=log._asdict())
 
 
 def fired(result: Result) -> list[Check]:
@@ -258,20 +262,14 @@ def outcome(fault: Fault, result: Result) -> Outcome:
     return Outcome(found, found and checks[0].name == fault.check, others)
 
 
-def leaks(units: int, seed: int, share: float) -> bool:
-    """Whether two layers are called dependent, if a share of the units has one hash for both."""
-    random = np.random.default_rng(seed)
-    first, second = random.random(units), random.random(units)
-    second = np.where(random.random(units) < share, first, second)
-    names = [str(unit) for unit in range(units)]
-    pairs = independence(
-        {
-            name: pd.Series(np.where(draws < 0.5, "a", "b").tolist(), names, dtype="str")
-            for name, draws in (("one", first), ("other", second))
-        }
-    )
-    adjusted = pairs[0].p_adjusted
-    return adjusted is not None and adjusted < 0.001
+def leaks(log: Log, random: np.random.Generator, share: float) -> bool:
+    """Whether `audit` finds that another layer gives a share of the units the same variant."""
+    first = log.impressions.drop_duplicates("user_id").set_index("user_id")["variant"]
+    anew = np.where(random.random(first.size) < 0.5, "control", "treatment")
+    other = np.where(random.random(first.size) < share, first, anew)
+    layer = pd.Series(other.tolist(), first.index.astype(str), dtype="str")
+    (pair,) = experiment_of(METRICS).audit(logs=log._asdict(), others={"other": layer}).pairs
+    return pair.p_adjusted is not None and pair.p_adjusted < 0.001
 
 
 def _detection(impressions: int, seeds: range, only: str) -> None:
@@ -293,8 +291,13 @@ def _detection(impressions: int, seeds: range, only: str) -> None:
         )
         sys.stdout.flush()
     if only in "a hash that leaks":
-        leaked = [leaks(impressions // 60, seed, 0.1) for seed in seeds]
-        sys.stdout.write(f"a hash that leaks for a tenth of the units: {sum(leaked)}\n")
+        leaked = [
+            leaks(simulated(impressions, seed), np.random.default_rng(seed + 10_000), 0.1)
+            for seed in seeds
+        ]
+        sys.stdout.write(
+            f"a hash that leaks for a tenth of the units: {sum(leaked)} of {len(leaked)}\n"
+        )
 
 
 def _clean(impressions: int, seeds: range) -> None:

@@ -202,7 +202,7 @@ def aggregates_of(world: World, units: Units, experiment: Experiment) -> Aggrega
     shape = len(dates), len(world.variants)
     counts = np.bincount(units.day * shape[1] + units.variant, minlength=shape[0] * shape[1])
     rows = [
-        (planned[day], str(dates[day]), world.variants[v], int(n))
+        (planned[day], str(dates[day]), 12, world.variants[v], int(n))
         for (day, v), n in np.ndenumerate(counts.reshape(shape))
         if n
     ]

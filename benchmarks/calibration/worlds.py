@@ -131,7 +131,7 @@ def time_sums(units: Units, name: str = "ctr") -> TimeSums:
     days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
     activity = {variant: of_variant.activity for variant, of_variant in sums.items()}
     rows = [
-        (0, day, variant, int(of_variant.entered[i]))
+        (0, day, 12, variant, int(of_variant.entered[i]))
         for variant, of_variant in activity.items()
         for i, day in enumerate(days)
     ]

@@ -36,7 +36,7 @@ class Kept:
         folder: Whole.
         other: The same of other logs.
         read: A result by such a folder.
-        right: The result without it.
+        right: The result by the folder while it is whole, with the scorecard of a run without it.
     """
 
     name: str
@@ -83,9 +83,21 @@ def kept_folders(root: Path) -> list[Kept]:
         ("aggregates", dense, closed.from_aggregates, closed),
     )
     return [
-        Kept(name, mine.out / name, other.out / name, read, text_of(experiment.analyze()))
+        Kept(
+            name, mine.out / name, other.out / name, read, _right(read, mine.out / name, experiment)
+        )
         for name, (mine, other), read, experiment in reads
     ]
+
+
+def _right(
+    read: Callable[[Path], Result], folder: Path, experiment: abeval.LoadedExperiment
+) -> str:
+    """The result by a whole folder. Only its audits may differ from a run without it."""
+    result = read(folder)
+    if result.scorecard != experiment.analyze().scorecard:
+        raise RuntimeError(f"{folder} has another scorecard than its log")
+    return text_of(result)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
-from abeval.experiment.model import EngineOptions
+from abeval.experiment.settings import EngineOptions
 from abeval.logs.run import Run
 from abeval.pipeline import analyze_on
 from tests.engines import nasty

@@ -13,7 +13,7 @@ from abeval.cli.main import main
 from abeval.engines.choice import open_engine
 from abeval.engines.spark.session import java_size
 from abeval.errors import ExperimentError, QueryError
-from abeval.experiment.model import EngineOptions
+from abeval.experiment.settings import EngineOptions
 from abeval.simulate import simulate
 
 COMMANDS = {

@@ -21,7 +21,8 @@ from abeval.engines.queries import query_names
 from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.off_policy.estimates import OffPolicyOptions

@@ -44,8 +44,9 @@ def test_a_sound_log_passes_every_audit_also_with_an_effect(effect: float) -> No
 
 
 def test_a_hash_that_leaks_between_layers_is_found_and_chance_is_not() -> None:
-    assert leaks(20_000, seed=1, share=0.1)
-    assert not leaks(20_000, seed=1, share=0.0)
+    log = simulated(240_000, seed=1)
+    assert leaks(log, np.random.default_rng(1), share=0.1)
+    assert not leaks(log, np.random.default_rng(1), share=0.0)
 
 
 def lists(rows: int = 12_000) -> pd.DataFrame:

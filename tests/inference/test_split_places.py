@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.api import LoadedExperiment
 from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.check import CheckResult
 
 USERS = 24_000
 
@@ -31,7 +33,7 @@ def log(lost: Callable[[pd.DataFrame, np.ndarray], pd.Series], seed: int = 0) ->
     return table[~gone].astype({"click": int})
 
 
-def analysed(table: pd.DataFrame, **more: object) -> Result:
+def experiment(**more: object) -> LoadedExperiment:
     return abeval.define(
         ".",
         name="places",
@@ -43,10 +45,14 @@ def analysed(table: pd.DataFrame, **more: object) -> Result:
         metrics=[{"name": "ctr"}],
         engine={"threads": 1},
         **more,
-    ).analyze(logs={"impressions": table})
+    )
 
 
-def srm(result: Result) -> Check:
+def analysed(table: pd.DataFrame, **more: object) -> Result:
+    return experiment(**more).analyze(logs={"impressions": table})
+
+
+def srm(result: Result | CheckResult) -> Check:
     return next(check for check in result.trust if check.name == "srm")
 
 
@@ -70,9 +76,45 @@ def test_units_lost_on_one_device_are_named_by_device() -> None:
 def test_units_lost_everywhere_are_named_as_that() -> None:
     result = analysed(log(lambda t, u: u < 0.05))
     assert srm(result).status == "fail"
-    assert "alike on all days of entry and in all segments" in srm(result).message
+    assert "alike on all days and at all hours of entry, and in all segments" in srm(result).message
     first = next(one.day for one in result.split_days if one.p_value < 0.01)
-    assert f"a test that runs along sees it from {first} on" in srm(result).message
+    assert f"a test that runs along sees it from {first} " in srm(result).message
+
+
+def test_units_lost_at_some_hours_of_each_day_are_named_by_the_clock() -> None:
+    """A job that runs at night; `abeval check` says the same as the analysis."""
+    table = log(lambda t, u: t["ts"].dt.hour.isin([3, 4, 5]) & (u < 0.35))
+    result = experiment().check(logs={"impressions": table})
+    first = result.split_places[0]
+    assert (first.dimension, first.cells) == ("hour of the day", 24)
+    assert first.worst in ("03:00", "04:00", "05:00")
+    assert f"it shows most by hour of the day {first.worst}" in srm(result).message
+    assert "look at what runs at that hour each day" in srm(result).message
+    assert result.split_days[-1].p_value < 1
+
+
+def test_units_lost_in_a_few_hours_are_named_by_these_though_all_units_together_are_even() -> None:
+    lost = pd.date_range("2026-09-18 10:00", periods=4, freq="h")
+    result = analysed(log(lambda t, u: t["ts"].isin(lost)))
+    assert srm(result).status == "pass"
+    first = result.split_places[0]
+    assert (first.dimension, first.cells) == ("entry hour", 240)
+    assert pd.Timestamp(first.worst) in lost
+    assert first.p_value < 1e-6 < 0.001 < first.p_value_without
+
+
+def test_hours_with_few_units_are_tested_together() -> None:
+    few = log(lambda t, u: u < 0).iloc[::100]
+    (hours,) = (p for p in analysed(few).split_places if p.dimension == "hour of the day")
+    assert hours.cells > 20
+    assert [p for p in analysed(few).split_places if p.dimension == "entry hour"] == []
+
+
+def test_a_mismatch_of_one_day_that_a_daily_reader_may_have_met_by_chance_says_so() -> None:
+    """Read daily, a test at p < .01 cries on sound splits; the running test does not."""
+    result = analysed(log(lambda t, u: u < 0.0375))
+    assert srm(result).status == "warn"
+    assert "may be read every day does not see it yet (p = " in srm(result).message
 
 
 def test_a_sound_split_names_no_place() -> None:

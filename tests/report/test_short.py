@@ -203,7 +203,7 @@ def test_a_pipe_is_wide_enough_without_colours(tmp_path: Path) -> None:
 
 
 def test_metrics_are_listed_whole_at_any_width() -> None:
-    from abeval.experiment.model import Clicks, Sessions
+    from abeval.experiment.settings import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
 
     names = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)

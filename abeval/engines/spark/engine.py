@@ -24,8 +24,9 @@ from abeval.engines.spark.session import SETTINGS, open_session
 from abeval.engines.spark.staging import staged, types_of
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
-from abeval.experiment.model import EngineOptions, LogSource
 from abeval.experiment.problems import suggestion
+from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sources import LogSource
 from abeval.scratch import Scratch
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from pathlib import Path
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.inputs import files_of_log
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.model import EngineOptions, LogSource
+from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sources import LogSource
 
 _AS: Mapping[str, str] = {
     r"U?HUGEINT": "decimal(38, 0)",

@@ -16,6 +16,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.checks import trust_checks
 from abeval.inference.trust.finding import skipped
 from abeval.inference.trust.replays import NAME as AA
+from abeval.inference.trust.split_places import split_days, split_places
 from abeval.metrics.definition import Metric
 from abeval.results.check import CheckResult
 
@@ -56,4 +57,6 @@ def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         trust=tuple(replace(one, message=masked(one.message)) for one in checks),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, aggregates.notes)),
+        split_days=split_days(experiment, aggregates),
+        split_places=split_places(experiment, aggregates),
     )

@@ -13,7 +13,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
 from abeval.inference.trust.split_counts import only_plan
-from abeval.inference.trust.split_places import split_days, split_places, where
+from abeval.inference.trust.split_places import running, split_places, where
 from abeval.logs.stretches import Stretch, Stretches
 from abeval.results import Check
 from abeval.results import format as fmt
@@ -51,8 +51,9 @@ def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
     )
     remedy = f"{LOST}{split.remedy}"
     if split.p_value < _NAMED:
-        places, days = split_places(experiment, aggregates), split_days(experiment, aggregates)
-        alarm = "; ".join(filter(None, (alarm, where(places, days, _NAMED))))
+        places = split_places(experiment, aggregates)
+        words = where(places, running(experiment, aggregates, _NAMED))
+        alarm = "; ".join(filter(None, (alarm, words)))
     return Significance("srm", split.p_value, Words(calm, alarm, remedy))
 
 

@@ -1,9 +1,9 @@
-"""Units against weights, counted by day of entry, by segment and by stretch.
+"""Units against weights, counted by day and hour of entry, by segment and by stretch.
 
 `split.py`, `segments.py` and `split_places.py` test them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from abeval.aggregates.aggregates import SEGMENT, Aggregates
 from abeval.experiment.model import Experiment
@@ -12,13 +12,31 @@ from abeval.logs.stretches import planned_splits
 
 def by_day(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:
     """Day of entry → units by variant, in the order of the file; empty without times."""
+    return _entered(experiment, aggregates, lambda day, _: day)
+
+
+def by_hour(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:
+    """Local hour of entry, such as `2026-09-14 08:00` → units by variant; empty without times."""
+    return _entered(experiment, aggregates, lambda day, hour: f"{day} {hour:02}:00")
+
+
+def by_clock(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:
+    """Hour of the day at which units entered, such as `08:00` → units by variant."""
+    return _entered(experiment, aggregates, lambda _, hour: f"{hour:02}:00")
+
+
+def _entered(
+    experiment: Experiment, aggregates: Aggregates, cell: Callable[[str, int], str]
+) -> dict[str, list[int]]:
+    """Cell of the local day and hour of entry → units by variant, in the order of time."""
     rows = aggregates.entered
-    counts = {str(day): [0] * len(experiment.variants) for day in sorted(set(rows["entry_day"]))}
     place = {variant: i for i, variant in enumerate(experiment.variants)}
-    columns = (rows[label] for label in ("entry_day", "variant", "units"))
-    for day, variant, units in zip(*columns, strict=True):
-        counts[str(day)][place[str(variant)]] += int(units)
-    return counts
+    counts: dict[str, list[int]] = {}
+    columns = (rows[label] for label in ("entry_day", "entry_hour", "variant", "units"))
+    for day, hour, variant, units in zip(*columns, strict=True):
+        row = counts.setdefault(cell(str(day), int(hour)), [0] * len(place))
+        row[place[str(variant)]] += int(units)
+    return dict(sorted(counts.items()))
 
 
 def by_segment(

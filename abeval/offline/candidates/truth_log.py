@@ -10,7 +10,8 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.model import ROW_UNIT, Experiment
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
 from abeval.offline.candidates.shown import finite_sql

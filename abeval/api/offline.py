@@ -1,6 +1,6 @@
 """The offline half of the API: replays, off-policy estimates, and offline beside online.
 
-`LoadedExperiment` of `api.py` inherits it.
+`LoadedExperiment` of `loaded.py` inherits it.
 """
 
 from collections.abc import Mapping, Sequence

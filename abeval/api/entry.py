@@ -1,0 +1,157 @@
+"""The functions of `import abeval`: an experiment from a file, a frame, sums, or Python.
+
+Each makes a `LoadedExperiment` (`loaded.py`), or asks one at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from abeval.api.loaded import LoadedExperiment
+from abeval.errors import ExperimentError
+from abeval.experiment.load import load_experiment, parse_experiment
+
+if TYPE_CHECKING:
+    from abeval.results.analysis import Result
+    from abeval.table import Metrics
+
+
+def load(path: str | Path) -> LoadedExperiment:
+    """Read an experiment file.
+
+    Args:
+        path: A TOML file; relative paths of logs in it start from its folder.
+
+    Raises:
+        ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.
+    """
+    return LoadedExperiment(load_experiment(path))
+
+
+def analyze(
+    table: object,
+    *,
+    variant: str,
+    unit: str | None = None,
+    metrics: "Metrics | None" = None,
+    covariates: Sequence[str] = (),
+    segments: Sequence[str] | Mapping[str, str] = (),
+    control: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    **entries: Any,  # noqa: ANN401
+) -> "Result":
+    """Analyse a table of one row a unit, without an experiment file.
+
+    Args:
+        table: A frame (pandas, Polars, Arrow, a DuckDB relation), or the path of a file.
+        variant: The column of the variant.
+        unit: The column of the unit; without it each row is a unit.
+        metrics: Columns, whose means are compared; `"name = expression"`; a ratio of sums,
+            `"ctr = clicks / views"`, or `{"ctr": ("clicks", "views")}`; or entries as those of
+            `[[metrics]]`. Without it, every column of numbers.
+        covariates: Columns that were measured before the experiment, for CUPED
+            (`inference={"adjust": "regression"}` for regression).
+        segments: Columns by which effects are shown too.
+        control: The variant the others are compared with; without it one that is called so, or
+            else the first by name.
+        weights: Variant → intended share. Without it the shares are to be equal, and if they are
+            far from it, the split is not checked.
+        **entries: More top-level entries of an experiment file.
+
+    Raises:
+        LogError: The table cannot be read, or lacks a column.
+        ExperimentError: A metric is none, or there are no two variants.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = {"user": range(400), "group": ["a", "b"] * 200, "spent": [1, 2, 3, 5] * 100}
+        >>> result = analyze(pd.DataFrame(rows), unit="user", variant="group", metrics=["spent"])
+        >>> result["spent"].control, result["spent"].treatment
+        (2.0, 3.5)
+    """
+    from abeval.table import TableOptions, table_experiment
+
+    options = TableOptions(
+        variant=variant,
+        unit=unit,
+        metrics=metrics,
+        covariates=covariates,
+        segments=segments,
+        control=control,
+        weights=weights,
+        entries=entries,
+    )
+    loaded = LoadedExperiment(table_experiment(table, options))
+    return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
+
+
+def analyze_sums(
+    sums: object,
+    *,
+    control: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    **entries: Any,  # noqa: ANN401
+) -> "Result":
+    """Analyse sums by metric, variant and day, without an experiment file; every metric is a goal.
+
+    Args:
+        sums: As for `LoadedExperiment.from_sums`.
+        control: The variant the others are compared with; without it one that is called so, or
+            else the first by name.
+        weights: Variant → intended share; without it as for `analyze`.
+        **entries: More top-level entries of an experiment file.
+
+    Raises:
+        LogError: A row is no sum.
+        ExperimentError: A name is none, or there are no two variants.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = {"metric": ["spent"] * 2, "variant": ["a", "b"], "n": [200, 200]}
+        >>> sums = pd.DataFrame({**rows, "sum_y": [400.0, 700.0], "sum_yy": [1000.0, 3400.0]})
+        >>> result = analyze_sums(sums)
+        >>> result["spent"].control, result["spent"].treatment
+        (2.0, 3.5)
+    """
+    from abeval.pipeline import judged_summaries
+    from abeval.store.summaries import name_of, read_sums
+    from abeval.sums_table import sums_experiment
+
+    rows = read_sums(sums)
+    experiment = sums_experiment(rows, sums, control, weights, entries)
+    return judged_summaries(experiment, rows, name_of(sums))
+
+
+def define(
+    entries: Mapping[str, Any] | str | Path = ".",
+    /,
+    folder: str | Path | None = None,
+    **more: Any,  # noqa: ANN401
+) -> LoadedExperiment:
+    """An experiment given in Python, with the entries that a file would have.
+
+    Args:
+        entries: The top-level entries of the file as a mapping; or, where they are keywords, the
+            folder.
+        folder: Where relative paths of logs start; the current one if it is not given.
+        **more: Top-level entries of the file.
+
+    Raises:
+        ExperimentError: With every mistake.
+
+    Example:
+        >>> logs = {"impressions": {"path": "log.csv"}}
+        >>> variants = {"a": {}, "b": {}}
+        >>> loaded = define(name="x", unit="user", control="a", variants=variants, logs=logs)
+        >>> loaded.experiment.treatments
+        ['b']
+    """
+    if isinstance(entries, str | Path):
+        return LoadedExperiment(parse_experiment(more, entries if folder is None else folder))
+    if not isinstance(entries, Mapping):
+        kind = type(entries).__name__
+        raise ExperimentError(
+            f"define() takes entries as a mapping or as keywords, not as {kind}",
+            "for a file use abeval.load(path)",
+        )
+    return LoadedExperiment(parse_experiment({**entries, **more}, folder or "."))

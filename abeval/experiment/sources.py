@@ -1,0 +1,158 @@
+"""What an experiment file says of its logs: where they lie and what their columns mean.
+
+The part `logs` of the `Experiment` of `model.py`; the rooms `logs/` and `engines/` read them.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from abeval.bounds import MAX_ATTRIBUTION_HOURS
+from abeval.experiment.section import Section
+from abeval.experiment.values import Moment, Name, Text, TimeUnit, Word
+
+ROW_UNIT = "row"
+OUTCOME = "events."
+"""What the names of outcome logs begin with, wherever all logs have names."""
+OWN_TABLE = "log"
+"""What the query of a log calls the rows of the log itself."""
+
+
+class LogSource(Section):
+    """Where a log is: files, or a table of a DuckDB database or of the caller's connection."""
+
+    path: Name | list[Name] | None = None
+    table: Name | None = None
+    database: Name | None = None
+    format: Literal["auto", "parquet", "csv", "json"] = "auto"
+    columns: Mapping[str, Name] = Field(default_factory=dict)
+    time_unit: TimeUnit | None = None
+    ts_format: Name | None = None
+    ts_zone: Name | None = None
+    where: Text | None = None
+    query: Text | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """The globs, files and folders, empty where the log is a table."""
+        if self.path is None:
+            return []
+        return [self.path] if isinstance(self.path, str) else list(self.path)
+
+    def with_unit(self, unit: str) -> Self:
+        """The same log, whose column of the unit is this one unless the file maps another."""
+        if unit == ROW_UNIT:
+            return self
+        return self.model_copy(update={"columns": {"unit_id": unit, **self.columns}})
+
+
+class ImpressionLog(LogSource):
+    """One row per impression."""
+
+    dwell_unit: Literal["s", "ms"] = "s"
+    dwell_without_click: Literal["zero", "keep"] = "zero"
+    first_position: Literal[0, 1] = 1
+
+
+class Covariate(Section):
+    """A value of a unit that was measured before the experiment."""
+
+    value: Name
+    resolution: Annotated[float, Field(gt=0, le=1)] = 1e-6
+
+
+class UnitLog(LogSource):
+    """One row per unit: its variant, its outcomes and what was known of it before, as columns.
+
+    Beside a log of impressions the variant is that of the log, and `segments` are expressions of
+    the row.
+    """
+
+    covariates: list[Name | Covariate] = Field(default_factory=list)
+    segments: Mapping[Word, Text] = Field(default_factory=dict)
+
+
+class ClickLog(LogSource):
+    """One row per click."""
+
+    dwell_unit: Literal["s", "ms"] = "s"
+    join: (
+        Annotated[
+            list[Literal["unit_id", "impression_id", "request_id", "item_id", "position"]],
+            Field(min_length=1, max_length=3),
+        ]
+        | None
+    ) = None
+    attribution_hours: Annotated[float, Field(gt=0, le=MAX_ATTRIBUTION_HOURS)] = 24.0
+
+
+class ItemLog(LogSource):
+    """One row per item of the catalogue."""
+
+
+class ExposureLog(LogSource):
+    """One row per unit that entered the experiment."""
+
+
+class EventLog(LogSource):
+    """One row per event of a unit outside the impressions, such as an order; it has its own time.
+
+    `until` is the moment up to which the log is complete; by default its last row.
+    """
+
+    until: Moment | None = None
+
+
+class ScoreLog(LogSource):
+    """One row per model, request and item: the model's score or rank of the item, for replays."""
+
+
+class TruthLog(LogSource):
+    """One row per request (or unit) and relevant item, with its grade, for replays."""
+
+
+class TrainingLog(LogSource):
+    """One row per row of a model's training data, for the agreement of offline and online."""
+
+
+class Logs(Section):
+    """The logs of the experiment: impressions and what belongs to them, or a table of units.
+
+    `events` are outcome logs, by names of the user's.
+    """
+
+    impressions: ImpressionLog | None = None
+    units: UnitLog | None = None
+    clicks: ClickLog | None = None
+    items: ItemLog | None = None
+    exposures: ExposureLog | None = None
+    scores: ScoreLog | None = None
+    truth: TruthLog | None = None
+    training: TrainingLog | None = None
+    events: Mapping[Word, EventLog] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_rows(self) -> Self:
+        if self.impressions is None and self.units is None:
+            raise ValueError("needs `impressions`, or `units` for a table of one row a unit")
+        return self
+
+    @property
+    def named(self) -> dict[str, LogSource]:
+        """Every log that there is, by its path in the file below `logs`."""
+        own = {name: getattr(self, name) for name in type(self).model_fields if name != "events"}
+        logs = {name: log for name, log in own.items() if log is not None}
+        return {**logs, **{OUTCOME + name: log for name, log in self.events.items()}}
+
+    @property
+    def rows_name(self) -> Literal["impressions", "units"]:
+        """The name of the log that is analysed."""
+        return "units" if self.impressions is None else "impressions"
+
+    @property
+    def rows(self) -> ImpressionLog:
+        """The log that is analysed; a table of units is read as one impression of each."""
+        if self.impressions is not None or self.units is None:
+            return self.impressions or ImpressionLog()
+        return ImpressionLog(**self.units.model_dump(exclude={"covariates", "segments"}))
