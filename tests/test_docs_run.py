@@ -206,7 +206,7 @@ def test_the_commands_of_the_pages_run(world: Path) -> None:
 
 
 SMALL = {
-    r"--impressions 200000": "--impressions 2000",
+    r"--impressions 200000": "--impressions 5000",
     r"--plant (\w+)": r"--plant \1 --impressions 6000",
     r"simulate DIR (--plant|--impressions)": r"simulate \1.d \1",
     r"--store DIR": "--store store.d",

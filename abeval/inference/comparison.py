@@ -117,7 +117,7 @@ class Spread(NamedTuple):
 class Draws(NamedTuple):
     """Random draws: how many, and their seed."""
 
-    count: int
+    number: int
     seed: int
 
 

@@ -74,7 +74,7 @@ def _row(
         units_needed=comparison.units_needed,
         mde=_mde(comparison, experiment.alpha),
         lift_method=None if comparison.lift is None else comparison.lift.method,
-        draws=None if comparison.draws is None else comparison.draws.count,
+        draws=None if comparison.draws is None else comparison.draws.number,
         seed=None if comparison.draws is None else comparison.draws.seed,
     )
 

@@ -19,7 +19,8 @@ from abeval.engines.inputs import files_of_log, logs_of
 from abeval.engines.queries import query
 from abeval.engines.sources import files_of
 from abeval.errors import LogError, masked
-from abeval.experiment.model import Experiment, LogSource
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.logs.run import Inputs
 from abeval.results.provenance import InputFile, Provenance
 from abeval.version import __version__
