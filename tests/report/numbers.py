@@ -28,7 +28,8 @@ def records(value: Any, words: frozenset[str] = frozenset()) -> Iterator[Record]
         for one in value:
             yield from records(one, words)
     elif isinstance(value, dict):
-        own = words | {v for v in value.values() if isinstance(v, str) and v}
+        listed = [one for v in value.values() if isinstance(v, list | tuple) for one in v]
+        own = words | {v for v in (*value.values(), *listed) if isinstance(v, str) and v}
         yield Record(own, tuple(plain(value)))
         for one in value.values():
             yield from records(one, own)
