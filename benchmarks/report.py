@@ -1,32 +1,42 @@
 """What the pages of a report weigh, and how soon a browser shows them.
 
-    python -m benchmarks.report            # the pages of the sample, and one of 5 × 40 × 90
+    python -m benchmarks.report            # the pages of the sample, and those of 5 × 40 × 90
     python -m benchmarks.report PAGE.html
+
+Every number of a page of 5 × 40 × 90 is another, with all its digits: numbers that repeat would
+compress well, and no log has them.
 
 Needs Chromium and Playwright. Prints bytes, elements, elements with everything opened, first
 paint, the time until the figures that are not closed are drawn (milliseconds, best of three), and
 A4 pages of print.
 """
 
+import datetime
+import random
 import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import abeval
 from abeval.results import Row, SliceRow, VariantInfo
 from abeval.results.analysis import Result
+from abeval.results.study import Study
+from abeval.results.windows import TimeResult, WindowRow
 
 SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 READY = "document.documentElement.dataset.figures === 'ready'"
 ELEMENTS = "document.querySelectorAll('*').length"
 OPEN = "document.querySelectorAll('details').forEach(each => each.open = true)"
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+
+_RANDOM = random.Random(7)  # noqa: S311 (digits, no secret)
 
 
 class Cost(NamedTuple):
@@ -41,7 +51,7 @@ class Cost(NamedTuple):
 
 
 def large(sample: Result, variants: int = 5, metrics: int = 40, days: int = 90) -> Result:
-    """The sample's analysis with its rows repeated: so many variants, metrics and days."""
+    """The sample's analysis with rows like its own: so many variants, metrics and days."""
     names = [f"variant {i}" for i in range(1, variants)]
     infos = [
         replace(sample.metrics[i % len(sample.metrics)], name=f"metric_{i}") for i in range(metrics)
@@ -68,18 +78,87 @@ def large(sample: Result, variants: int = 5, metrics: int = 40, days: int = 90) 
     )
 
 
+def large_time(
+    sample: TimeResult, variants: int = 5, metrics: int = 40, days: int = 90
+) -> TimeResult:
+    """The sample's effects over time with rows like its own."""
+    known = list(dict.fromkeys(row.metric for row in sample.windows))
+    cells = [
+        (known[i % len(known)], {"metric": f"metric_{i}", "variant": f"variant {j}"})
+        for i in range(metrics)
+        for j in range(1, variants)
+    ]
+    windows = _by_metric(sample.windows)
+    parts = {
+        name: tuple(
+            replace(row, **of)
+            for like, of in cells
+            for row in _by_metric(getattr(sample, name)).get(like, [])
+        )
+        for name in ("stability", "novelty", "before")
+    }
+    looks = _by_metric(sample.looks)
+    return replace(
+        sample,
+        days=tuple(_date(day) for day in range(days)),
+        windows=tuple(row for like, of in cells for row in _windows(windows[like], of, days)),
+        looks=tuple(
+            _other(replace(own[day % len(own)], day=_date(day), **of))
+            for like, of in cells
+            if (own := looks.get(like))
+            for day in range(days)
+        ),
+        units={of["metric"]: sample.units.get(like, "") for like, of in cells},
+        **parts,
+    )
+
+
+def _by_metric(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    own: dict[str, list[Any]] = {}
+    for row in rows:
+        own.setdefault(row.metric, []).append(row)
+    return own
+
+
+def _windows(rows: Sequence[WindowRow], of: dict[str, str], days: int) -> Iterator[WindowRow]:
+    """Windows of each kind and length, over so many days."""
+    kinds: dict[tuple[str, str, int], list[WindowRow]] = {}
+    for row in rows:
+        length = 0 if row.kind == "cumulative" else row.days
+        kinds.setdefault((row.axis, row.kind, length), []).append(row)
+    for (axis, kind, length), own in kinds.items():
+        for day in range(days - max(length, 1) + 1):
+            row = own[day % len(own)]
+            last = day + max(length, 1) - 1
+            first = 0 if kind == "cumulative" else day
+            start, end = (
+                (str(first), str(last)) if axis == "exposure" else (_date(first), _date(last))
+            )
+            days_of = last - first + 1
+            yield _other(replace(row, **of, start=start, end=end, days=days_of))
+
+
+def _other(row: Any) -> Any:  # noqa: ANN401
+    """The same row with other digits in every number that is not whole."""
+    factor = 1 + 1e-3 * _RANDOM.random()
+    values = {name: getattr(row, name) for name in row.__dataclass_fields__}
+    return replace(row, **{n: v * factor for n, v in values.items() if isinstance(v, float)})
+
+
 def _like(rows: tuple[Row, ...], i: int, variant: str) -> Row:
     names = list(dict.fromkeys(row.metric for row in rows))
     row = next(row for row in rows if row.metric == names[i % len(names)])
-    return replace(row, metric=f"metric_{i}", variant=variant)
+    return cast("Row", _other(replace(row, metric=f"metric_{i}", variant=variant)))
 
 
 def _day(rows: tuple[SliceRow, ...], i: int, variant: str, day: int) -> SliceRow:
-    import datetime
-
-    date = datetime.date(2026, 1, 1) + datetime.timedelta(day)
     row = rows[(7 * i + day) % len(rows)]
-    return replace(row, metric=f"metric_{i}", variant=variant, cell=date.isoformat())
+    other = replace(row, metric=f"metric_{i}", variant=variant, cell=_date(day))
+    return cast("SliceRow", _other(other))
+
+
+def _date(day: int) -> str:
+    return (datetime.date(2026, 1, 1) + datetime.timedelta(day)).isoformat()
 
 
 def cost(browser: Browser, file: Path) -> Cost:
@@ -103,14 +182,20 @@ def cost(browser: Browser, file: Path) -> Cost:
 
 
 def pages(folder: Path) -> list[Path]:
-    """The pages of the sample, and a large one."""
+    """The pages of the sample, and two large ones."""
     loaded = abeval.load(SAMPLE)
-    analysis = loaded.analyze()
+    study = loaded.study()
+    analysis, time = study.analysis, study.time
+    if analysis is None or time is None:
+        raise SystemExit("the sample has no analysis or no effects over time")
+    many = large(analysis)
     made: list[tuple[str, Any]] = [
         ("analysis", analysis),
-        ("time", loaded.windows()),
+        ("time", time),
         ("replay", loaded.replay()),
-        ("5x40x90", large(analysis)),
+        ("complete", study),
+        ("5x40x90", many),
+        ("5x40x90 with time", Study(analysis=many, time=large_time(time))),
     ]
     return [result.report(folder / f"{name}.html") for name, result in made]
 

@@ -29,14 +29,15 @@
 
   const waiting = (inside) =>
     [...inside.querySelectorAll("[data-figure]:not([data-drawn])")].filter(
-      (holder) => !holder.closest("details:not([open])"),
+      (holder) => !holder.closest("details:not([open]), [hidden]"),
     );
 
   const draw = (holder, figures) => {
     holder.dataset.drawn = "yes";
     const figure = figures[holder.dataset.figure];
     holder.replaceChildren();
-    return window.Plotly.newPlot(holder, figure.data, figure.layout, config);
+    return window.Plotly.newPlot(holder, figure.data, figure.layout, config)
+      .then(() => holder.dispatchEvent(new Event("drawn", { bubbles: true })));
   };
 
   const pause = () => new Promise((go) => { setTimeout(go, 0); });
@@ -74,12 +75,15 @@
     place.insertAdjacentHTML("afterend", parts[Number(place.dataset.closed)]);
     place.remove();
     offerCopies(details);
+    details.dispatchEvent(new Event("built", { bubbles: true }));
   };
 
   const opened = (details) => build(details).then(() => drawAll(details)).catch(refuse);
   document.addEventListener("toggle", (event) => {
     if (event.target.matches?.("details[open]")) opened(event.target);
   }, true);
+
+  document.addEventListener("shown", () => drawAll(document).catch(refuse));
 
   // A link to something closed opens it.
   const reveal = async (part, parts) => {
@@ -96,8 +100,16 @@
   };
 
   const follow = async () => {
-    const id = decodeURIComponent(window.location.hash.slice(1));
-    if (!id || document.getElementById(id)) return;
+    // Behind the question mark stands what was chosen (choose.js).
+    const [name, chosen] = window.location.hash.slice(1).split("?");
+    const id = decodeURIComponent(name);
+    if (!id) return;
+    const there = document.getElementById(id);
+    if (there && chosen === undefined) return;
+    if (there) {
+      there.scrollIntoView();
+      return;
+    }
     const { parts } = await data;
     const part = parts.findIndex((text) => text.includes(`id="${id}"`));
     if (part < 0) return;

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from abeval.report.effects import DECIDED
+from abeval.report.effects import DECIDED, either_way
 from abeval.report.figures import (
     EFFECT_AXIS,
     GREY,
@@ -127,7 +127,8 @@ def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> 
         x=[label(cell.start) for cell in clear],
         y=[_days(cell.days) for cell in clear],
         mode="markers",
-        marker={"size": 4, "color": "#1c2430"},
+        # White to be seen on the darkest cells, with a rim to be seen on the lightest.
+        marker={"size": 5, "color": "#ffffff", "line": {"color": "#1c2430", "width": 1.5}},
         hoverinfo="skip",
     )
     layout = plain_layout(90 + 30 * len(lengths), {"l": 72, "r": 16, "t": 12, "b": 34})
@@ -182,7 +183,7 @@ def outlook_figure(
             line={"color": colour(i), "width": 1.8},
             marker={"symbol": symbol(i), "size": 6},
             customdata=[
-                label(f"{name}, {days:g} days: ±{100 * effect:.2g}%") for days, effect in points
+                label(f"{name}, {days:g} days: {either_way(effect)}") for days, effect in points
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )

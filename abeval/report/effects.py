@@ -146,8 +146,15 @@ def either_way(lift: float | None) -> str:
     Example:
         >>> either_way(0.0953)
         '±9.5%'
+        >>> either_way(1.384)
+        '±140%'
     """
-    return fmt.MISSING if lift is None else f"±{100 * lift:.2g}%"
+    return fmt.MISSING if lift is None else f"±{float(f'{100 * lift:.2g}'):,.10g}%"
+
+
+def could_see(row: Row) -> str:
+    """The smallest lift that a test finds; none where there is too little data to trust it."""
+    return either_way(None if row.status == "too_little_data" else row.mde)
 
 
 def full(value: float | None) -> str:

@@ -5,6 +5,7 @@ and by the pages.
 """
 
 import html
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,19 @@ from markupsafe import Markup
 
 from abeval.report import assets
 
-# Colours of Okabe and Ito (2008) with a contrast of 3:1 on the white and on the dark page. Each
-# also has its own symbol.
-COLOURS = ("#0072B2", "#C46A00", "#009E73", "#B5639A", "#6B7F99", "#8A7A00")
+# Each has a contrast of 3:1 on the white and on the dark page; readers without red, green or blue
+# cones tell any two apart (`tests/report/test_colours.py`). Each has its own symbol too.
+COLOURS = ("#0072B2", "#C46A00", "#00A860", "#B4789C", "#546C54", "#8478F0")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 GREY = "#7a8699"
 GRID = "rgba(128,140,160,0.25)"
+
+TOOLTIP: Mapping[str, object] = {
+    "bgcolor": "#1c2430",
+    "bordercolor": "#9aa8bd",
+    "font": {"color": "#ffffff"},
+}
+"""Colours of a label that shows on hovering: the same on every mark and in both modes."""
 
 EFFECT_AXIS: Mapping[str, object] = {
     "tickformat": "+~g",
@@ -64,6 +72,11 @@ class FigureView:
     def island(self) -> Markup:
         """Its JSON."""
         return island(self.figure)
+
+    @property
+    def key_text(self) -> str:
+        """Its key as JSON, for the scripts."""
+        return json.dumps(self.key)
 
 
 def colour(index: int) -> str:
@@ -140,4 +153,5 @@ def plain_layout(height: int, margin: Mapping[str, int]) -> go.Layout:
         # Dragging would catch the finger that scrolls the page.
         dragmode=False,
         hovermode="closest",
+        hoverlabel=TOOLTIP,
     )

@@ -3,6 +3,7 @@
 `registry.py` lists it first.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,15 @@ from markupsafe import Markup
 
 from abeval.report import glyph, templates
 from abeval.report.agreement_parts import conflicts
-from abeval.report.effects import TONES, anchors, definitions, effect_view, either_way, row_mark
+from abeval.report.effects import (
+    TONES,
+    anchors,
+    could_see,
+    definitions,
+    effect_view,
+    either_way,
+    row_mark,
+)
 from abeval.report.power_part import days_sentence
 from abeval.report.section import Section
 from abeval.report.tables import ROLES
@@ -21,6 +30,9 @@ from abeval.results.study import Study
 
 _SEVERITY = ("fail", "warn", "pass", "skipped")
 _BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_not_trust")
+_CLAUSE_END = re.compile(r"; (?![^()]*\))")
+"""Between clauses; a semicolon inside brackets ends none."""
+
 _MOST_ROWS = 16
 """Of the table on the first screen; the scorecard has them all."""
 
@@ -66,7 +78,6 @@ def verdict_part(study: Study) -> Section | None:
         shared=shared,
         next_step=next_step(study),
         conflicts=conflicts(study),
-        empty=[v.name for v in result.experiment.variants if v.units == 0],
         trusted=result.trusted,
         rows=rows[:_MOST_ROWS],
         more=max(len(rows) - _MOST_ROWS, 0),
@@ -74,7 +85,7 @@ def verdict_part(study: Study) -> Section | None:
         several=len({row.variant for row in result.scorecard}) > 1,
         level=fmt.level(result.experiment.alpha),
         tally=_tally(result.trust),
-        open_checks=[c for c in result.trust if c.status in ("fail", "warn")],
+        open_checks=_open_checks(result),
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
@@ -86,14 +97,13 @@ def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:
     ordered = sorted(result.verdicts, key=lambda v: _rank(result, v))
     split = [verdict.sentence.partition(": ")[::2] for verdict in ordered]
     shared = _shared([rest for _, rest in split])
+    if len(ordered) > 1 and len(set(split)) == 1:
+        word, rest = split[0]
+        return (VerdictLine("", ordered[0].decision, word, rest.rstrip(".")),), ""
     lines = tuple(
         VerdictLine(v.variant, v.decision, word, f"{rest.removesuffix(shared)}".rstrip("."))
         for v, (word, rest) in zip(ordered, split, strict=True)
     )
-    if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
-        return (VerdictLine("", lines[0].decision, lines[0].word, lines[0].sentence),), _said(
-            shared
-        )
     return lines, _said(shared)
 
 
@@ -106,7 +116,7 @@ def _shared(sentences: Sequence[str]) -> str:
     """The last clauses that all sentences have; none of a single one."""
     if len(sentences) < 2:
         return ""
-    clauses = [sentence.split("; ") for sentence in sentences]
+    clauses = [_CLAUSE_END.split(sentence) for sentence in sentences]
     count = 0
     while all(len(c) > count + 1 for c in clauses) and len({c[-1 - count] for c in clauses}) == 1:
         count += 1
@@ -126,6 +136,11 @@ def next_step(study: Study) -> str:
     result = study.analysis
     if result is None or not result.verdicts:
         return ""
+    if empty := [v.name for v in result.experiment.variants if v.units == 0]:
+        return (
+            f"Find out why nobody is in {', '.join(empty)}: look for the assignment, or for the "
+            "variant's name in the log."
+        )
     best = min(result.verdicts, key=lambda verdict: _rank(result, verdict))
     match best.decision:
         case "ship":
@@ -154,8 +169,11 @@ def _how_long(study: Study, result: Result, variant: str) -> str:
     if study.outlook is not None:
         outlooks = {one.metric: one for one in study.outlook.metrics}
         for row in waiting:
-            if row.metric in outlooks and (said := days_sentence(outlooks[row.metric])):
-                return said[:1].upper() + said[1:]
+            one = outlooks.get(row.metric)
+            if one is None or one.days is None:
+                continue
+            if said := days_sentence(one, says_seen=row.status != "too_little_data"):
+                return said
     seen = next((row for row in waiting if row.mde is not None), None)
     if seen is None:
         return "Run longer."
@@ -193,7 +211,7 @@ def _glance_rows(result: Result) -> list[GlanceRow]:
                 interval=shown.interval,
                 exact=shown.exact,
                 glyph=shown.glyph,
-                mde=either_way(row.mde),
+                mde=could_see(row),
                 status=fmt.status(row.status, row.reason),
                 tone=TONES.get(row.status, "plain"),
             )
@@ -206,6 +224,13 @@ def _scale(result: Result) -> Markup:
     metrics = definitions(result, rows)
     marks = [m for row in rows if (m := row_mark(result, row, metrics[row.metric]))]
     return glyph.scale(glyph.shared_axis(marks)) if marks else Markup()
+
+
+def _open_checks(result: Result) -> tuple[tuple[str, str], ...]:
+    """Checks that failed or warn, with what they say where no verdict says it already."""
+    said = " ".join(verdict.sentence for verdict in result.verdicts)
+    listed = [check for check in result.trust if check.status in ("fail", "warn")]
+    return tuple((c.name, "" if c.message in said else c.message) for c in listed)
 
 
 def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:

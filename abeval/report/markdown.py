@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from abeval.report.agreement_parts import conflicts
 from abeval.report.agreement_short import sentences
-from abeval.report.effects import either_way
+from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_parts import moved_sentences
@@ -84,7 +84,7 @@ def _cells(row: Row, several: bool) -> tuple[str, ...]:
     name = f"{row.metric} ({row.role})"
     variant = (row.variant,) if several else ()
     p = fmt.p_value(decisive_p(row))
-    return (name, *variant, text, either_way(row.mde), p, fmt.status(row.status, row.reason))
+    return (name, *variant, text, could_see(row), p, fmt.status(row.status, row.reason))
 
 
 def _table(table: TextTable) -> str:

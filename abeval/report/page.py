@@ -5,7 +5,7 @@ A `Study` comes from `write_report` (`report/__init__.py`); the parts are listed
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,6 +22,12 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.record import csv_text
 from abeval.results.study import Study, study_of
+
+_MOST_WINDOWS = 20_000
+"""Of a page's JSON: with more, their digits alone would weigh more than the rest of the page."""
+
+_WORDY = 14
+"""Letters of a variant's name that fit its usual column."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,17 @@ def page_html(study: Study) -> str:
         parts=built,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
+        width=_width(study),
     )
+
+
+def _width(study: Study) -> str:
+    """Classes of a page whose tables need more room: for a column of variants, for long names."""
+    rows = () if study.analysis is None else study.analysis.scorecard
+    names = {row.variant for row in rows}
+    if len(names) < 2:
+        return ""
+    return "broad wordy" if any(len(name) > _WORDY for name in names) else "broad"
 
 
 def _built(study: Study) -> Iterator[BuiltPart]:
@@ -87,8 +103,17 @@ def _downloads(study: Study) -> Iterator[Download]:
     if study.agreement is not None:
         csv = assets.packed_url(csv_text(study.agreement.to_frame()))
         yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
-    json = assets.packed_url(study.to_compact_json())
-    yield Download(f"{stem}.json", "everything (JSON)", json)
+    kept, title = _kept(study)
+    yield Download(f"{stem}.json", title, assets.packed_url(kept.to_compact_json()))
+
+
+def _kept(study: Study) -> tuple[Study, str]:
+    """What the page has of a study as JSON, and the words for it."""
+    if study.time is None or len(study.time.windows) <= _MOST_WINDOWS:
+        return study, "everything (JSON)"
+    time = replace(study.time, windows=(), looks=())
+    words = "everything but windows and looks, which the JSON of abeval windows has (JSON)"
+    return replace(study, time=time), words
 
 
 class Figures(Mapping[tuple[str, ...], go.Figure]):

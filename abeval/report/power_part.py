@@ -65,8 +65,12 @@ def whole(days: float) -> str:
     return fmt.count(math.ceil(days - 1e-6))
 
 
-def days_sentence(one: MetricOutlook) -> str:
+def days_sentence(one: MetricOutlook, says_seen: bool = True) -> str:
     """How long until a smaller effect is seen, or that more days hardly help.
+
+    Args:
+        one: The outlook of a metric.
+        says_seen: Whether to name the effect that could be seen so far.
 
     Example:
         >>> days_sentence(MetricOutlook("ctr", 14.0, 0.095, (), 0.05, 23.0, None))
@@ -74,21 +78,24 @@ def days_sentence(one: MetricOutlook) -> str:
     """
     if one.mde is None:
         return ""
-    seen = f"this test could have seen {either_way(one.mde)}"
+    seen = f"this test could have seen {either_way(one.mde)}" if says_seen else ""
     more = one.more_days
     if more is None or one.target is None:
         if one.days is None:
-            return f"{one.metric}: {seen}."
-        return f"{one.metric}: {seen}; more days will not show {either_way(one.target)}."
+            return f"{one.metric}: {seen}." if seen else ""
+        return _sentence(one.metric, seen, f"more days will not show {either_way(one.target)}")
     slow = _gain(one)
     if slow is not None and slow > _NO_GAIN:
-        return (
-            f"{one.metric}: {seen}, and more days hardly help: {whole(more)} to see "
-            f"{either_way(one.target)}, because few new units come."
-        )
+        target = either_way(one.target)
+        slowly = f"more days hardly help: {whole(more)} to see {target}, because few new units come"
+        return _sentence(one.metric, seen, slowly)
     days = whole(more)
     unit = "day" if days == "1" else "days"
-    return f"{one.metric}: about {days} more {unit} to see {either_way(one.target)}; {seen}."
+    return _sentence(one.metric, f"about {days} more {unit} to see {either_way(one.target)}", seen)
+
+
+def _sentence(metric: str, *clauses: str) -> str:
+    return f"{metric}: {'; '.join(filter(None, clauses))}."
 
 
 def _gain(one: MetricOutlook) -> float | None:

@@ -13,9 +13,9 @@ from abeval.report.effects import (
     TONES,
     EffectView,
     anchors,
+    could_see,
     definitions,
     effect_view,
-    either_way,
     full,
     metric_note,
     row_mark,
@@ -28,7 +28,13 @@ from abeval.results.analysis import Result
 
 @dataclass(frozen=True)
 class RowView:
-    """A row of the scorecard."""
+    """A row of the scorecard.
+
+    Attributes:
+        lift: All digits, to sort by; empty without one.
+        p_value: The p that the status follows, likewise.
+        status_code: The status as in the JSON.
+    """
 
     metric: str
     anchor: str
@@ -44,12 +50,16 @@ class RowView:
     status: str
     tone: str
     reason: str
+    lift: str
+    p_value: str
+    status_code: str
 
 
 @dataclass(frozen=True)
 class RoleView:
     """The metrics of one role, on one axis."""
 
+    role: str
     title: str
     hint: str
     p_header: str
@@ -64,7 +74,7 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
         rows = [row for row in result.scorecard if row.role == role]
         if rows:
             p_header = "p (adjusted)" if role == "goal" else "p"
-            views.append(RoleView(title, hint, p_header, *_rows(result, rows)))
+            views.append(RoleView(role, title, hint, p_header, *_rows(result, rows)))
     return tuple(views)
 
 
@@ -108,10 +118,17 @@ def _row(
         treatment=fmt.mean(row.treatment, metric.unit, digits),
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
-        mde=either_way(row.mde),
+        mde=could_see(row),
         p=fmt.p_value(decisive_p(row)),
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=fmt.status(row.status, row.reason),
         tone=TONES.get(row.status, "plain"),
         reason=fmt.reason(row.reason, row.units_needed),
+        lift=_sortable(row.lift),
+        p_value=_sortable(decisive_p(row)),
+        status_code=row.status,
     )
+
+
+def _sortable(number: float | None) -> str:
+    return "" if number is None else repr(number)

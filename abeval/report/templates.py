@@ -35,12 +35,12 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
 
 def whole_page(template: str, *, draws: bool, **values: object) -> str:
     """The page before what is closed in it is compressed."""
-    boot = assets.text("boot.js")
+    boot = "".join(assets.text(name) for name in ("choose.js", "long.js", "boot.js"))
     return render(
         template,
         policy=assets.policy((assets.plotly(), boot) if draws else (boot,)),
         style=Markup(assets.text("tokens.css") + assets.text("style.css")),  # noqa: S704 (our own file)
-        boot=Markup(boot),  # noqa: S704 (our own file)
+        boot=Markup(boot),  # noqa: S704 (our own files)
         plotly=assets.packed_plotly() if draws else "",
         **values,
     )
@@ -66,6 +66,7 @@ def _environment() -> jinja2.Environment:
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": fmt.words,
         "direction": fmt.direction_words,
+        "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
         "measure": _measure,
         "split_verdict": _split_verdict,

@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar, cast
 
 from abeval.aggregates.collect import collect
 from abeval.agreement.agree import OFFLINE, Offline, joined, read_offline
@@ -53,24 +54,34 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
     """
     metrics = named_metrics(experiment)
     with recorded() as names:
-        with opened(experiment, inputs) as run:
-            aggregates = collect(run, metrics)
-            growths = _growths(run, metrics) if len(aggregates.days) else {}
-        analysis = judged(experiment, aggregates, run.step)
-        outlook = power_outlook(experiment, _judging(metrics), aggregates, growths)
+        first = analysed(experiment, inputs)
         time, no_time = _tried("effects over time", lambda: _windows(experiment, metrics, inputs))
         replays, no_aa = _tried("A/A replays", lambda: _aa(experiment, metrics, inputs))
-        models = _models(experiment, analysis, inputs)
-    return Study(
-        analysis=analysis,
+        models = _models(experiment, cast("Result", first.analysis), inputs)
+    return replace(
+        first,
         time=time,
         aa=replays,
         replay=models.replay,
         agreement=models.agreement,
-        outlook=outlook,
         provenance=provenance_of(experiment, inputs, names),
         left_out=(*no_time, *no_aa, *models.left_out),
     )
+
+
+def analysed(experiment: Experiment, inputs: Inputs) -> Study:
+    """The analysis, and how much longer it would take to see more: what the first screen needs.
+
+    Raises:
+        LogError: The logs cannot be read.
+        QueryError: The engine could not run a query.
+    """
+    metrics = named_metrics(experiment)
+    with opened(experiment, inputs) as run:
+        aggregates = collect(run, metrics)
+        growths = _growths(run, metrics) if len(aggregates.days) else {}
+    outlook = power_outlook(experiment, _judging(metrics), aggregates, growths)
+    return Study(analysis=judged(experiment, aggregates, run.step), outlook=outlook)
 
 
 def _judging(metrics: Sequence[Metric]) -> list[Metric]:

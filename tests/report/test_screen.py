@@ -153,7 +153,7 @@ def test_no_rule_of_accessibility_is_broken(
 
 
 def test_a_label_on_a_line_can_be_read(browser: sync_api.Browser, tmp_path: Path) -> None:
-    """Plotly writes white on its blue; the page's own colour of text would be black on it."""
+    """White on the label's own ground; the page's own colour of text would be black on it."""
     page, _ = opened(browser, tmp_path, "ship", 1440)
     page.locator(".js-plotly-plot .point").first.scroll_into_view_if_needed()
     page.locator(".js-plotly-plot").first.evaluate(
@@ -161,6 +161,8 @@ def test_a_label_on_a_line_can_be_read(browser: sync_api.Browser, tmp_path: Path
     )
     text = page.locator(".hoverlayer text").first
     assert text.evaluate("e => getComputedStyle(e).fill") == "rgb(255, 255, 255)"
+    ground = page.locator(".hoverlayer .hovertext path").first
+    assert ground.evaluate("e => getComputedStyle(e).fill") == "rgb(28, 36, 48)"
     page.context.close()
 
 

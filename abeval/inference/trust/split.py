@@ -45,10 +45,10 @@ def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
     except Refusal as refusal:
         return Check("srm", "fail", None, None, f"sample ratio: {refusal}", remedy=LOST)
     calm = f"units match the weights{split.where}: {split.counts}"
-    alarm = (
-        f"units do not match the weights{split.where} ({split.counts}; chi-square "
-        f"p = {split.p_value:.2g})"
-    )
+    p = "< 1e-300" if split.p_value == 0 else f"= {split.p_value:.2g}"
+    alarm = f"units do not match the weights{split.where} ({split.counts}; chi-square p {p})"
+    if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
+        alarm = f"no units in {', '.join(empty)}; {alarm}"
     remedy = f"{LOST}{split.remedy}"
     if split.p_value < _NAMED:
         places = split_places(experiment, aggregates)
