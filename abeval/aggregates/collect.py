@@ -107,6 +107,7 @@ def gathered(
                 queries.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
             if source is GAUC:
+                engine.view("gauc_unit", "select * from source_unit")
                 unit_aucs = engine.frame(query("metric/unit_aucs"))
             if audited and experiment.privacy.min_units is None:
                 extremes.append(extreme_units(queries, chosen))

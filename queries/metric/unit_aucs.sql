@@ -1,5 +1,5 @@
 -- grain: one row per variant, fate of units and twentieth of the AUC: its units, impressions and clicks
--- reads: source_unit (one row per analysed unit, the t_ columns of units/gauc)
+-- reads: gauc_unit (one row per analysed unit, the t_ columns of units/gauc)
 -- a unit is judged if its scored impressions have both classes; bin 0 is an AUC of 0 to .05, 19 is
 -- .95 to 1, and -1 stands for no AUC; only clicks of units that are left out are counted
 with fated as (
@@ -14,7 +14,7 @@ with fated as (
       when t_left_out_clicks = 0 then 'no_click'
       else 'only_clicks'
     end as fate
-  from source_unit
+  from gauc_unit
 ),
 placed as (
   select
