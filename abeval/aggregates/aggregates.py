@@ -62,6 +62,7 @@ LEFT_OUT = "left_out"
 CAPPED = "capped"
 SEGMENT = "segment:"
 LACKING = "lacking"
+BALANCE = "balance"
 
 COVARIATES = "covariates"
 BUCKET = "bucket"
@@ -95,8 +96,9 @@ class Aggregates:
         moments: `MOMENT_COLUMNS`; one row per metric, slice, cell, variant and stretch of entry
             days (0 where the split did not change). `slice` is
             `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
-            `bucket`, `left_out` or `lacking` (of a column instead of a metric: impressions of files
-            that lack it, and all); sums are exact integers as text.
+            `bucket`, `left_out`, `lacking` (of a column instead of a metric: impressions of files
+            that lack it, and all) or `balance` (of a covariate of the table of units); sums are
+            exact integers as text.
         reach: `variant, item_id, item_group, units, impressions`; who was shown what.
         group_units: `variant, item_group, units`.
         catalogue_size: Items that could have been shown, None without catalogue metrics.

@@ -11,6 +11,7 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
 from abeval.aggregates.audits import audit_sums, no_audits, seen_in
+from abeval.aggregates.balance import balance_sums
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
@@ -23,6 +24,7 @@ from abeval.aggregates.spreads import reads_rows, spread_metrics
 from abeval.aggregates.terms import SourceSums
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
+from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left, facts
 from abeval.logs.prepare import Prepared, prepare
@@ -52,7 +54,7 @@ def collect(
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    read = [*metrics, *spread_metrics(metrics)]
+    read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
     prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
@@ -115,6 +117,7 @@ def gathered(
                 by_units = few and not by_bucket
                 buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
+    balance = balance_sums(queries, covariate_means(experiment))
     cuts = CutSums()
     if prepared.summed.has_rows:
         of_variant = dict(zip(units["variant"], map(int, units["units"]), strict=True))
@@ -129,9 +132,10 @@ def gathered(
     run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
+    more = [*quantiles.rows, *lacking, *balance, *cuts.rows]
     return Aggregates(
         moments=pd.DataFrame(
-            [*sorted(rows, key=lambda row: row[1] == DAY), *quantiles.rows, *lacking, *cuts.rows],
+            [*sorted(rows, key=lambda row: row[1] == DAY), *more],
             columns=list(MOMENT_COLUMNS),
         ),
         caps={metric: caps for part in parts for metric, caps in part.caps.items()},

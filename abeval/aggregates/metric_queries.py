@@ -313,6 +313,11 @@ class MetricQueries:
         value = "0" if metric.value is None else self._column(metric.value, prefix)
         return value, "1" if metric.per is None else self._column(metric.per, prefix)
 
+    def covariate(self, metric: Metric) -> str:
+        """The column of the only covariate of a metric, in `source_unit`."""
+        (term,) = metric.covariates
+        return self._column(term, "t_")
+
     def _column(self, term: Term, prefix: str) -> str:
         """The column of a term; where variants serve different scores, each variant's own."""
         if isinstance(term, UnitTerm):

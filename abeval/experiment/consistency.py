@@ -16,6 +16,7 @@ from abeval.experiment.inference_rules import inference_problems
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, suggestion
+from abeval.experiment.segment_rules import segment_problems
 from abeval.experiment.shapes import shape_problems
 from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, LogSource, UnitLog
 from abeval.experiment.values import moment
@@ -35,7 +36,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         *_assignment(experiment),
         *_cleaning(experiment),
         *_metrics(experiment),
-        *_segments(experiment),
+        *segment_problems(experiment),
         *cut_problems(experiment),
         *inference_problems(experiment, known_metrics(experiment)),
     ]
@@ -302,13 +303,3 @@ def _function(i: int, choice: MetricChoice) -> Iterator[Problem]:
             yield Problem(("metrics", i, key), "cannot be used with `function`")
     if problem := function_problem(str(choice.function)):
         yield Problem(("metrics", i, "function"), problem)
-
-
-def _segments(experiment: Experiment) -> Iterator[Problem]:
-    for name, text in experiment.segment_values.items():
-        if problem := expression_problem(text):
-            yield Problem(("segments", name), problem)
-    for name in experiment.known_before:
-        if experiment.pre_period is None and not experiment.of_units:
-            message = '"before" needs a [pre_period], in which the unit had its value'
-            yield Problem(("segments", name, "known"), message)

@@ -122,4 +122,4 @@ class SegmentRule(Section):
     """A property of units, and whether it is known before the treatment can act."""
 
     value: str
-    known: Literal["before"] | None = None
+    known: Literal["before", "exposure"] | None = None

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from abeval.errors import ExperimentError
 from abeval.experiment.chosen_metrics import AbsoluteMargin, MetricChoice, Toward
+from abeval.experiment.covariates import table_covariates
 from abeval.experiment.event_metrics import event_metric
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
@@ -109,7 +110,7 @@ def _covariates(
         return [*of_metrics, *_of_table(experiment, known[choice.name])]
     if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
-    every = [Covariate(value=c) if isinstance(c, str) else c for c in units.covariates]
+    every = table_covariates(experiment)
     if choice.covariates is not None:
         resolutions = {covariate.value: covariate.resolution for covariate in every}
         every = [
@@ -125,7 +126,7 @@ def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    every = [Covariate(value=c) if isinstance(c, str) else c for c in table.covariates]
+    every = table_covariates(experiment)
     return [UnitTerm(covariate.value, covariate.resolution) for covariate in every]
 
 

@@ -111,15 +111,6 @@ class Experiment(Section):
         }
 
     @property
-    def known_before(self) -> list[str]:
-        """Segments that units have from before the period, so that no treatment can move them."""
-        return [
-            name
-            for name, rule in self.segments.items()
-            if isinstance(rule, SegmentRule) and rule.known == "before"
-        ]
-
-    @property
     def assigns(self) -> bool:
         """Whether the file has a salt or a scheme, by which abeval can compute variants."""
         own = self.assignment

@@ -11,6 +11,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, QueryError
 from abeval.experiment.model import Experiment
+from abeval.experiment.segment_rules import of_impressions
 from abeval.logs import views
 from abeval.logs.row_sql import component_name, cut_name, event_name
 from abeval.logs.shape import LogShape
@@ -78,7 +79,7 @@ def _expressions(
             for column in dict.fromkeys(shape.component(term, v) for v in experiment.variants):
                 only = replace(none, components=("1", components[column]))
                 yield _Expression(where, term.expression, column, only)
-    for name, text in experiment.segment_values.items():
+    for name, text in of_impressions(experiment).items():
         column = f"length({quoted(f's_{name}')})"
         only = replace(none, segments={name: shape.segments[name]})
         yield _Expression(f"segments.{name}", text, column, only, quoted(f"s_{name}"))

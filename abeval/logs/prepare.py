@@ -16,6 +16,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
 from abeval.experiment.model import Experiment
+from abeval.experiment.segment_rules import known_from
 from abeval.logs import checks, views
 from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
@@ -36,6 +37,7 @@ from abeval.logs.stretches import (
     stretches_of,
 )
 from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.logs.unit_segments import exposures_view, segments_view
 from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
 
@@ -198,7 +200,7 @@ def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None and logs.exposures is not None:
-        engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
+        engine.view("exposures", exposures_view(experiment, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
     write_clicks(run, shape, join)
     engine.view("logged", views.logged_view(experiment, shape))
@@ -264,7 +266,9 @@ def _write_units(
     if shape.segments:
         engine.table("entry_segments", query("units/first_segments"))
         engine.view("earlier_segments", query("units/earlier_segments"))
-        engine.table("first_segments", views.segments_view(experiment, shape))
+        if known_from(experiment, "exposure"):
+            engine.view("exposure_segments", query("units/exposure_segments"))
+        engine.table("first_segments", segments_view(experiment, shape))
     listed = query("units/segmented_units" if shape.segments else "units/units")
     if shape.table is not None:
         write_unit_rows(experiment, shape.table, engine)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
+from abeval.experiment.segment_rules import of_impressions
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs.mapping import LogColumns, is_number, no_column
 from abeval.logs.row_sql import (
@@ -218,7 +219,7 @@ def shape_of(
     of_rows = [value for value in valued if value.log == "impressions"]
     table = experiment.unit_table
     texts = [t.expression for t in (*terms, *ranked)] + [v.expression for v in of_rows]
-    parts = {**experiment.segment_values, **experiment.cuts}
+    parts = {**of_impressions(experiment), **experiment.cuts}
     texts += parts.values()
     canonical = canonical_columns(experiment.of_units)
     own = _with_extra(own_columns_of(texts, impressions, canonical), extra, impressions)
@@ -234,7 +235,8 @@ def shape_of(
     return replace(
         shape,
         components=tuple(dict.fromkeys(["1", *known, *sums])),
-        segments={name: named[name] for name in experiment.segment_values},
+        # The impressions have nothing of a segment that is known from the exposure.
+        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.segments},
         cuts={name: named[name] for name in experiment.cuts},
         own_columns=own,
         events=tuple(
@@ -267,7 +269,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     """The log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
-    texts = [*experiment.segment_values.values(), *experiment.cuts.values()]
+    texts = [*of_impressions(experiment).values(), *experiment.cuts.values()]
     named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()

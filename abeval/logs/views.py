@@ -10,7 +10,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import ClickLog, LogSource
+from abeval.experiment.sources import ClickLog
 from abeval.logs import canonical
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns
 from abeval.logs.row_sql import component_name, cut_name, event_name, own_name
@@ -191,17 +191,6 @@ def items_view(log: LogColumns) -> str:
     """
 
 
-def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
-    """Exposures under canonical names."""
-    source = experiment.logs.exposures or LogSource()
-    unit, variant = canonical.column(log, "unit_id"), canonical.variant(experiment, log)
-    return f"""
-    select {unit} as unit_id,
-      {canonical.time_ms(log, source, engine)} as time_ms, {variant} as variant
-    from raw_exposures where {unit} is not null
-    """
-
-
 def phase(experiment: Experiment) -> str:
     """The phase of an impression, as a number."""
     if experiment.period is None:
@@ -263,25 +252,6 @@ def cells_view(
         return of_days
     listed = ", ".join([*CELL, *names, *sums, "set_aside"])
     return f"{of_days} union all select {listed} from {closed}"
-
-
-def segments_view(experiment: Experiment, shape: LogShape) -> str:
-    """The segments of each unit: at its first impression in the period, or known from before.
-
-    A table of units has one value of each, which is that from before if its file says so.
-    """
-    before = experiment.known_before
-    if not before or experiment.of_units:
-        return "select * from entry_segments"
-    columns = [
-        f"{'b' if name in before else 'e'}.{quoted(f's_{name}')} as {quoted(f's_{name}')}"
-        for name in shape.segments
-    ]
-    return f"""
-    select coalesce(e.unit_id, b.unit_id) as unit_id, {", ".join(columns)}
-    from entry_segments e
-    full outer join earlier_segments b on e.unit_id = b.unit_id
-    """
 
 
 CELL = (

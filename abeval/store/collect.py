@@ -18,6 +18,7 @@ from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
+from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.accounting import check_all_counted, check_some_left, check_total_left
 from abeval.logs.files import file_facts, lacking_columns
@@ -93,6 +94,11 @@ def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None
             bool(experiment.logs.events),
             "an outcome log has rows of any day, which change units without new impressions",
             "remove [logs.events], or analyse without a store",
+        ),
+        (
+            bool(known_from(experiment, "exposure")),
+            "the value of a segment at the exposure may be another when that log grows",
+            'remove known = "exposure", or analyse without a store',
         ),
         (
             experiment.unit == ROW_UNIT,

@@ -141,3 +141,54 @@ def test_a_store_has_no_table_of_units(tmp_path: Any) -> None:
     assert isinstance(run, abeval.LoadedExperiment)
     with pytest.raises(ExperimentError, match=r"remove \[logs\.units\]"):
         run.analyze(store=tmp_path / "store")
+
+
+def test_groups_are_compared_in_every_covariate_also_where_nothing_is_adjusted(
+    logs: World, users: pd.DataFrame
+) -> None:
+    """The only metric is a ratio; one covariate is higher in b, as if b had been chosen by it."""
+    units = by_hand(logs, users)
+    of_b = users["user_id"].isin(units.index[units["variant"] == "b"])
+    table = users.assign(age=40.0 + users["seats"], tilted=users["price"] + 4.0 * of_b)
+    loaded = experiment(
+        logs={"impressions": {}, "units": {"covariates": ["age", "tilted"]}},
+        metrics=[{"name": "ctr"}],
+        inference={"adjust": "none"},
+    )
+    for compute in (loaded.analyze, loaded.check):
+        result = compute(logs={"impressions": logs.impressions, "units": table})
+        checks = {c.name: c for c in result.trust if c.name.startswith("pre_period:")}
+        assert {name: c.status for name, c in checks.items()} == {
+            "pre_period:age:b": "pass",
+            "pre_period:tilted:b": "fail",
+        }
+    known = table.drop_duplicates().drop_duplicates("user_id", keep=False).set_index("user_id")
+    tilted = known["tilted"].reindex(units.index).fillna(0)
+    means = [f"{tilted[units['variant'] == name].mean():.4g}" for name in ("a", "b")]
+    assert f"{means[0]} against {means[1]}" in checks["pre_period:tilted:b"].message
+
+
+def test_groups_of_a_table_are_compared_in_its_covariates_without_adjustment() -> None:
+    random = np.random.default_rng(2)
+    treated = random.random(2_000) < 0.5
+    table = pd.DataFrame(
+        {
+            "who": range(2_000),
+            "group": np.where(treated, "b", "a"),
+            "spent": random.gamma(2, 3, 2_000),
+            "before": random.gamma(2, 3, 2_000) * np.where(treated, 1.3, 1.0),
+            "age": random.normal(40, 9, 2_000),
+        }
+    )
+    loaded = abeval.define(
+        ".",
+        name="table",
+        unit="who",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"units": {"columns": {"variant": "group"}, "covariates": ["before", "age"]}},
+        metrics=[{"name": "spent"}],
+    )
+    trust = loaded.analyze(logs={"units": table}).trust
+    statuses = {c.name: c.status for c in trust if c.name.startswith("pre_period")}
+    assert statuses == {"pre_period:before:b": "fail", "pre_period:age:b": "pass"}

@@ -165,6 +165,7 @@ def tied(rows: int = 90) -> dict[str, object]:
     )
     log.loc[log.index % 13 == 0, "ts"] = pd.NaT
     exposures = log[["who", "variant", "ts"]].iloc[:75]
+    exposures["Plan"] = np.where(exposures.index % 3 == 0, "Pro ", None)
     return {"impressions": log, "exposures": exposures}
 
 
@@ -176,6 +177,7 @@ def tied_experiment(**entries: Any) -> LoadedExperiment:
         "control": "a",
         "variants": {"a": {"weight": 2}, "b": {}},
         "logs": {"impressions": {}, "exposures": {}},
+        "segments": {"plan": {"value": "lower(trim(Plan))", "known": "exposure"}},
         "metrics": [{"name": "ctr"}],
     }
     return define(**{**base, **entries})

@@ -57,7 +57,9 @@ def relations() -> dict[str, Types]:
         "impressions": pd.concat([shown, shown.head(3)]),
         "clicks": log[log.click == 1][["request_id", "item_id", "position", "ts", "dwell"]],
         "items": pd.DataFrame({"item_id": range(12), "category": "x"}),
-        "exposures": pd.DataFrame({"user_id": range(24), "ts": log.ts.min(), "variant": "a"}),
+        "exposures": pd.DataFrame(
+            {"user_id": range(24), "ts": log.ts.min(), "variant": "a", "plan": "x"}
+        ),
         "units": pd.DataFrame({"user_id": range(24), "tier": "x"}),
         "orders": pd.DataFrame({"user_id": range(24), "ts": log.ts.max()}),
     }
@@ -73,7 +75,7 @@ def relations() -> dict[str, Types]:
                 "events": {"orders": {}},
             },
             "cleaning": cleaning,
-            "segments": {"kind": "category"},
+            "segments": {"kind": "category", "plan": {"value": "plan", "known": "exposure"}},
             "cuts": {"place": "position"},
             "metrics": metrics,
             "period": PERIOD,

@@ -60,6 +60,44 @@ def analyzed(log: pd.DataFrame, known: bool, **entries: Any) -> Result:
     return abeval.define(".", **{**base, **entries}).analyze(logs={"impressions": log})
 
 
+def exposures(lost: float = 0.0, users: int = 20_000) -> pd.DataFrame:
+    """The scene from which each user was exposed, twice; the second is what treatment made of it.
+
+    Of treatment's users of scene x, a share is lost.
+    """
+    random = np.random.default_rng(1)
+    treated = random.random(users) < 0.5
+    scene = random.random(users) < 0.3
+    log = pd.DataFrame(
+        {
+            "user_id": np.arange(users),
+            "variant": np.where(treated, "b", "a"),
+            "ts": pd.Timestamp("2026-01-08 08:00"),
+            "Entry": np.where(scene, "X", "Y"),
+        }
+    )
+    kept = ~(scene & treated & (random.random(users) < lost))
+    again = log.assign(ts=pd.Timestamp("2026-01-09"), Entry=np.where(treated, "X", "Y"))
+    return pd.concat([again[kept], log[kept]])
+
+
+def exposed(log: pd.DataFrame, lost: float = 0.0, **entries: Any) -> Result:
+    base = {
+        "name": "scene",
+        "unit": "user_id",
+        "control": "a",
+        "variants": {"a": {}, "b": {}},
+        "period": PERIOD,
+        "logs": {"impressions": {}, "exposures": {}},
+        "segments": {"entry": {"value": "lower(Entry)", "known": "exposure"}, "scene": "scene"},
+        "metrics": [{"name": "ctr"}],
+        "trust": {"aa_runs": 0},
+        "engine": {"threads": 1},
+    }
+    loaded = abeval.define(".", **{**base, **entries})
+    return loaded.analyze(logs={"impressions": log, "exposures": exposures(lost)})
+
+
 def of_scene(result: Result) -> Check:
     return next(check for check in result.trust if check.name == "srm:scene")
 
@@ -131,3 +169,30 @@ def test_contrasts_need_as_many_units_as_the_scorecard() -> None:
     result = analyzed(log, known=False, pre_period=None)
     assert {row.cell for row in result.segments} == {"rare", "x", "y"}
     assert {row.cell for row in result.segment_contrasts} == {"x", "y"}
+
+
+def test_known_from_the_exposure_it_is_the_value_of_the_first_one() -> None:
+    """The scene of the impressions is moved; that of the first exposure is not, nor can it be."""
+    result = exposed(world())
+    checks = {check.name: check.status for check in result.trust}
+    assert (checks["srm:entry"], checks["srm:scene"]) == ("pass", "warn")
+    rows = [row for row in result.segments if row.slice == "entry"]
+    first = exposures().query("ts < '2026-01-09'").groupby(["Entry", "variant"]).size()
+    units = {row.cell: (row.units_control, row.units) for row in rows}
+    assert units == {cell.lower(): (first[cell, "a"], first[cell, "b"]) for cell in ("X", "Y")}
+    assert {row.reason for row in rows} == {None}
+
+
+def test_known_from_the_exposure_an_uneven_cell_is_a_fault_of_the_split() -> None:
+    result = exposed(world(), lost=0.15)
+    checks = {check.name: check.status for check in result.trust}
+    assert (checks["srm"] != "fail", checks["srm:entry"]) == (True, "fail")
+    assert result.verdicts[0].decision == "do_not_trust"
+
+
+def test_known_from_the_exposure_needs_a_log_of_exposures_that_has_it() -> None:
+    with pytest.raises(ExperimentError, match=r'"exposure" needs \[logs.exposures\]'):
+        exposed(world(), logs={"impressions": {}})
+    segments = {"entry": {"value": "entrance", "known": "exposure"}}
+    with pytest.raises(ExperimentError, match="'entrance', which the exposures do not have"):
+        exposed(world(), segments=segments)

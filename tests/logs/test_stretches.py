@@ -33,7 +33,7 @@ def world(seed: int = 1, per_day: int = 300, hour: int = 0, late: float = 0.5) -
         {
             "user_id": user,
             "variant": variant[user],
-            "ts": np.where(before, pd.Timestamp("2026-01-02"), entered[user]),
+            "ts": entered[user].where(~before, pd.Timestamp("2026-01-02")),
             "click": (rng.random(len(user)) < rate).astype(int),
             "dwell": rng.integers(1, 100, len(user)) + rng.random(len(user)),
             "item_id": rng.integers(0, 30, len(user)),

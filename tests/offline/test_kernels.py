@@ -188,7 +188,7 @@ def test_rows_without_a_unit_or_a_relevance_are_counted(missing):
     log.loc[0, "grade"] = missing
     log["unit_id"] = log["unit_id"].astype("Int64")
     whole = evaluate_log(log, ["m_0"], metrics=["mrr"])
-    stray = log.iloc[[1]].assign(unit_id=pd.NA)
+    stray = log.iloc[[1]].assign(unit_id=pd.array([None], dtype="Int64"))
     found = evaluate_log(pd.concat([log, stray]), ["m_0"], metrics=["mrr"])
     assert dict(whole.result.accounting)["rows_without_unit"] == 0
     assert dict(found.result.accounting)["rows_without_unit"] == 1

@@ -123,7 +123,7 @@ def test_units_that_leave_take_their_earlier_days_with_them(tmp_path: Path) -> N
     stored(tmp_path, **excluded)
     moving = seldom_log(3)
     moving["variant"] = np.where(moving["variant"] == "a", "b", "a")
-    moving["ts"] += pd.Timedelta(days=1)
+    moving["ts"] = (moving["ts"] + pd.Timedelta(days=1)).astype(moving["ts"].dtype)
     write(tmp_path, "day-4", moving)
     assert added_up(same(tmp_path, **excluded)) is not None
 

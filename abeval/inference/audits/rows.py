@@ -71,8 +71,8 @@ def audit_checks(analysis: Analysis) -> list[Check]:
 
 
 _NOT_AUDITED = (
-    "the log is not audited by variant: a store keeps sums of old files and not their rows, and "
-    "rows without a unit say nothing of who they are of"
+    "the log is not audited by variant: a store keeps sums of old files and not their rows "
+    "(`abeval check` reads all files), and rows without a unit say nothing of who they are of"
 )
 
 

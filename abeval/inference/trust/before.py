@@ -5,13 +5,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.aggregates.aggregates import ByStretch
+from abeval.aggregates.aggregates import BALANCE, ByStretch
+from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Rule, adjusted_p_values
 from abeval.inference.stretches import compare_within
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
-from abeval.metrics.definition import Metric, RowTerm, UnitTerm, covariate_scales, own_terms
+from abeval.metrics.definition import Metric
 from abeval.results import Balance
 
 Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
@@ -64,7 +65,7 @@ def before_checks(analysis: Analysis) -> list[Finding]:
         metrics, known = [*of_period, *metrics], {**known, **before}
     rows = balance(experiment, metrics, known)
     if not rows:
-        lacks = "covariates of a mean" if experiment.of_units else "[pre_period]"
+        lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
         message = f"no {lacks}, so it is unknown whether the groups were equal before"
         return [skipped("pre_period", message)]
     return [_finding(row) for row in rows]
@@ -96,22 +97,20 @@ def _before(analysis: Analysis) -> Groups:
 
 def _covariates(analysis: Analysis) -> Groups:
     """Every covariate of a table of units as a metric, and its moments by variant."""
-    before: dict[str, ByStretch] = {}
-    refused = analysis.aggregates.refused
-    means = [
-        m
-        for m in analysis.metrics
-        if m.kind == "mean" and m.covariates and m.among is None and m.name not in refused
+    aggregates = analysis.aggregates
+    metrics = [
+        metric
+        for metric in covariate_means(analysis.experiment)
+        if aggregates.cells(metric.name, BALANCE)
     ]
-    for metric in means:
-        moments = analysis.aggregates.with_covariates(metric.name, covariate_scales(metric))
-        for k, term in enumerate(metric.covariates, start=2 + len(own_terms(metric))):
-            if isinstance(term, UnitTerm) or (isinstance(term, RowTerm) and term.of_unit):
-                columns = [
-                    {name: one.pick(k, 1) for name, one in variants.items()} for variants in moments
-                ]
-                before.setdefault(term.expression, columns)
-    return [Metric(name, "mean", f"Σ {name} / units") for name in before], before
+    known: dict[str, ByStretch] = {}
+    for metric in metrics:
+        (term,) = metric.covariates
+        moments = aggregates.of(metric.name, BALANCE, "", (term.scale, 1.0))
+        known[metric.name] = [
+            {variant: one.pick(0, 1) for variant, one in variants.items()} for variants in moments
+        ]
+    return metrics, known
 
 
 def _finding(row: Balance) -> Finding:

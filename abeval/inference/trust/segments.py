@@ -6,12 +6,13 @@ value is known from before, no treatment can change it, and an uneven cell is a 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
+from abeval.experiment.segment_rules import known_from
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.inference.trust.split import LOST
 from abeval.inference.trust.split_counts import by_segment, weights_by_stretch
@@ -34,12 +35,18 @@ def segment_checks(experiment: Experiment, aggregates: Aggregates, whole: Findin
     sound = isinstance(whole, Significance) and whole.p_value >= _SOUND
     table = experiment.unit_table
     of_table = () if table is None else table.segments
-    fixed = {*experiment.known_before, *of_table, experiment.inference.stratify_by}
+    fixed = {
+        *(name for source in _KNOWN for name in known_from(experiment, source)),
+        *of_table,
+        experiment.inference.stratify_by,
+    }
     return [
         _finding(experiment, aggregates, name, movable=sound and name not in fixed)
         for name in experiment.segment_names
     ]
 
+
+_KNOWN: tuple[Literal["before", "exposure"], ...] = ("before", "exposure")
 
 _SOUND = 0.001
 """With a smaller p-value of the whole split, its fault is the likelier reason of an uneven cell."""
@@ -63,8 +70,8 @@ def _finding(
         calm,
         f"{alarm}, though all units together do: {name} is a property that the treatment may have "
         "changed, so its table is not to be trusted",
-        'with known = "before" a segment has the value from before the experiment: then units were '
-        "lost if its cells are uneven",
+        'with known = "before" a segment has the value from before the experiment, with known = '
+        '"exposure" that of the first exposure: then units were lost if its cells are uneven',
     )
     p_value = worst.p_value
     return Significance(f"{_NAME}{name}", p_value, words, "segments", metrics=(), worst="warn")
