@@ -109,7 +109,7 @@ class Aggregates:
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → caps of numerator and denominator, in counted units.
-        quantiles: Metric → variant → its quantile.
+        quantiles: Metric → variant → its quantile; of the distributions of `spreads.py`, too.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant: `logs.stretches.ENTERED`.
         stretches: Stretches of entry days of one split each; none where it did not change.
@@ -118,6 +118,7 @@ class Aggregates:
         extremes: `metric, variant, place, y, x`: the ten units that deviate most from the value of
             their variant, in counted units and without their ids.
         seen_in: `variant_low, variant_high, first_variant, expected, units`: where units were seen.
+        unit_aucs: Units by their own AUC, where GAUC is a metric: the rows of `metric/unit_aucs`.
     """
 
     moments: pd.DataFrame
@@ -138,6 +139,7 @@ class Aggregates:
     audits: pd.DataFrame = field(default_factory=pd.DataFrame)
     extremes: pd.DataFrame = field(default_factory=pd.DataFrame)
     seen_in: pd.DataFrame = field(default_factory=pd.DataFrame)
+    unit_aucs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def places(self) -> range:

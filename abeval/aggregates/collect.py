@@ -20,6 +20,7 @@ from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
+from abeval.aggregates.spreads import reads_rows, spread_metrics
 from abeval.aggregates.terms import SourceSums
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
@@ -31,7 +32,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.definition import Metric, Need
-from abeval.metrics.sources import CATALOGUE, QUANTILE
+from abeval.metrics.sources import CATALOGUE, GAUC, QUANTILE
 from abeval.steps import Step
 
 _NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
@@ -53,8 +54,8 @@ def collect(
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    known = covariate_means(run.experiment)
-    prepared = prepare(run, [*metrics, *known], sums=sums, cuts=tuple(run.experiment.cuts))
+    read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
+    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
@@ -84,7 +85,8 @@ def gathered(
     """
     experiment, engine = run.experiment, run.engine
     shape = prepared.shape
-    refused = refusals(metrics, shape.needs_met(experiment.unit))
+    has = shape.needs_met(experiment.unit)
+    refused = refusals(metrics, has)
     if not prepared.summed.has_rows:
         refused |= {m.name: (_NO_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
     wanted = [metric for metric in metrics if metric.name not in refused]
@@ -98,7 +100,7 @@ def gathered(
     few = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     parts: list[SourceSums] = []
     buckets: dict[str, BucketSums] = {}
-    extremes = [no_extremes()]
+    extremes, unit_aucs = [no_extremes()], pd.DataFrame()
     for source in sources:
         if source.per_unit:
             run.step(source.title)
@@ -106,6 +108,9 @@ def gathered(
             parts.append(
                 queries.of_source(source, chosen, [m for m in resampled if m.source == source])
             )
+            if source is GAUC:
+                engine.view("gauc_unit", "select * from source_unit")
+                unit_aucs = engine.frame(query("metric/unit_aucs"))
             if audited and experiment.privacy.min_units is None:
                 extremes.append(extreme_units(queries, chosen))
             if experiment.trust.aa_runs or by_bucket:
@@ -117,7 +122,13 @@ def gathered(
     if prepared.summed.has_rows:
         of_variant = dict(zip(units["variant"], map(int, units["units"]), strict=True))
         cuts = cut_sums(queries, wanted, of_variant, run.step)
-    quantiles = _quantiles(queries, [m for m in wanted if m.source is QUANTILE], run.step)
+    spreads = spread_metrics(metrics) if prepared.summed.has_rows else ()
+    quantiles = _quantiles(
+        queries,
+        [metric for metric in wanted if metric.source is QUANTILE],
+        [spread for spread in spreads if spread.needs <= has],
+        run.step,
+    )
     run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
@@ -144,14 +155,17 @@ def gathered(
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=pd.concat(extremes, ignore_index=True),
         seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
+        unit_aucs=unit_aucs,
     )
 
 
-def _quantiles(queries: MetricQueries, metrics: Sequence[Metric], step: Step) -> QuantileSums:
-    if not metrics:
+def _quantiles(
+    queries: MetricQueries, metrics: Sequence[Metric], spreads: Sequence[Metric], step: Step
+) -> QuantileSums:
+    if not (metrics or spreads):
         return QuantileSums([], {})
     step(QUANTILE.title)
-    return collect_quantiles(queries, metrics)
+    return collect_quantiles(queries, metrics, spreads)
 
 
 def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
@@ -163,11 +177,6 @@ def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tupl
     if experiment.inference.resample is not None:
         parts |= {m.name: m for m in metrics if m.is_mean_or_ratio}
     return tuple(parts.values())
-
-
-def reads_rows(metric: Metric) -> bool:
-    """Whether a metric needs impressions beyond their sums per unit and day."""
-    return bool(metric.source.reads) or any(reads_rows(part) for part in metric.parts)
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:

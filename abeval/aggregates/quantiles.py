@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Quantile, moments_by_variant
+from abeval.aggregates.aggregates import MOMENT_COLUMNS, Quantile, moments_by_variant
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
@@ -45,23 +46,36 @@ class _Values(NamedTuple):
     highest: int
 
 
-def collect_quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> QuantileSums:
-    """Quantiles of every metric; one sort for all quantiles of the same value."""
+def collect_quantiles(
+    queries: MetricQueries, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
+) -> QuantileSums:
+    """Quantiles of every metric; one sort for all quantiles of the same value.
+
+    Args:
+        queries: The metric queries.
+        metrics: Quantile metrics.
+        spreads: Values whose distribution is wanted, `spreads.spread_metrics`: quantiles at the
+            levels of `spreads.CURVE`, those of `spreads.COMPARED` with their ends.
+    """
+    every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
+    bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
     events = [
         f"select variant, unit_id, value from ({events_of(queries, group[0])}) as events"
-        for group in quantile_groups(metrics)
+        for group in quantile_groups(every)
     ]
-    of_metric = quantiles_of(queries, metrics, events)
-    return QuantileSums(_left_out(queries, metrics), of_metric)
+    return QuantileSums(_left_out(queries, metrics), quantiles_of(queries, every, events, bare))
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """The metrics by the value that they are quantiles of."""
-    return [list(group) for _, group in groupby(sorted(metrics, key=_value), key=_value)]
+    return [list(group) for _, group in groupby(sorted(metrics, key=value_of), key=value_of)]
 
 
 def quantiles_of(
-    queries: MetricQueries, metrics: Sequence[Metric], events: Sequence[str]
+    queries: MetricQueries,
+    metrics: Sequence[Metric],
+    events: Sequence[str],
+    bare: Sequence[Metric] = (),
 ) -> dict[str, Mapping[str, Quantile]]:
     """Quantiles of every metric over some impressions: metric → variant → its quantile.
 
@@ -69,6 +83,7 @@ def quantiles_of(
         queries: The metric queries.
         metrics: Quantile metrics.
         events: SQL of `variant, unit_id, value` for each of `quantile_groups(metrics)`.
+        bare: Further quantiles of the same values, without the ends of their intervals.
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}
     for group, sql in zip(quantile_groups(metrics), events, strict=True):
@@ -76,12 +91,9 @@ def quantiles_of(
         queries.engine.table("quantile_level", query("metric/quantile_levels"))
         rows = queries.engine.rows(query("metric/quantile_events"))
         values = {str(row[0]): _Values(*(int(one or 0) for one in row[1:])) for row in rows}
-        of_metric |= {metric.name: _of_metric(queries, metric, values) for metric in group}
+        more = [metric for metric in bare if value_of(metric) == value_of(group[0])]
+        of_metric |= _of_group(queries, group, more, values)
     return of_metric
-
-
-def _value(metric: Metric) -> str:
-    return metric.value.expression if isinstance(metric.value, RowTerm) else ""
 
 
 def events_of(queries: MetricQueries, metric: Metric) -> str:
@@ -108,25 +120,70 @@ Place = tuple[str, float]
 """A variant, and a place on the scale of the middles of its values."""
 
 
-def _of_metric(
-    queries: MetricQueries, metric: Metric, values: Mapping[str, _Values]
-) -> dict[str, Quantile]:
-    """Variant → its quantile of the values in `quantile_event`."""
-    level = metric.level or 0.5
-    centres = {variant: place(own.events, level) for variant, own in values.items()}
-    steps = _steps(queries, list(centres.items()))
-    effects = _design_effects(_below(queries, metric, steps), level)
-    ends = {v: _ends(own.events, level, effects.get(v)) for v, own in values.items()}
-    steps |= _steps(queries, [(v, at) for v, pair in ends.items() for at in pair.places])
-    return {
-        variant: _quantile(
-            own,
-            level,
-            [_between(steps, (variant, at)) for at in (centres[variant], *ends[variant].places)],
-            ends[variant].refused,
-        )
-        for variant, own in values.items()
+def _of_group(
+    queries: MetricQueries,
+    metrics: Sequence[Metric],
+    bare: Sequence[Metric],
+    values: Mapping[str, _Values],
+) -> dict[str, Mapping[str, Quantile]]:
+    """Metric → variant → its quantile of the values in `quantile_event`."""
+    levels = {metric.name: metric.level or 0.5 for metric in (*metrics, *bare)}
+    centres = {
+        level: {variant: place(own.events, level) for variant, own in values.items()}
+        for level in sorted(set(levels.values()))
     }
+    steps = _steps(queries, [pair for places in centres.values() for pair in places.items()])
+    judged = sorted({levels[metric.name] for metric in metrics})
+    below = _below(queries, metrics[0], [_at(steps, centres[level]) for level in judged])
+    ends = {
+        level: _ends_of(values, level, counts) for level, counts in zip(judged, below, strict=True)
+    }
+    places = [(v, at) for own in ends.values() for v, pair in own.items() for at in pair.places]
+    steps |= _steps(queries, places)
+    of_level = {
+        level: {
+            variant: _of_places(own, level, steps, variant, at, ends.get(level, {}).get(variant))
+            for variant, own in values.items()
+            for at in (centres[level][variant],)
+        }
+        for level in centres
+    }
+    return {name: of_level[level] for name, level in levels.items()}
+
+
+def _at(steps: Mapping[Place, Step], places: Mapping[str, float]) -> dict[Place, Step]:
+    """The steps of the places of one level."""
+    return {place: steps[place] for place in places.items() if place in steps}
+
+
+def _ends_of(
+    values: Mapping[str, _Values], level: float, counts: Mapping[str, Moments]
+) -> dict[str, "_Ends"]:
+    """Variant → the places of the ends of its quantile.
+
+    Args:
+        values: Of each variant.
+        level: Of the quantile.
+        counts: Variant → moments over units of the values below the quantile, and of all.
+    """
+    effects = _design_effects(counts, level)
+    return {name: _ends(own.events, level, effects.get(name)) for name, own in values.items()}
+
+
+def _of_places(
+    values: _Values,
+    level: float,
+    steps: Mapping[Place, Step],
+    variant: str,
+    centre: float,
+    ends: "_Ends | None",
+) -> Quantile:
+    """The quantile at a place; without ends where none are wanted."""
+    if ends is None:
+        value = _quantile(values, level, [_between(steps, (variant, centre))], None).value
+        return Quantile(values.events, value, None, None)
+    read = [_between(steps, (variant, at)) for at in (centre, *ends.places)]
+    return _quantile(values, level, read, ends.refused)
 
 
 class _Ends(NamedTuple):
@@ -183,7 +240,7 @@ def _steps(queries: MetricQueries, places: Sequence[Place]) -> dict[Place, Step]
     # A middle is a whole number: it is at or below a place where it is at or below its floor.
     listed = {(variant, math.floor(at)) for variant, at in places}
     rows = [(literal(variant), str(at)) for variant, at in sorted(listed)]
-    _show(queries, "wanted_place", ("place",), rows)
+    _show(queries, "wanted_place", ("variant", "place"), rows)
     steps = {
         (str(variant), int(at or 0)): Step(*(int(one or 0) for one in step))
         for variant, at, *step in queries.engine.rows(query("metric/quantile_values"))
@@ -196,33 +253,42 @@ def _steps(queries: MetricQueries, places: Sequence[Place]) -> dict[Place, Step]
 
 
 def _below(
-    queries: MetricQueries, metric: Metric, steps: Mapping[Place, Step]
-) -> dict[str, Moments]:
-    """Variant → moments over units of the impressions below its quantile, and of all."""
-    if not steps:
-        return {}
-    columns = ("lower", "upper", "whole", "at_lower", "at_upper")
+    queries: MetricQueries, metric: Metric, steps: Sequence[Mapping[Place, Step]]
+) -> list[dict[str, Moments]]:
+    """Of each quantile: variant → moments over units of the values below it, and of all.
+
+    One pass over the values for all quantiles.
+    """
+    columns = ("number", "lower", "upper", "whole", "at_lower", "at_upper")
     rows = [
-        (literal(variant), *map(str, (step.lower, step.upper, PARTS, *step.weights(at))))
-        for (variant, at), step in sorted(steps.items())
+        (literal(variant), *map(str, (i, step.lower, step.upper, PARTS, *step.weights(at))))
+        for i, of_quantile in enumerate(steps)
+        for (variant, at), step in sorted(of_quantile.items())
     ]
-    _show(queries, "quantile_step", columns, rows)
-    queries.show_days(query("units/quantile_below"))
-    queries.total_units()
-    terms = SliceTerms(metric, "quantile", "''", Terms("t_below", "t_events"))
-    moments = moments_by_variant(queries.sums([terms]), (1 / PARTS, 1.0))
-    return {variant: moments[variant] for variant, _ in steps}
+    if not rows:
+        return [{} for _ in steps]
+    _show(queries, "quantile_step", ("step_variant", *columns), rows)
+    queries.engine.view("quantile_unit", query("units/quantile_below", queries.units))
+    terms = SliceTerms(metric, "quantile", "number", Terms("t_below", "t_events"))
+    summed: dict[str, list[Row]] = {str(i): [] for i in range(len(steps))}
+    for row in queries.sums([terms], "quantile_unit"):
+        summed[str(row[MOMENT_COLUMNS.index("cell")])].append(row)
+    moments = [moments_by_variant(own, (1 / PARTS, 1.0)) for own in summed.values()]
+    return [
+        {variant: counts[variant] for variant, _ in of_quantile}
+        for of_quantile, counts in zip(steps, moments, strict=True)
+    ]
 
 
 def _show(
     queries: MetricQueries, name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> None:
-    """Show whole numbers of each variant as a relation."""
+    """Show whole numbers of each variant, which the first column names, as a relation."""
     listed = ", ".join(
         f"({', '.join([variant, *(f'cast({one} as bigint)' for one in numbers)])})"
         for variant, *numbers in rows
     )
-    named = ", ".join(("variant", *columns))
+    named = ", ".join(columns)
     queries.engine.view(name, f"select * from (values {listed}) as v ({named})")
 
 

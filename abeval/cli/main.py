@@ -24,7 +24,7 @@ from abeval.cli.guard import debuggable, guarded
 from abeval.cli.history import history
 from abeval.cli.init import init
 from abeval.cli.off_policy import off_policy
-from abeval.cli.options import on_engine
+from abeval.cli.options import on_engine, with_engine_flags
 from abeval.cli.power import power
 from abeval.cli.reference import metrics, schema
 from abeval.cli.replay import replay
@@ -47,7 +47,7 @@ app = typer.Typer(
 # `abeval --help` lists the commands in this order.
 app.command()(debuggable(init))
 app.command()(debuggable(on_engine(analyze, TABLE_OR_FILE)))
-app.command()(debuggable(report))
+app.command()(debuggable(with_engine_flags(report)))
 app.command()(debuggable(on_engine(check)))
 app.command()(debuggable(on_engine(compare)))
 app.command()(debuggable(on_engine(power)))

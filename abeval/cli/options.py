@@ -128,7 +128,7 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
 
     def run(experiment: Path | None = None, **values: Any) -> None:  # noqa: ANN401 (typer's)
         flags = {name: values.pop(name) for name in _ENGINE}
-        loaded = _on(source.load(experiment, values), flags)
+        loaded = engine_of(source.load(experiment, values), flags)
         values = {name: value for name, value in values.items() if name not in source.flags}
         check_outputs_of(loaded, experiment, values)
         command(loaded, **values)
@@ -154,7 +154,25 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
     return run
 
 
-def _on(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
+def with_engine_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the flags of the engine, which it gets together as `engine`."""
+
+    def run(**values: Any) -> None:  # noqa: ANN401 (typer's)
+        flags = {name: values.pop(name) for name in _ENGINE}
+        command(
+            **values, engine={name: value for name, value in flags.items() if value is not None}
+        )
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "engine"]
+    added = [inspect.Parameter(n, kind, default=None, annotation=a) for n, a in _ENGINE.items()]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {p.name: p.annotation for p in (*own, *added)}
+    run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # typer reads it
+    return run
+
+
+def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
     """The experiment with the engine's flags in place of its entries."""
     entries = {"name" if k == "engine" else k: v for k, v in flags.items() if v is not None}
     if not entries:

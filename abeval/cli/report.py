@@ -3,13 +3,22 @@
 Calls `LoadedExperiment.study` of `api/`, or reads results that other commands wrote.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, check_outputs_of, output_file, page, writable, write_json
+from abeval.cli.options import (
+    JsonFile,
+    check_outputs_of,
+    engine_of,
+    output_file,
+    page,
+    writable,
+    write_json,
+)
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -37,6 +46,8 @@ def report(
         Format, typer.Option("--format", help="html, or md for a pull request or a chat.")
     ] = Format.html,
     json_file: JsonFile = None,
+    *,
+    engine: Mapping[str, object],
 ) -> None:
     """Report all that is known of an experiment on one page: results, time, A/A, models offline."""
     from abeval.files import write_text
@@ -45,7 +56,7 @@ def report(
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         page(output)
-    study = _study(files, output, json_file)
+    study = _study(files, output, json_file, engine)
     write_json(json_file, study)
     if format is Format.html and output is not None:
         study.report(output)
@@ -55,7 +66,9 @@ def report(
         typer.echo(study.to_markdown(), nl=False)
 
 
-def _study(files: list[Path], output: Path | None, json_file: Path | None) -> "Study":
+def _study(
+    files: list[Path], output: Path | None, json_file: Path | None, engine: Mapping[str, object]
+) -> "Study":
     """Of an experiment file, by running it; of results, by reading them."""
     from abeval.results.study import read_results
 
@@ -65,7 +78,12 @@ def _study(files: list[Path], output: Path | None, json_file: Path | None) -> "S
             f"{experiments[0]} is an experiment file", "name it alone, or name results only"
         )
     if experiments:
-        return _run(experiments[0], output, json_file)
+        return _run(experiments[0], output, json_file, engine)
+    if engine:
+        raise ExperimentError(
+            f"--{next(iter(engine)).replace('_', '-')} is for an experiment file",
+            "results are read without an engine: remove it",
+        )
     written = {one.resolve() for one in (output, json_file) if one is not None}
     for file in files:
         if file.resolve() in written:
@@ -73,11 +91,13 @@ def _study(files: list[Path], output: Path | None, json_file: Path | None) -> "S
     return read_results(files)
 
 
-def _run(file: Path, output: Path | None, json_file: Path | None) -> "Study":
+def _run(
+    file: Path, output: Path | None, json_file: Path | None, engine: Mapping[str, object]
+) -> "Study":
     from abeval.api import load
     from abeval.progress import steps
 
-    loaded = load(file)
+    loaded = engine_of(load(file), engine)
     check_outputs_of(loaded, file, {"report": output, "json_file": json_file})
     with steps() as step:
         return loaded.study(step=step)

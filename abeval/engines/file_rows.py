@@ -1,6 +1,7 @@
 """How many rows the files of a log have by themselves, whatever an engine read of them.
 
-`logs/files.py` asks it before a log is analysed. Of Parquet the footers tell, of text the lines.
+`logs/files.py` asks it before a log is analysed, `study/provenance.py` for the page. Of Parquet the
+footers tell, of text the lines.
 """
 
 from collections.abc import Iterator
@@ -28,21 +29,38 @@ def rows_of_files(log: str, files: Files) -> int | None:
     if not files.are_local:
         return None
     if files.kind == "parquet":
-        return _of_footers(log, files)
-    if sum(Path(file).stat().st_size for file in files.read) > _FEW_BYTES:
-        return None
-    count = _of_csv if files.kind == "csv" else _of_json
-    counts = [count(Path(file)) for file in files.read]
+        return sum(_of_footers(log, files))
+    counts = _of_text(files)
     return None if None in counts else sum(n for n in counts if n is not None)
 
 
-def _of_footers(log: str, files: Files) -> int:
+def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
+    """File → its rows, None where `rows_of_files` would not know them.
+
+    Raises:
+        LogError: A file cannot be read.
+    """
+    if not files.are_local:
+        return {}
+    counts = _of_footers(log, files) if files.kind == "parquet" else _of_text(files)
+    return {**dict.fromkeys(files.empty, 0), **dict(zip(files.read, counts, strict=True))}
+
+
+def _of_text(files: Files) -> list[int | None]:
+    if sum(Path(file).stat().st_size for file in files.read) > _FEW_BYTES:
+        return [None for _ in files.read]
+    count = _of_csv if files.kind == "csv" else _of_json
+    return [count(Path(file)) for file in files.read]
+
+
+def _of_footers(log: str, files: Files) -> list[int]:
+    """Rows of each file; a file that is read twice is there twice."""
     listed = ", ".join(literal(exact(file)) for file in files.read)
     what = f"{log} cannot be read from {Path(files.read[0]).parent}"
     with log_errors(what, "check that the files are complete"), duckdb.connect() as connection:
-        read = f"select sum(num_rows) from parquet_file_metadata([{listed}])"
-        ((rows,),) = connection.execute(read).fetchall()
-    return int(rows)
+        read = f"select file_name, num_rows from parquet_file_metadata([{listed}])"
+        rows = dict(connection.execute(read).fetchall())
+    return [int(rows[file]) for file in files.read]
 
 
 def _of_csv(file: Path) -> int | None:

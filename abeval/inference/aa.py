@@ -117,6 +117,7 @@ def aa_replays(
         histograms={name: _histogram(p) for name, p in p_values.items()},
         refused={**refused, **impossible},
         notes=_notes(experiment, deals_units(units), knows_skewed),
+        seed=seed,
     )
 
 

@@ -114,6 +114,13 @@ class Spread(NamedTuple):
     covariance: float
 
 
+class Draws(NamedTuple):
+    """Random draws: how many, and their seed."""
+
+    number: int
+    seed: int
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A metric in one variant against control.
@@ -133,6 +140,7 @@ class Comparison:
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
+        draws: What is random in it, None where nothing is.
     """
 
     units_control: int
@@ -149,6 +157,7 @@ class Comparison:
     permuted: Skewed | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
+    draws: Draws | None = None
 
     @property
     def is_skewed(self) -> bool:

@@ -14,12 +14,14 @@ from abeval.inference import context
 from abeval.inference.aa import aa_of
 from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
+from abeval.inference.catalogues import catalogue_uses
 from abeval.inference.compare import Analysis
 from abeval.inference.curse import winners_curse
 from abeval.inference.cuts import cut_rows, cut_splits, without_cuts
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import adjustments, boundaries, scorecard, segment_rows, slice_rows
 from abeval.inference.segments import segment_contrasts, segment_tests
+from abeval.inference.spreads import quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.segments import moved_segments
 from abeval.inference.trust.split_places import split_days, split_places
@@ -77,4 +79,8 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         cuts=cut_rows(analysis),
         cut_splits=cut_splits(analysis),
         without_cuts=without_cuts(analysis),
+        spreads=spreads(analysis),
+        quantile_effects=quantile_effects(analysis),
+        unit_aucs=unit_aucs(analysis),
+        catalogue_uses=catalogue_uses(analysis),
     )

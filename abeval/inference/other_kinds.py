@@ -14,6 +14,7 @@ from abeval.aggregates.aggregates import BUCKETS, Aggregates, Quantile
 from abeval.inference.comparison import (
     Arms,
     Comparison,
+    Draws,
     Rule,
     limit,
     reason_of,
@@ -103,7 +104,9 @@ def _of_catalogue(
     if isinstance(result, Refusal):
         return refused(*units, reason_of(result))
     effect, lift = result.effect, result.lift
-    return Comparison(*units, effect.control, effect.treatment, effect, lift, limit(lift))
+    bare = Comparison(*units, effect.control, effect.treatment, effect, lift, limit(lift))
+    # Without permutations only the order of the groups is random: it decides which are left over.
+    return replace(bare, draws=Draws(result.permutations, catalogue.SEED))
 
 
 def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
@@ -132,9 +135,15 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
         adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
-        return with_joint(bare, adjusted, rule)
+        return replace(with_joint(bare, adjusted, rule), draws=_draws(rule))
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
+
+
+def _draws(rule: Rule) -> Draws | None:
+    """A jackknife leaves out each group of units once: nothing of it is random."""
+    random = rule.resample in ("bootstrap", "permutation")
+    return Draws(resampling.DRAWS, resampling.SEED) if random else None
 
 
 def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:

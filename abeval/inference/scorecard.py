@@ -73,6 +73,9 @@ def _row(
         reason=comparison.reason or _why_unclear(comparison, status, p_value, experiment.alpha),
         units_needed=comparison.units_needed,
         mde=_mde(comparison, experiment.alpha),
+        lift_method=None if comparison.lift is None else comparison.lift.method,
+        draws=None if comparison.draws is None else comparison.draws.number,
+        seed=None if comparison.draws is None else comparison.draws.seed,
     )
 
 

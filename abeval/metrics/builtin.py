@@ -51,7 +51,7 @@ def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric
         'Σ clicks / Σ impressions'
     """
     metrics = (
-        *(*_clicks_and_visits(), *_dwell(long_seconds), *_dwell_quantiles()),
+        *(*_clicks_and_visits(), *_dwell(long_seconds), dwell_quantile(0.5), dwell_quantile(0.9)),
         *(*_sessions(gap_minutes), *_models(), *_lists(), *_catalogue()),
     )
     return {metric.name: metric for metric in metrics}
@@ -145,20 +145,23 @@ def _dwell(seconds: float) -> tuple[Metric, ...]:
     )
 
 
-def _dwell_quantiles() -> tuple[Metric, ...]:
-    return tuple(
-        Metric(
-            f"dwell_p{round(100 * level)}",
-            "quantile",
-            f"{level:g} quantile of dwell over clicks whose dwell is known",
-            unit="s",
-            source=QUANTILE,
-            value=RowTerm("case when click = 1 then dwell_ms end", 1e-3),
-            level=level,
-            needs=frozenset({"click", "dwell"}),
-            left_out=(_UNTIMED_CLICKS,),
-        )
-        for level in (0.5, 0.9)
+def dwell_quantile(level: float) -> Metric:
+    """The quantile of dwell over clicks.
+
+    Example:
+        >>> dwell_quantile(0.9).name
+        'dwell_p90'
+    """
+    return Metric(
+        f"dwell_p{round(100 * level)}",
+        "quantile",
+        f"{level:g} quantile of dwell over clicks whose dwell is known",
+        unit="s",
+        source=QUANTILE,
+        value=RowTerm("case when click = 1 then dwell_ms end", 1e-3),
+        level=level,
+        needs=frozenset({"click", "dwell"}),
+        left_out=(_UNTIMED_CLICKS,),
     )
 
 

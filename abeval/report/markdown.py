@@ -10,6 +10,7 @@ from abeval.report.agreement_short import sentences
 from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
+from abeval.report.spread_parts import moved_sentences
 from abeval.report.tables import ROLES, TextTable, decisive_p
 from abeval.results import Row
 from abeval.results import format as fmt
@@ -57,6 +58,8 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         yield f"**Offline:** {escaped(fmt.typographic(conflict))}"
     if result.trusted:
         yield _scorecard(result, several)
+        for what, said in moved_sentences(result):
+            yield f"**{escaped(what)}:** {escaped(fmt.typographic(said))}"
     failed = [c for c in result.trust if c.status in ("fail", "warn")]
     passed = sum(check.status == "pass" for check in result.trust)
     yield f"Trust: {passed} of {len(result.trust)} checks pass." + "".join(

@@ -114,6 +114,27 @@ _AROUND = (
 )
 
 
+LIFT_WORDS = {
+    "fieller": (
+        "the lifts that are compatible with both values as two correlated normal estimates "
+        "(Fieller 1954); the default, because it holds where control is uncertain, and has no ends "
+        "where control may be zero"
+    ),
+    "delta": (
+        "lift ± t × its standard error, by linearisation; chosen in the file, symmetric, and too "
+        "narrow on one side where control is uncertain"
+    ),
+    "log_delta": ("linearised on the scale of logarithms, for positive values; chosen in the file"),
+    "jackknife": (
+        "of the ratio itself by leaving out each group of units, because both variants are "
+        "compared on the same groups"
+    ),
+}
+"""What the interval of a lift is by → in words, with the reason for it."""
+
+OWN_LIFT = "from the same test as the difference, which has an interval for the ratio of its own"
+
+
 def words_of(code: str) -> Method:
     """A method in words; one without words of its own is in `docs/statistics.md`.
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from abeval.report import templates
 from abeval.report.effects import anchors
-from abeval.report.method_words import Method, words_of
+from abeval.report.method_words import LIFT_WORDS, OWN_LIFT, Method, words_of
 from abeval.report.section import Section
 from abeval.results import MetricInfo, Row
 from abeval.results import format as fmt
@@ -25,6 +25,18 @@ class Setting(NamedTuple):
     value: str
 
 
+class RowSetting(NamedTuple):
+    """What was set for one row of the scorecard, as text."""
+
+    name: str
+    method: str
+    decided: str
+    looks: str
+    lift: str
+    draws: str
+    adjusted: str
+
+
 def methods_part(study: Study) -> Section | None:
     """Definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
@@ -37,8 +49,9 @@ def methods_part(study: Study) -> Section | None:
         anchors={} if result is None else anchors(result.metrics),
         used={} if result is None else {m.name: _used(result, m) for m in result.metrics},
         methods=() if result is None else _methods(result),
-        settings=() if result is None else tuple(_settings(result)),
-        set_for={} if result is None else {m.name: _set_for(result, m) for m in result.metrics},
+        settings=() if result is None else tuple(_settings(study, result)),
+        row_settings=() if result is None else tuple(_row_settings(result)),
+        lift_words=() if result is None else _lift_words(result),
         provenance=provenance,
         level=fmt.level(study.alpha),
     )
@@ -59,7 +72,7 @@ def _methods(result: Result) -> tuple[Method, ...]:
     return tuple(words_of(code) for code in codes)
 
 
-def _settings(result: Result) -> Iterator[Setting]:
+def _settings(study: Study, result: Result) -> Iterator[Setting]:
     info = result.experiment
     yield Setting("alpha", f"{info.alpha:g}")
     yield Setting("correction of goals × variants", info.family)
@@ -68,15 +81,58 @@ def _settings(result: Result) -> Iterator[Setting]:
     yield Setting("adjustment", info.adjust)
     yield Setting("unit", info.unit)
     yield Setting("time zone", info.timezone)
+    if result.aa:
+        most = max(metric.runs for metric in result.aa)
+        yield Setting("A/A replays of the trust check", fmt.count(most))
+    if study.aa is not None and study.aa.metrics:
+        most = max(metric.runs for metric in study.aa.metrics)
+        seed = "" if study.aa.seed is None else f", seed {study.aa.seed}"
+        yield Setting("A/A replays", f"{fmt.count(most)}{seed}")
 
 
-def _set_for(result: Result, metric: MetricInfo) -> str:
-    """What was set or estimated for one metric: covariates' coefficients, caps."""
+def _row_settings(result: Result) -> Iterator[RowSetting]:
+    several = len({row.variant for row in result.scorecard}) > 1
+    for row in result.scorecard:
+        yield RowSetting(
+            f"{row.metric}, {row.variant}" if several else row.metric,
+            row.method or fmt.reason(row.reason) or fmt.MISSING,
+            _decided(row, result),
+            result.experiment.looks,
+            row.lift_method or fmt.MISSING,
+            "none" if row.draws is None else f"{fmt.count(row.draws)}, {row.seed}",
+            _adjusted(row, result) or "none",
+        )
+
+
+def _decided(row: Row, result: Result) -> str:
+    """The p-value or the interval that the status follows."""
+    alpha = f"{result.experiment.alpha:g}"
+    if row.role == "guardrail":
+        holm = "" if result.experiment.family == "none" else " after holm over guardrails"
+        return f"its margin, at {alpha}; worse: p{holm} ≤ {alpha}"
+    if row.role == "goal" and result.experiment.family != "none":
+        return f"p after {result.experiment.family} over goals × variants ≤ {alpha}"
+    return f"p ≤ {alpha}"
+
+
+def _adjusted(row: Row, result: Result) -> str:
+    """Covariates' coefficients, what they removed, and caps."""
     parts = []
     for change in result.adjustments:
-        if change.metric == metric.name:
-            if change.theta:
-                parts.append(f"{change.variant}: θ {', '.join(f'{t:.3g}' for t in change.theta)}")
-            if change.cap is not None:
-                parts.append(f"{change.variant}: capped at {change.cap:.6g}")
+        if (change.metric, change.variant) != (row.metric, row.variant):
+            continue
+        if change.theta:
+            parts.append(f"θ {', '.join(f'{theta:.3g}' for theta in change.theta)}")
+        if change.variance_removed is not None:
+            parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
+        if change.cap is not None:
+            parts.append(f"capped at {change.cap:.6g}")
+        if change.cap_denominator is not None:
+            parts.append(f"denominator capped at {change.cap_denominator:.6g}")
     return "; ".join(parts)
+
+
+def _lift_words(result: Result) -> tuple[tuple[str, str], ...]:
+    """How each interval of a lift that the rows have is computed, and why so."""
+    names = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
+    return tuple((name, LIFT_WORDS.get(name, OWN_LIFT)) for name in names)

@@ -6,6 +6,7 @@ A `Study` comes from `write_report` (`report/__init__.py`); the parts are listed
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -137,26 +138,28 @@ class Figures(Mapping[tuple[str, ...], go.Figure]):
             KeyError: There is none; it says which there are.
         """
         wanted = (key,) if isinstance(key, str) else key
-        for view, figure in self._all():
-            if view == wanted:
-                return figure
-        raise KeyError(f"{wanted!r}; there are {', '.join(map(repr, self)) or 'none'}")
+        if wanted not in self._drawn:
+            raise KeyError(f"{wanted!r}; there are {', '.join(map(repr, self)) or 'none'}")
+        # A copy, which its taker may change.
+        return go.Figure(self._drawn[wanted])
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return (key for key, _ in self._all())
+        return iter(self._drawn)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._drawn)
 
     def __repr__(self) -> str:
         return f"Figures({', '.join(map(repr, self))})"
 
-    def _all(self) -> Iterator[tuple[tuple[str, ...], go.Figure]]:
-        for part in _built(self._study):
-            for view in figures_of(part.section.blocks):
-                yield view.key or (view.anchor,), view.figure
-        for view in replay_figure_views(self._study):
-            yield view.key or (view.anchor,), view.figure
+    @cached_property
+    def _drawn(self) -> Mapping[tuple[str, ...], go.Figure]:
+        """Every figure, drawn once."""
+        of_parts = [
+            view for part in _built(self._study) for view in figures_of(part.section.blocks)
+        ]
+        views = (*of_parts, *replay_figure_views(self._study))
+        return {view.key or (view.anchor,): view.figure for view in views}
 
 
 def summary(result: Result) -> str:

@@ -15,6 +15,7 @@ from abeval.report.position_part import position_part
 from abeval.report.power_part import power_part
 from abeval.report.replay_parts import calibration_part, offline_part
 from abeval.report.section import Section
+from abeval.report.spread_parts import catalog_part, dwell_part, gauc_part
 from abeval.results.study import Study
 
 
@@ -60,6 +61,9 @@ PARTS = (
     Part("traffics", "Traffics", "Models on traffics", traffics_part),
     Part("position", "Position", "Clicks by position", position_part, False),
     Part("calibration", "Calibration", "Calibration", calibration_part, False),
+    Part("dwell", "Dwell", "Distribution of dwell", dwell_part, False),
+    Part("gauc", "GAUC", "GAUC by unit", gauc_part, False),
+    Part("catalog", "Catalogue", "Use of the catalogue", catalog_part, False),
     Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),
     Part("methods", "Methods", "Methods and definitions", methods_part, False),
     Part("glossary", "Glossary", "Glossary", analysis_parts.glossary_part, False),

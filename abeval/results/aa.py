@@ -30,6 +30,7 @@ class AAResult(DrawnRecord):
         histograms: Metric → number of p-values in each of `BINS` equal bins.
         refused: Metric → why it is not replayed.
         notes: How the tests that are replayed differ from those of the rows.
+        seed: Of the re-splits.
     """
 
     alpha: float
@@ -40,6 +41,7 @@ class AAResult(DrawnRecord):
     histograms: Mapping[str, tuple[int, ...]]
     refused: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    seed: int | None = None
 
     def __getitem__(self, metric: str) -> AAMetric:
         """The row of a metric."""

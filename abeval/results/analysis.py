@@ -35,6 +35,7 @@ from abeval.results.agreement import Agreement
 from abeval.results.cuts import CutRow, CutSplit, NoCut
 from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
 from abeval.results.replay import ReplayResult
+from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 SCHEMA_VERSION = "1"
 
@@ -68,6 +69,10 @@ class Result(DrawnRecord):
     cuts: tuple[CutRow, ...] = ()
     cut_splits: tuple[CutSplit, ...] = ()
     without_cuts: tuple[NoCut, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    quantile_effects: tuple[QuantileEffect, ...] = ()
+    unit_aucs: tuple[UnitAucs, ...] = ()
+    catalogue_uses: tuple[CatalogueUse, ...] = ()
 
     @property
     def trusted(self) -> bool:

@@ -49,6 +49,10 @@ class Row:
             is `too_skewed` for any with these.
         mde: Smallest lift that one test with this standard error finds with a power of 80 %, as a
             fraction; None without a lift.
+        lift_method: What the interval of the lift is by: `fieller`, `delta`, `log_delta`,
+            `jackknife`, or the id of a test that has one of its own.
+        draws: Random draws behind the numbers, None where there are none.
+        seed: Of these draws.
     """
 
     metric: str
@@ -73,6 +77,9 @@ class Row:
     reason: str | None
     units_needed: int | None = None
     mde: float | None = None
+    lift_method: str | None = None
+    draws: int | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,14 @@ class InputFile:
         path: Its path, as the experiment file's folder sees it.
         size: Bytes.
         sha256: Of its content, in hexadecimal.
+        rows: That it has, None where that is not cheap to know: large text, databases.
     """
 
     log: str
     path: str
     size: int
     sha256: str
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ from abeval.stats.incidence import Counted, matrices
 from abeval.stats.incidence import Incidence as Incidence
 from abeval.stats.records import Effect, Lift, Refusal
 
+PERMUTATIONS, SEED = 1000, 0
+"""Least number of permutations, and the seed, where a caller names none."""
+
 
 class CatalogueComparison(NamedTuple):
     """Two variants at equal traffic.
@@ -59,8 +62,8 @@ def compare(
     treatment: Incidence,
     functional: Functional,
     alpha: float = 0.05,
-    permutations: int = 1000,
-    seed: int = 0,
+    permutations: int = PERMUTATIONS,
+    seed: int = SEED,
 ) -> CatalogueComparison:
     """Compare two variants' coverage, Gini or entropy at the smaller one's number of units.
 
@@ -108,8 +111,8 @@ def compare_all(
     treatment: Incidence,
     functionals: Collection[Functional] = ("coverage", "gini", "entropy"),
     alpha: float = 0.05,
-    permutations: int = 1000,
-    seed: int = 0,
+    permutations: int = PERMUTATIONS,
+    seed: int = SEED,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare several functionals as in `compare`; Gini and entropy share their counts.
 

@@ -18,6 +18,9 @@ from abeval.stats import effects
 from abeval.stats.arrays import Floats, finite
 from abeval.stats.records import Effect, Refusal
 
+DRAWS, SEED = 2000, 0
+"""Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
+
 Statistic = Callable[[Floats], Floats]
 
 BATCH = 256
@@ -57,8 +60,8 @@ def bootstrap(
     treatment: ArrayLike,
     statistic: Statistic,
     alpha: float = 0.05,
-    draws: int = 2000,
-    seed: int = 0,
+    draws: int = DRAWS,
+    seed: int = SEED,
 ) -> Effect:
     """Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
 
@@ -90,7 +93,11 @@ def bootstrap(
 
 
 def bootstrap_spread(
-    control: ArrayLike, treatment: ArrayLike, statistic: Statistic, draws: int = 2000, seed: int = 0
+    control: ArrayLike,
+    treatment: ArrayLike,
+    statistic: Statistic,
+    draws: int = DRAWS,
+    seed: int = SEED,
 ) -> Floats:
     """Covariance of the two variants' values by the Poisson bootstrap, shape (2, 2).
 
@@ -163,8 +170,8 @@ def permutation(
     treatment: ArrayLike,
     statistic: Statistic,
     alpha: float = 0.05,
-    permutations: int = 2000,
-    seed: int = 0,
+    permutations: int = DRAWS,
+    seed: int = SEED,
 ) -> Effect:
     """Permutation test: pooled sub-buckets are assigned anew to the variants, at random.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import gathered, shown
+from abeval.aggregates.spreads import spread_metrics
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
@@ -171,7 +172,8 @@ def _collected(
             one and to the next.
     """
     sums = partial(_load, folder, files, engine, carries)
-    prepared = prepare(run, metrics, sums=sums, cuts=tuple(run.experiment.cuts))
+    read = [*metrics, *spread_metrics(metrics)]
+    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared)
     stored = prepared.summed

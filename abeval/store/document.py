@@ -17,7 +17,7 @@ from abeval.stats.records import RefusalReason
 FORMAT = 4
 FRAMES = (
     *("moments", "reach", "group_units", "units", "accounts", "days", "entered"),
-    *("audits", "extremes", "seen_in"),
+    *("audits", "extremes", "seen_in", "unit_aucs"),
 )
 BUCKETS = "buckets"
 AGAIN = "write the aggregates again with --save-aggregates"
@@ -33,6 +33,7 @@ _Table = Literal[
     "audits",
     "extremes",
     "seen_in",
+    "unit_aucs",
     "buckets",
 ]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

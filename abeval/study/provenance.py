@@ -5,7 +5,8 @@
 
 import hashlib
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, time
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import Any
 
 import tomlkit
 
+from abeval.engines.file_rows import rows_by_file
 from abeval.engines.inputs import files_of_log, logs_of
 from abeval.engines.queries import query
-from abeval.errors import masked
+from abeval.engines.sources import files_of
+from abeval.errors import LogError, masked
 from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.logs.run import Inputs
 from abeval.results.provenance import InputFile, Provenance
 from abeval.version import __version__
@@ -34,11 +38,12 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
         queries: Names of the queries that ran.
     """
     frames = set(inputs.get("logs") or {})
+    logs = {log: source for log, source in logs_of(experiment).items() if log not in frames}
     files = [
-        _input(log, Path(file), experiment.folder)
-        for log, source in logs_of(experiment).items()
-        if log not in frames
-        for file in files_of_log(log, source, experiment.folder)
+        _input(log, Path(file), experiment.folder, rows.get(file))
+        for log, source in logs.items()
+        for rows in (_rows_of(log, source, experiment.folder),)
+        for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
         if Path(file).is_file()
     ]
     libraries = ((name, version(name)) for name in _LIBRARIES)
@@ -69,11 +74,20 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
     return value if isinstance(value, bool | int | float | str | date | time) else str(value)
 
 
-def _input(log: str, file: Path, folder: Path) -> InputFile:
+def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
+    """File of a log → its rows; none of a database."""
+    if source.database is not None or not source.paths:
+        return {}
+    with suppress(LogError, OSError, ValueError):
+        return rows_by_file(log, files_of(log, source.paths, folder, source.format))
+    return {}
+
+
+def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
     digest = hashlib.sha256()
     with file.open("rb") as opened:
         while block := opened.read(_BLOCK):
             digest.update(block)
     inside = file.is_relative_to(folder)
     path = file.relative_to(folder) if inside else file
-    return InputFile(log, path.as_posix(), file.stat().st_size, digest.hexdigest())
+    return InputFile(log, path.as_posix(), file.stat().st_size, digest.hexdigest(), rows)

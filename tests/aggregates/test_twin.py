@@ -153,6 +153,8 @@ def check(result: Result, twin: Twin) -> None:
             check_effect(row, *arms, mean=name in MEANS)
     check_auc(result, twin)
     check_quantiles(result, twin)
+    check_spreads(result, twin)
+    check_unit_aucs(result, twin)
     if twin.plan.before is not None:
         check_balance(result, twin)
     if twin.plan.period is not None:
@@ -349,6 +351,36 @@ def check_quantiles(result: Result, twin: Twin) -> None:
             assert None not in ends
             check_side(row.difference_low, row, treatment.low, control.high)
             check_side(row.difference_high, row, treatment.high, control.low)
+
+
+def check_spreads(result: Result, twin: Twin) -> None:
+    """The whole distribution of dwell, and its quantiles compared."""
+    for one in result.spreads:
+        shown = [twin.distribution(one.variant, level) / 1000 for level in one.levels]
+        assert one.quantiles == pytest.approx(tuple(shown), **EXACT)
+    compared = {one.level: one for one in result.quantile_effects}
+    for name, level in QUANTILES.items():
+        row, one = result[name], compared.get(level)
+        assert (one is None) == (not result.spreads)
+        if one is not None:
+            numbers = ("control", "treatment", "difference_low", "lift_high", "p_value", "reason")
+            assert [getattr(one, n) for n in numbers] == [getattr(row, n) for n in numbers]
+
+
+def check_unit_aucs(result: Result, twin: Twin) -> None:
+    """Units by their own AUC, and those that have none."""
+    shown = {one.variant: one for one in result.unit_aucs}
+    for variant in twin.plan.variants:
+        fates = twin.unit_aucs(variant)
+        if not fates:
+            assert variant not in shown
+            continue
+        one = shown[variant]
+        found = {("judged", round(20 * b.low)): b.units for b in one.bins}
+        found |= {(w.reason, -1): w.units for w in one.without}
+        assert found == dict(fates)
+        pairs = twin.per_unit("gauc", variant)
+        assert one.impressions == sum(int(n) for _, n in pairs)
 
 
 def check_side(end: float, row: EffectRow, treatment: float, control: float) -> None:

@@ -284,6 +284,29 @@ class Twin:
         spread = math.fsum(x * x for x in psi.values())
         return value, spread * units / (units - 1) if units > 1 else math.nan
 
+    def unit_aucs(self, variant: str) -> Counter[tuple[str, int]]:
+        """Units by what became of them and, where they have an AUC, its twentieth."""
+        score = self.plan.serves.get(variant, "score")
+        own = self._by_unit([r for r in self.rows if r["in_period"]])
+        fates: Counter[tuple[str, int]] = Counter()
+        for unit in self.members(variant):
+            rows = [r for r in own[unit] if usable(r[score])]
+            clicks = sum(r["click"] for r in rows)
+            if _both_classes(rows):
+                twentieth = math.floor(20 * _unit_auc(rows, score) + 1e-9)
+                fates["judged", min(twentieth, 19)] += 1
+            elif len(rows) < 2:
+                fates["single_impression" if rows else "no_score", -1] += 1
+            else:
+                fates["only_clicks" if clicks else "no_click", -1] += 1
+        return fates
+
+    def distribution(self, variant: str, level: float) -> float:
+        """The quantile of dwell of a variant that has one; the outermost value beyond the rest."""
+        values = [ms for own in self._dwells(variant) for ms in own]
+        value = _at(values, level)
+        return (min(values) if level < 0.5 else max(values)) if value is None else value
+
     def quantiles(self, level: float) -> list[SidedQuantile | None]:
         """The quantile of dwell over clicks of the two variants; None without such a click."""
         arms = [self._dwells(variant) for variant in self.plan.variants]

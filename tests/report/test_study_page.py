@@ -6,24 +6,37 @@ import gzip
 import json
 import re
 from base64 import b64decode
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import plotly.graph_objects as go
 import pytest
-import tomlkit
 from typer.testing import CliRunner
 
 import abeval
+from abeval.aggregates.collect import collect
 from abeval.cli.main import app
+from abeval.engines import queries
+from abeval.experiment.metrics import named_metrics
+from abeval.inference.judge import judge
 from abeval.offline.metrics.ids import default_metrics
+from abeval.pipeline import opened
+from abeval.report.figures import FigureView
 from abeval.report.markdown import markdown
-from abeval.report.page import page_html
+from abeval.report.page import _built, page_html
 from abeval.report.registry import PARTS
+from abeval.report.section import Block, Closed
+from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.outlook import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, read_results, study_of
+from abeval.stats.catalogue import compare
 from tests import builders
 from tests.agreement.test_sample import GOLDEN, golden_of, same
+from tests.report.numbers import Known, plain, printed, shares
+from tests.report.numbers import Result as NumbersOf
 from tests.report.pages import figures, parse, whole, words
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
@@ -192,12 +205,92 @@ def test_figures_are_the_numbers_of_the_result(study: Study, page: str) -> None:
     assert final["y"] == [looks[-1].difference]
 
 
+def test_every_number_of_a_figure_is_one_of_the_results(study: Study) -> None:
+    """To the last digit: values, both ends of intervals, cells of heat maps."""
+    known = Known(plain(study.to_dict()))
+    assert study.analysis is not None
+    assert study.replay is not None
+    shares_of = [b.units / v.units for v in study.analysis.unit_aucs for b in v.bins]
+    rates = [b.clicks / b.rows for b in study.replay.calibration if b.rows]
+    # A p-value of 0 has no place on a log axis.
+    derived = {"gauc": Known(shares_of), "calibration": Known(rates), "pvalue": Known([1e-6])}
+    checked = 0
+    for key, figure in study.figures.items():
+        also = derived.get(key[0], known)
+        for trace in figure.data:
+            # Other axes have places: bins, days, rows of a forest.
+            along = (
+                trace.x if key[0] == "forest" else trace.z if trace.type == "heatmap" else trace.y
+            )
+            values = [v for v in np.ravel(np.array(along, dtype=object)) if isinstance(v, float)]
+            ends = [v for v in ends_of(trace) if v is not None]
+            assert [v for v in (*values, *ends) if not (known.has(v) or also.has(v))] == [], key
+            checked += len(values) + len(ends)
+    assert checked > 2000
+
+
+def ends_of(trace: go.Scatter) -> list[float | None]:
+    """The ends of the error bars of a trace."""
+    found: list[float | None] = []
+    if trace.type == "heatmap":
+        return found
+    for values, bars in ((trace.y, trace.error_y), (trace.x, trace.error_x)):
+        for sign, lengths in ((1, bars.array), (-1, bars.arrayminus)) if bars else ():
+            pairs = zip(values or (), () if lengths is None else lengths, strict=False)
+            found += [None if n is None or v is None else v + sign * n for v, n in pairs]
+    return found
+
+
+def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
+    """Each row's numbers are of records with the names of the row: metric, variant, model, cell."""
+    result, checked = NumbersOf(study.to_dict()), 0
+    for part in _built(study):
+        for table in tables_of(part.section.blocks):
+            for row in table.rows if part.id != "glossary" else ():
+                names = frozenset(cell for cell in row if result.named(cell))
+                known, quotients = result.of(names), shares(table.rows, row)
+                for cell in row:
+                    wrong = [
+                        number
+                        for number, half in printed("" if cell in names else cell)
+                        if not (known.has(number, half) or quotients.has(number, half))
+                    ]
+                    assert not wrong, (part.id, table.title, row)
+                    checked += 1
+    assert checked > 5000
+
+
+def tables_of(blocks: Iterable[Block]) -> Iterator[FigureView | TextTable]:
+    for block in blocks:
+        if isinstance(block, Closed):
+            yield from tables_of(block.blocks)
+        elif isinstance(block, FigureView | TextTable):
+            yield block
+
+
+def test_every_number_of_the_markdown_and_of_the_terminal_is_one_of_the_results(
+    study: Study,
+) -> None:
+    """Rows by their metric; sentences by the whole result, its own sentences and sums of rows."""
+    result = NumbersOf(study.to_dict())
+    accounts = study.analysis.accounting  # type: ignore[union-attr]
+    said = [number for word in result.having for number, _ in printed(word)]
+    sentences = Known([*said, *(float(log.read - log.used) for log in accounts)])
+    names = {metric.name for metric in study.analysis.metrics}  # type: ignore[union-attr]
+    text = f"{study.to_markdown()}\n{study.analysis}".replace("\\", "")
+    for line in text.splitlines():
+        own = frozenset(name for name in names if re.search(rf"(?<![\w@]){name}(?![\w@])", line))
+        known = result.of(own) if len(own) == 1 and line.lstrip().startswith(("|", *own)) else None
+        for number, half in printed(line):
+            if known is not None:
+                assert known.has(number, half), line
+            else:
+                assert result.of(frozenset()).has(number, half) or sentences.has(number), line
+
+
 def test_methods_hold_what_makes_the_result_again(study: Study, page: str) -> None:
     assert study.provenance is not None
     assert {file.log for file in study.provenance.inputs} == {"impressions", "clicks", "items"}
-    entries = tomlkit.parse(study.provenance.experiment).unwrap()
-    again = abeval.define(entries, FILE.parent).analyze()
-    assert again.to_json() == study.analysis.to_json()  # type: ignore[union-attr]
     for name, sql in study.provenance.queries:
         run = CliRunner().invoke(app, ["sql", name])
         assert run.output == sql
@@ -205,6 +298,74 @@ def test_methods_hold_what_makes_the_result_again(study: Study, page: str) -> No
     assert "Welch 1947" in words(methods)
     assert f"duckdb {dict(study.provenance.versions)['duckdb']}" in words(methods)
     assert study.provenance.experiment.strip() in methods.text
+
+
+def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
+    folder: Path, study: Study, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the text of the page alone: other queries are not there."""
+    parsed = parse(page)
+    (methods,) = parsed.all("section", id="methods")
+    file, *sql = [e.text for e in parsed.all("pre") if methods in e.inside]
+    assert study.provenance is not None
+    for (name, _), text in zip(study.provenance.queries, sql, strict=True):
+        one = tmp_path / "queries" / f"{name}.sql"
+        one.parent.mkdir(parents=True, exist_ok=True)
+        one.write_text(text, encoding="utf-8")
+    for log in FILE.parent.iterdir():
+        (tmp_path / log.name).symlink_to(log)
+    (tmp_path / FILE.name).unlink()
+    (tmp_path / FILE.name).write_text(file, encoding="utf-8")
+    cached = (queries._text, queries.query_names, queries.is_query)
+    monkeypatch.setattr(queries, "_FOLDER", tmp_path / "queries")
+    for function in cached:
+        function.cache_clear()
+    try:
+        args = ["analyze", str(tmp_path / FILE.name), "--json", str(tmp_path / "again.json")]
+        run = CliRunner().invoke(app, args)
+    finally:
+        for function in cached:
+            function.cache_clear()
+    assert run.exit_code == 0, run.output
+    assert study.analysis is not None
+    assert (tmp_path / "again.json").read_text(encoding="utf-8") == study.analysis.to_json()
+
+
+def test_methods_say_what_was_set_for_each_row(study: Study, page: str) -> None:
+    assert study.analysis is not None
+    assert study.provenance is not None
+    parsed = parse(page)
+    (methods,) = parsed.all("section", id="methods")
+    (table,) = [t for t in parsed.all("table") if "Set for each row" in t.text]
+    lines = [words(e) for e in parsed.all("tr") if table in e.inside][1:]
+    for line, row in zip(lines, study.analysis.scorecard, strict=True):
+        assert line.startswith(f"{row.metric} {row.method} ")
+        assert row.lift_method is not None
+        assert f" fixed {row.lift_method} " in line
+        draws = "none" if row.draws is None else f"{fmt.count(row.draws)}, {row.seed}"
+        assert fmt.typographic(draws) in line
+    said = words(methods)
+    for log in study.analysis.accounting:
+        assert f"{log.log}: {fmt.typographic(fmt.count(log.read))} rows read" in said
+    read = {log.log: log.read for log in study.analysis.accounting}
+    for file in study.provenance.inputs:
+        assert file.rows == read.get(file.log, 2000)
+        assert file.sha256 in said
+    assert "A/A replays 10\u202f000, seed 0" in said
+
+
+def test_the_draws_of_a_row_and_their_seed_give_its_p_value_again() -> None:
+    """With another seed they do not."""
+    loaded = abeval.load(FILE)
+    experiment = loaded.experiment
+    with opened(experiment, {}) as run:
+        aggregates = collect(run, named_metrics(experiment, ["gini"]))
+    row = judge(experiment, named_metrics(experiment, ["gini"]), aggregates)["gini"]
+    arms = [aggregates.incidence(name) for name in ("control", "treatment")]
+    assert row.draws is not None
+    assert row.seed is not None
+    again = [compare(*arms, "gini", 0.05, row.draws, seed).effect.p_value for seed in (row.seed, 1)]
+    assert again[0] == row.p_value != again[1]
 
 
 def test_the_power_of_the_page_is_that_of_the_command(study: Study) -> None:

@@ -1,0 +1,20 @@
+"""The notebook on Spark runs with the other tests of Spark, where pyspark and Java are."""
+
+import shutil
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import pytest
+
+ON_SPARK = "05_at_scale_on_spark.ipynb"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark it as `spark`; it is skipped where it cannot run."""
+    missing = find_spec("pyspark") is None or shutil.which("java") is None
+    for item in items:
+        if item.path.name == ON_SPARK:
+            item.add_marker(pytest.mark.spark)
+            if missing:
+                item.add_marker(pytest.mark.skip(reason="no pyspark, or no Java 17"))
