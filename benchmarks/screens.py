@@ -151,7 +151,7 @@ def screens(
         yield f"{mode} {width}", _look(seen, file, mode, axe=width in (1440, 390))
         if folder is not None:
             picture = folder / f"{file.stem}-{mode.replace(' ', '-')}-{width}.png"
-            page.screenshot(path=picture, full_page=True)
+            page.screenshot(path=picture, full_page=True, timeout=180_000)
     context.close()
 
 

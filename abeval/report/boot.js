@@ -32,12 +32,23 @@
       (holder) => !holder.closest("details:not([open]), [hidden]"),
     );
 
+  // With a frame of its own a drawing shrinks to the width of the paper.
+  const frame = (holder) => {
+    for (const drawing of holder.querySelectorAll(".main-svg")) {
+      drawing.setAttribute("viewBox", `0 0 ${drawing.getAttribute("width")} ${drawing.getAttribute("height")}`);
+    }
+  };
+
   const draw = (holder, figures) => {
     holder.dataset.drawn = "yes";
     const figure = figures[holder.dataset.figure];
     holder.replaceChildren();
     return window.Plotly.newPlot(holder, figure.data, figure.layout, config)
-      .then(() => holder.dispatchEvent(new Event("drawn", { bubbles: true })));
+      .then(() => {
+        frame(holder);
+        holder.on("plotly_afterplot", () => frame(holder));
+        holder.dispatchEvent(new Event("drawn", { bubbles: true }));
+      });
   };
 
   const pause = () => new Promise((go) => { setTimeout(go, 0); });

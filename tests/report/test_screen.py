@@ -177,6 +177,15 @@ def test_paper_shows_what_the_screen_shows(browser: sync_api.Browser, tmp_path: 
     assert page.locator(".figure").evaluate_all(f"els => ({shown})(els).length") > 0
     sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
     assert sheets <= 10
+    # Whatever the width of the paper: a drawing is as wide as its place, not as the screen was.
+    page.evaluate("document.body.style.width = '600px'")
+    edges = page.locator(".figure .main-svg").evaluate_all(
+        f"els => ({shown})(els).map(e => e.getBoundingClientRect().right)"
+    )
+    assert 0 < max(edges) <= 601
+    scorecard = page.locator("#scorecard thead").first
+    assert scorecard.evaluate("e => getComputedStyle(e).display") == "table-header-group"
+    assert page.locator("#quadrant, #traffics").evaluate_all(f"els => ({shown})(els).length") == 2
     page.context.close()
 
 
@@ -227,3 +236,19 @@ def test_a_download_comes_out_plain(browser: sync_api.Browser, tmp_path: Path) -
     raw = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
     assert raw["analysis"]["experiment"]["name"] == "ranker_v2"
     page.context.close()
+
+
+def test_a_page_without_faults_in_every_way_of_looking(
+    browser: sync_api.Browser, tmp_path: Path
+) -> None:
+    """The matrix in short: `python -m benchmarks.screens` looks at seven experiments."""
+    pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
+    from benchmarks.report_worlds import WORLDS
+    from benchmarks.screens import looks
+
+    file = WORLDS["without_units"]().first().report(tmp_path / "page.html")
+    seen = dict(looks(browser, file, widths=(390,)))
+    assert len(seen) == 5
+    assert {way: look for way, look in seen.items() if look.faults} == {}
+    assert seen["light 390"].figures > 0
+    assert seen["keyboard 390"].stops > 20
