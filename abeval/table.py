@@ -41,6 +41,12 @@ _DIGITS = 14
 _CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
 """Usual names of a control, in lower case."""
 
+_DECIMALS = 6
+"""Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
+
+_LOOKED_AT = 10_000
+"""Rows that say how many decimals to look for."""
+
 _MOST_VARIANTS = 20
 _NEAR = 0.1
 """Shares of units that differ less than this from equal ones are meant to be equal."""
@@ -239,7 +245,29 @@ class _Look:
             return 1e-6
         # The smaller of two needs its digits too, as far as the larger one leaves room.
         exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
-        return float(f"1e{min(max(exponent, -12), 0)}")
+        decimals = self._decimals(texts)
+        least = -12 if decimals is None else -decimals
+        return float(f"1e{min(max(exponent, least), 0)}")
+
+    def _decimals(self, texts: Sequence[str]) -> int | None:
+        """The decimals that are enough for every value; None for more than six.
+
+        Sums of few digits cost less.
+        """
+        some = f"(select * from {_TABLE} limit {_LOOKED_AT})"
+        of_some = self._odd(texts, range(_DECIMALS + 1), some)
+        enough = of_some.index(0) if 0 in of_some else None
+        return None if enough is None or self._odd(texts, [enough], _TABLE)[0] else enough
+
+    def _odd(self, texts: Sequence[str], decimals: Sequence[int], relation: str) -> list[int]:
+        """For each number of decimals: the rows with a value that has more."""
+        same = (
+            " or ".join(f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
+            for place in decimals
+        )
+        counts = ", ".join(f"count_if({odd})" for odd in same)
+        (row,) = self._engine.rows(f"select {counts} from {relation}")
+        return [int(count or 0) for count in row]
 
     def _is_whole(self, text: str) -> bool:
         tree = parse_expression(text)

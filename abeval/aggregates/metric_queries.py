@@ -23,6 +23,7 @@ from abeval.aggregates.aggregates import (
 )
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
+from abeval.aggregates.kernels.moment_pass import is_of_one_cell, sums_by_arrays
 from abeval.aggregates.terms import (
     MomentQuery,
     Row,
@@ -81,7 +82,8 @@ class MetricQueries:
             resampled: Metrics that are summed by sub-bucket too.
         """
         self.load(source, [*metrics, *resampled])
-        self.total_units()
+        one_row = self.experiment.of_units and not self.shape.has_time
+        self.total_units("row_total" if one_row and source is UNIT_DAY else "unit_total")
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         sums = self.of_totals(metrics, by_bucket)
         if not source.daily or self.experiment.period is None or not self.shape.has_time:
@@ -130,9 +132,9 @@ class MetricQueries:
         """Show a source's values by unit and day as `source_day`."""
         self.engine.view("source_day", sql)
 
-    def total_units(self) -> None:
-        """Sum `source_day` by unit, as `source_unit`."""
-        self.engine.table("source_unit", query("units/unit_total", self.units))
+    def total_units(self, name: str = "unit_total") -> None:
+        """Sum `source_day` by unit, as `source_unit`, by `row_total` where each has one row."""
+        self.engine.table("source_unit", query(f"units/{name}", self.units))
 
     def place_days(self) -> None:
         """Give every active day of a unit its values of `source_day`, as `placed_day`."""
@@ -243,13 +245,25 @@ class MetricQueries:
 
     def sums(self, slices: Sequence[SliceTerms], relation: str = "source_unit") -> list[Row]:
         """Exact sums by cell, variant and stretch: rows of `aggregates.MOMENT_COLUMNS`."""
+        by_arrays = self._by_arrays([part for part in slices if is_of_one_cell(part)], relation)
         by_query: dict[MomentQuery, list[SliceTerms]] = {}
-        for part in slices:
+        for part in slices if by_arrays is None else (p for p in slices if not is_of_one_cell(p)):
             by_query.setdefault(part.terms.query, []).append(part)
+        summed = (self._summed(parts, one, relation) for one, parts in by_query.items())
+        return [*(by_arrays or ()), *(row for rows in summed for row in rows)]
+
+    def _by_arrays(self, slices: Sequence[SliceTerms], relation: str) -> list[Row] | None:
+        """The sums by one pass over arrays; None where it cannot compute them."""
+        if not slices or not isinstance(self.engine, ArrayEngine):
+            return None
+        variants = list(self.experiment.variants)
+        rows = sums_by_arrays(self.engine, slices, relation, variants, self.by_stretch)
+        if rows is None:
+            return None
         return [
-            row
-            for summed, parts in by_query.items()
-            for row in self._summed(parts, summed, relation)
+            moment_row((part.metric.name, part.slice_name, *row), part.terms.query)
+            for part, of_part in zip(slices, rows, strict=True)
+            for row in of_part
         ]
 
     def _summed(

@@ -6,11 +6,12 @@ Calls `assignment/`; no experiment file and no engine.
 import json
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile
+from abeval.cli.options import JsonFile, console
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def assign(
 def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
     from abeval.files import write_text
 
-    typer.echo(plan.explain(unit))
+    # Each step's words go on below its words, not below its name.
+    for line in plan.explain(unit).splitlines():
+        typer.echo(fill(line, console().width, subsequent_indent=" " * 12))
     if json_file is not None:
         own = plan.split.explain(unit)
         placement = plan.place(unit)

@@ -29,7 +29,7 @@ def audit(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Compute each unit's variant by [assignment], and compare it with the log."""
+    """Compute each unit's variant by the rule of assignment, and compare it with the log."""
     from abeval.progress import steps
 
     others = {name: _other(file) for name, file in named_files(against or ()).items()}

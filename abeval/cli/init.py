@@ -29,7 +29,7 @@ def init(
     check_writable(output)
     draft = draft_files(files, output.parent, _name(files[0]))
     write_text(output, draft.text)
-    typer.echo(_text(draft, output))
+    _print(draft, output)
 
 
 def _name(file: Path) -> str:
@@ -39,16 +39,26 @@ def _name(file: Path) -> str:
     return name or "experiment"
 
 
-def _text(draft: "Draft", output: Path) -> str:
-    rows = [
+def _print(draft: "Draft", output: Path) -> None:
+    from rich.text import Text
+
+    from abeval.cli.options import console
+    from abeval.report.layout import plain
+    from abeval.report.tables import TextTable
+    from abeval.report.terminal import text_table
+
+    rows = tuple(
         (g.entry, "-" if g.column is None else g.column.name, g.certainty, g.reason)
         for g in draft.guesses
-    ]
-    widths = [max(len(row[place]) for row in rows) for place in range(3)]
-    lines = [
-        "  ".join([*(text.ljust(n) for text, n in zip(row, widths, strict=False)), row[3]])
-        for row in rows
-    ]
-    questions = [f"NOT SURE  {question}" for question in draft.questions]
-    run = f"wrote {output}: read its comments, then run: abeval analyze {output}"
-    return "\n".join([*lines, "", *questions, *([""] if questions else []), run])
+    )
+    headers = ("entry", "column", "how sure", "why")
+    table = TextTable("", "", headers, rows, ("name", "name", "name", "words"))
+    screen = console()
+    for block in text_table(table, screen.width):
+        screen.print(block)
+    screen.print()
+    for question in draft.questions:
+        screen.print(Text(plain(f"NOT SURE  {question}")))
+    # The command is to be copied: it stands in a line of its own.
+    screen.print(Text(plain(f"wrote {output}: read its comments, then run:")))
+    screen.print(Text(plain(f"  abeval analyze {output}")))

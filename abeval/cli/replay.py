@@ -34,7 +34,7 @@ class NoRelevant(StrEnum):
 
 Cutoffs = Annotated[str, typer.Option(help="Cut-offs, such as 1,5,10.")]
 Metrics = Annotated[
-    list[str] | None, typer.Option(help="A metric, such as ndcg@10[exp]; repeat for more.")
+    list[str] | None, typer.Option(help="A metric, such as ndcg@10\\[exp]; repeat for more.")
 ]
 Compat = Annotated[
     str | None,

@@ -203,16 +203,44 @@ def _fits(entry: str, column: Column) -> bool:
 
 def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Outcomes, covariates and numbers of which neither is sure."""
-    for column in table.columns:
-        if column.name in taken or column.distinct < 2 or not column.is_number:
-            continue
-        if words.has_word(column.name, words.BEFORE):
-            yield Guess("covariate", column, "likely", "its name says that it was before")
-        elif words.has_word(column.name, words.OUTCOME):
-            kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
-            yield Guess("outcome", column, "likely", kind)
-        elif not _is_id(column, table) and not words.has_word(column.name, words.DESCRIPTION):
-            yield Guess("outcome", column, "not sure", "an outcome, or known before?")
+    values = [
+        column
+        for column in table.columns
+        if column.name not in taken and column.distinct > 1 and column.is_number
+    ]
+    guesses = [g for column in values if (g := _value_guess(column, table, values)) is not None]
+    outcomes = [g for g in guesses if g.entry == "outcome"]
+    for one in guesses:
+        if outcomes == [one] and one.certainty == "not sure":
+            yield Guess("outcome", one.column, "likely", "no other column is a number to compare")
+        else:
+            yield one
+
+
+def _value_guess(column: Column, table: Table, others: Sequence[Column]) -> Guess | None:
+    """What a column of numbers is; None where it describes a unit, or numbers the rows."""
+    kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
+    pair = _pair(column, others)
+    if pair == "pre" or words.has_word(column.name, words.BEFORE):
+        return Guess("covariate", column, "likely", "its name says that it was before")
+    if pair == "post":
+        return Guess("outcome", column, "likely", f"its name says that it was after; {kind}")
+    if words.has_word(column.name, words.OUTCOME):
+        return Guess("outcome", column, "likely", kind)
+    if _is_id(column, table) or words.has_word(column.name, words.DESCRIPTION):
+        return None
+    return Guess("outcome", column, "not sure", "an outcome, or known before?")
+
+
+def _pair(column: Column, others: Sequence[Column]) -> str | None:
+    """Whether a column is the `pre…` or the `post…` of two that are called alike else."""
+    names = {"".join(words.words(other.name)) for other in others}
+    own = "".join(words.words(column.name))
+    for own_prefix, other_prefix in (("pre", "post"), ("post", "pre")):
+        rest = own.removeprefix(own_prefix)
+        if rest != own and rest and other_prefix + rest in names:
+            return own_prefix
+    return None
 
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:

@@ -19,6 +19,9 @@ from abeval.stats.srm import chi_square
 FITS = 0.01
 """P-value of the sample ratio above which weights are taken for the intended ones."""
 
+NEAR = 0.1
+"""Shares of units that differ less than this from equal ones are meant to be equal."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -108,12 +111,16 @@ def _write_variants(
 def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
     """The roundest weights that the units do not contradict: equal, or in 5, 1, .1 per cent.
 
-    Weights that are the observed shares would hide a sample ratio mismatch.
+    Weights that are the observed shares would hide a sample ratio mismatch; so shares near equal
+    ones are meant to be equal, whatever the counts say.
 
     >>> likely_weights({"a": 5_060, "b": 4_940}), likely_weights({"a": 9_020, "b": 980})
     ({'a': 1, 'b': 1}, {'a': 0.9, 'b': 0.1})
     """
     total = sum(units.values())
+    equal = total / len(units)
+    if all(abs(count - equal) <= NEAR * equal for count in units.values()):
+        return dict.fromkeys(units, 1)
     shares = {value: count / total for value, count in units.items()}
     rounded = (
         {value: round(round(share / step) * step, 4) for value, share in shares.items()}

@@ -4,7 +4,8 @@
 `funnel`; `event_rules.py` has checked the entries.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from abeval.experiment.chosen_metrics import MetricChoice
 from abeval.metrics.definition import ColumnTerm, Metric, Need, Term
@@ -49,6 +50,42 @@ def event_metric(number: int, choice: MetricChoice, needed_by: dict[str, Need]) 
         per_unit=per_unit,
         among=ColumnTerm(f"c_{per_unit.column('whole')}") if per_unit.is_timed else None,
     )
+
+
+def is_sum_of_impressions(choice: MetricChoice) -> bool:
+    """Whether a metric adds up impressions of the whole period: then its days add up too."""
+    since = choice.within or choice.retention is not None or choice.funnel is not None
+    rows = (choice.log or IMPRESSIONS) in (IMPRESSIONS, CLICKS)
+    return rows and not since and combined_by(choice) == "sum"
+
+
+def summed(choice: MetricChoice, own: Callable[[MetricChoice], Metric]) -> Metric:
+    """The metric of such an entry, as one of impressions whose other rows are worth 0.
+
+    Args:
+        choice: The entry.
+        own: Makes the metric of an entry of impressions.
+    """
+    counts = _condition(choice.log or IMPRESSIONS, choice.where)
+
+    def counted(text: str | None) -> str | None:
+        if text is None or counts == "true":
+            return text
+        return f"case when {counts} then ({text}) else 0 end"
+
+    parts = {key: counted(getattr(choice, key)) for key in ("value", "numerator", "denominator")}
+    metric = own(choice.model_copy(update=parts))
+    rows = _rows(choice.log or IMPRESSIONS, choice.where)
+    zeros = zip(_texts(choice), metric.zeros, strict=True)
+    return replace(
+        metric,
+        formula=_formula(choice),
+        zeros=tuple((_missing(rows, text), term) for text, (_, term) in zeros if _columns([text])),
+    )
+
+
+def _missing(rows: str, text: str) -> str:
+    return f"{rows} whose {text} is null, NaN or infinite"
 
 
 def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
@@ -170,7 +207,7 @@ def _zeros(choice: MetricChoice, per_unit: PerUnit) -> tuple[tuple[str, Term], .
     texts = _texts(choice)
     rows = _rows(choice.log or IMPRESSIONS, choice.where)
     return tuple(
-        (f"{rows} whose {text} is null, NaN or infinite", ColumnTerm(f"c_{_null(per_unit, i)}"))
+        (_missing(rows, text), ColumnTerm(f"c_{_null(per_unit, i)}"))
         for i, text in enumerate(texts[: len(per_unit.nulls)])
         if _columns([text])
     )

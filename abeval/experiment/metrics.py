@@ -6,11 +6,12 @@ a run; `consistency.py` checks the file's names by the built-in ones.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from abeval.errors import ExperimentError
 from abeval.experiment.chosen_metrics import AbsoluteMargin, MetricChoice, Toward
 from abeval.experiment.covariates import table_covariates
-from abeval.experiment.event_metrics import event_metric
+from abeval.experiment.event_metrics import event_metric, is_sum_of_impressions, summed
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import Covariate
@@ -53,7 +54,7 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
         )
     of_unit = experiment.of_units
     known |= {
-        choice.name: event_metric(number, choice, _NEEDED_BY)
+        choice.name: _since_exposure(number, choice)
         if choice.of_events
         else _own(choice, of_unit=of_unit)
         for number, choice in enumerate(experiment.metrics)
@@ -82,6 +83,12 @@ def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) ->
         if name not in known:
             raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
     return [known[name] for name in names]
+
+
+def _since_exposure(number: int, choice: MetricChoice) -> Metric:
+    if is_sum_of_impressions(choice):
+        return summed(choice, partial(_own, of_unit=False))
+    return event_metric(number, choice, _NEEDED_BY)
 
 
 def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:

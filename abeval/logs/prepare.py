@@ -173,7 +173,9 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     engine.view("known_units", query(f"units/{known}"))
     engine.table("unit_names", query("units/unit_names"))
     engine.view("unit_cells", query("units/unit_cells"))
-    engine.table("unit_day", query("units/unit_day"))
+    # Every unit has one row, without a day: repeated units were set aside.
+    one_row = run.experiment.of_units and not shape.has_time and summed.has_rows
+    engine.table("unit_day", query(f"units/unit_{'row' if one_row else 'day'}"))
     run.step("assignment")
     changes = len(planned_splits(run.experiment)) > 1
     by_rule = _placement(run.experiment, shape) != "placed_by_log"

@@ -42,7 +42,7 @@ def load_sums(engine: Engine, sql: str) -> None:
 
 
 def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
-    """Sum the whole log."""
+    """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
     check_clicks(shape, run.engine)
-    load_sums(run.engine, query("units/logged_sums"))
+    load_sums(run.engine, query(f"units/logged_{'rows' if run.experiment.of_units else 'sums'}"))
     return Summed()

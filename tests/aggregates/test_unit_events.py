@@ -269,6 +269,34 @@ def test_windows_refuse_them_and_aa_and_power_answer(logs: World) -> None:
     assert plan.mde == pytest.approx(2.80159 * error * (1 + plan.mde / 2) ** 0.5, rel=0.01)
 
 
+def test_sums_of_impressions_have_windows(logs: World) -> None:
+    entries = [
+        {"name": "numbers", "per_unit": "sum", "value": "item_id", "where": "item_id > 2"},
+        {"name": "of_clicks", "log": "clicks", "per_unit": "sum", "value": "item_id"},
+        {"name": "ratio", "log": "clicks", "numerator": "item_id", "denominator": "1"},
+    ]
+    run = experiment(metrics=entries)
+    result, over_time = run.analyze(logs=logs.logs), run.windows(logs=logs.logs)
+    assert not over_time.refused
+    rows = logs.impressions[logs.impressions["ts"].between(START, END, "left")].drop_duplicates()
+    mine = rows[rows["variant"] == "a"]
+    clicked = mine[mine["click"] == 1]
+    units = mine["user_id"].nunique()
+    exact = {
+        "numbers": mine.loc[mine["item_id"] > 2, "item_id"].sum() / units,
+        "of_clicks": clicked["item_id"].sum() / units,
+        "ratio": clicked["item_id"].mean(),
+    }
+    for name, value in exact.items():
+        assert result[name].control == pytest.approx(value, rel=1e-12)
+        last = [
+            w
+            for w in over_time.windows
+            if w.metric == name and (w.axis, w.kind) == ("calendar", "cumulative")
+        ][-1]
+        assert last.control == pytest.approx(value, rel=1e-12)
+
+
 WRONG = {
     "log": ({"log": "order"}, "no log of rows of units is called 'order'; did you mean `orders`?"),
     "value": ({"log": "orders", "per_unit": "max"}, 'per_unit = "max" needs `value`'),

@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
 import abeval
+from abeval.cli.main import main
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
 from abeval.report.replay_short import chosen
@@ -38,6 +41,9 @@ STATUS = {
     "Pairwise": [("values", (0,)), ("pairs", ("variant", "base"))],
     "ReplayResult": [("models", ("name",))],
     "Agreement": [("decompositions", ("metric",)), ("causes", ("name", "status"))],
+    "CheckResult": [("trust", ("name", "status"))],
+    "AuditResult": [("matrix", ("logged", "expected"))],
+    "OffPolicyResult": [("rows", ("estimator",))],
     "HistoryReport": [
         ("predictions", ("predictor", "target")),
         ("sensitivity", ("measure",)),
@@ -56,9 +62,34 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     named: list[Record] = [
         *(few.analyze(), few.windows(), few.aa(runs=50), few.power(), few.compare("ctr")),
         *(loaded.replay(), few.agree(metrics=["auc", "log_loss"])),
+        *(few.check(), few.replace(assignment={"salt": "another"}).audit(), policy()),
         history(folder / "h.parquet"),
     ]
     return {type(result).__name__: result for result in named}
+
+
+def policy() -> abeval.OffPolicyResult:
+    """The value of the treatment's policy, on a log of its own with propensities."""
+    rows, random = 400, np.random.default_rng(1)
+    log = pd.DataFrame(
+        {
+            "user_id": [f"u{i}" for i in range(rows)],
+            "item_id": random.integers(0, 3, rows).astype(str),
+            "variant": random.choice(["control", "treatment"], rows),
+            "time": pd.Timestamp("2026-03-03 12:00"),
+            "click": random.integers(0, 2, rows),
+            "propensity": 1 / 3,
+        }
+    )
+    own = abeval.define(
+        name="sample",
+        unit="user_id",
+        control="control",
+        variants={"control": {}, "treatment": {}},
+        logs={"impressions": {"columns": {"ts": "time"}}},
+        metrics=[{"name": "ctr"}],
+    )
+    return own.off_policy("control", to="treatment", logs={"impressions": log})
 
 
 def history(path: Path) -> abeval.HistoryReport:
@@ -97,6 +128,12 @@ def in_order(result: Record, text: str) -> None:
     whole = squeezed(text)
     for field, keys in STATUS[type(result).__name__]:
         rows = getattr(result, field)
+        if field == "trust":
+            # Those that passed are counted, the others stand from the worst to the least.
+            order = ("fail", "warn", "skipped")
+            rows = sorted(
+                (r for r in rows if r.status in order), key=lambda r: order.index(r.status)
+            )
         # What is the same in every row has no column.
         one = field == "scorecard" and len({row.variant for row in rows}) == 1
         keys = tuple(key for key in keys if not (one and key == "variant"))
@@ -200,6 +237,44 @@ def test_a_pipe_is_wide_enough_without_colours(tmp_path: Path) -> None:
         assert "\x1b" not in done.stdout
         limit = 60 if environment.get("COLUMNS") else 112
         assert max(map(len, done.stdout.splitlines())) <= limit
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_commands_without_a_result_fit_too(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`init` and `assign --explain`, piped, in a terminal of so many columns."""
+    column = "the_days_between_a_users_first_two_visits"
+    days = np.arange(90) % 40
+    frame = pd.DataFrame({"user_id": range(90), "group": ["a", "b"] * 45, column: days, "n": days})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    commands = (
+        ("init", "t.csv", "--output", "e.toml"),
+        ("assign", "--salt", "a_long_salt_" * 4, "--variants", "a=1,b=1", "--explain", "u1"),
+    )
+    texts = []
+    for command_ in commands:
+        monkeypatch.setattr("sys.argv", ["abeval", *command_])
+        with pytest.raises(SystemExit) as end:
+            main()
+        texts.append(capsys.readouterr().out)
+        assert not end.value.code, texts
+        assert "\x1b" not in texts[-1]
+        assert max(map(len, texts[-1].splitlines())) <= width
+    assert squeezed(column) in squeezed(texts[0])
+    assert "  abeval analyze e.toml\n" in texts[0]
+    assert squeezed("NOT SURE outcomes: are n among them?") in squeezed(texts[0])
+    assert squeezed("sub_bucket") in squeezed(texts[1])
+
+
+@pytest.mark.parametrize("command_", ["audit", "replay"])
+def test_brackets_of_a_help_text_are_printed(command_: str) -> None:
+    """Rich would read them as its own marks."""
+    text = command(command_, "--help", COLUMNS="140").stdout
+    assert {"audit": "by the rule of assignment", "replay": "ndcg@10[exp]"}[command_] in text
 
 
 def test_metrics_are_listed_whole_at_any_width() -> None:
