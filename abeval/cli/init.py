@@ -59,6 +59,6 @@ def _print(draft: "Draft", output: Path) -> None:
     screen.print()
     for question in draft.questions:
         screen.print(Text(plain(f"NOT SURE  {question}")))
-    # The command is to be copied: it stands in a line of its own.
+    # The command is to be copied: it stands in a line of its own, however long that is.
     screen.print(Text(plain(f"wrote {output}: read its comments, then run:")))
-    screen.print(Text(plain(f"  abeval analyze {output}")))
+    screen.print(Text(plain(f"  abeval analyze {output}")), soft_wrap=True)

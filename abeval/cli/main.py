@@ -7,6 +7,7 @@ machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTE
 The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
 
+import atexit
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -90,4 +91,4 @@ def main() -> None:
         guarded(app)
     finally:
         # Nothing may stop the end of the process, which removes what is left.
-        ignore_stops()
+        atexit.register(ignore_stops)

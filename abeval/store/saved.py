@@ -209,8 +209,9 @@ def _write(
             draft.chmod((folder / SAVED).stat().st_mode)
         digest = sha256_of(draft)
         draft.replace(folder / _file_of(name, digest))
-    finally:
+    except BaseException:
         draft.unlink(missing_ok=True)
+        raise
     return digest
 
 

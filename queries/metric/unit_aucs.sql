@@ -21,7 +21,7 @@ placed as (
     variant, fate, impressions, left_out_clicks,
     case
       when judged > 0
-        then least(cast(floor(cast(weighted as double) / (5.0e7 * judged)) as bigint), 19)
+        then least(cast(floor(cast(weighted as double) / nullif(5.0e7 * judged, 0)) as bigint), 19)
       else -1
     end as bin
   from fated
