@@ -90,13 +90,8 @@ def symbol(index: int) -> str:
 
 
 def island(figure: go.Figure) -> Markup:
-    """A figure as JSON inside the page, its numbers to ten digits: more than a screen has."""
-    drawn = json.loads(str(figure.to_json(engine="json")), parse_float=_ten_digits)
-    return assets.island(json.dumps(drawn, ensure_ascii=False, separators=(",", ":")))
-
-
-def _ten_digits(number: str) -> float:
-    return float(f"{float(number):.10g}")
+    """A figure as JSON inside the page."""
+    return assets.island(str(figure.to_json(engine="json")))
 
 
 def label(text: str) -> str:

@@ -124,7 +124,9 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
     "ties excluded": lambda e: analyze_on(
         Run(
-            nasty.tied_experiment(variants={"a": {}, "b": {}}, logs={"impressions": {}}).experiment,
+            nasty.tied_experiment(
+                variants={"a": {}, "b": {}}, logs={"impressions": {}}, segments={}
+            ).experiment,
             *(e, {"impressions": nasty.tied()["impressions"]}),
         )
     ),
