@@ -12,8 +12,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency, chisquare
-from statsmodels.stats.multitest import multipletests
 
 MIN_EXPECTED = 5.0
 """Units expected in a cell, below which a chi-square test is not to be trusted."""
@@ -48,6 +46,8 @@ def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> fl
     >>> uniformity(np.arange(10_000.0), 10_000)
     1.0
     """
+    from scipy.stats import chisquare
+
     if len(numbers) < bins * MIN_EXPECTED:
         return None
     counts, _ = np.histogram(numbers, bins=bins, range=(0, size))
@@ -66,6 +66,8 @@ def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independenc
     >>> pair.units, round(pair.cramers_v, 3)
     (400, 1.0)
     """
+    from statsmodels.stats.multitest import multipletests
+
     rows = [_pair(one, other, assignments) for one, other in combinations(assignments, 2)]
     tested = [row.p_value for row in rows if row.p_value is not None]
     adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
@@ -76,6 +78,8 @@ def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independenc
 
 
 def _pair(one: str, other: str, assignments: Mapping[str, pd.Series[str]]) -> Independence:
+    from scipy.stats import chi2_contingency
+
     both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()
     table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
     if min(table.shape, default=0) < 2:
