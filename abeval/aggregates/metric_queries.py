@@ -40,7 +40,7 @@ from abeval.engines.sql import by_value, literal, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogShape, has_one_row
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
@@ -82,7 +82,7 @@ class MetricQueries:
             resampled: Metrics that are summed by sub-bucket too.
         """
         self.load(source, [*metrics, *resampled])
-        one_row = self.experiment.of_units and not self.shape.has_time
+        one_row = has_one_row(self.experiment, self.shape)
         self.total_units("row_total" if one_row and source is UNIT_DAY else "unit_total")
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         sums = self.of_totals(metrics, by_bucket)

@@ -27,7 +27,7 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, columns_read, shape_of
+from abeval.logs.shape import LogShape, columns_read, has_one_row, shape_of
 from abeval.logs.stretches import (
     ENTERED,
     Stretches,
@@ -173,8 +173,7 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     engine.view("known_units", query(f"units/{known}"))
     engine.table("unit_names", query("units/unit_names"))
     engine.view("unit_cells", query("units/unit_cells"))
-    # Every unit has one row, without a day: repeated units were set aside.
-    one_row = run.experiment.of_units and not shape.has_time and summed.has_rows
+    one_row = has_one_row(run.experiment, shape) and summed.has_rows
     engine.table("unit_day", query(f"units/unit_{'row' if one_row else 'day'}"))
     run.step("assignment")
     changes = len(planned_splits(run.experiment)) > 1
