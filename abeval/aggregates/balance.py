@@ -18,7 +18,7 @@ def balance_sums(queries: MetricQueries, covariates: Sequence[Metric]) -> list[R
     if not covariates:
         return []
     queries.load(UNIT_DAY)
-    queries.total_units()
+    queries.total_units(UNIT_DAY)
     return queries.sums(
         [
             SliceTerms(metric, BALANCE, "''", Terms(queries.covariate(metric), "1"))

@@ -82,8 +82,7 @@ class MetricQueries:
             resampled: Metrics that are summed by sub-bucket too.
         """
         self.load(source, [*metrics, *resampled])
-        one_row = has_one_row(self.experiment, self.shape)
-        self.total_units("row_total" if one_row and source is UNIT_DAY else "unit_total")
+        self.total_units(source)
         by_bucket = [self._of_buckets(metric) for metric in resampled]
         sums = self.of_totals(metrics, by_bucket)
         if not source.daily or self.experiment.period is None or not self.shape.has_time:
@@ -132,8 +131,10 @@ class MetricQueries:
         """Show a source's values by unit and day as `source_day`."""
         self.engine.view("source_day", sql)
 
-    def total_units(self, name: str = "unit_total") -> None:
-        """Sum `source_day` by unit, as `source_unit`, by `row_total` where each has one row."""
+    def total_units(self, source: Source) -> None:
+        """Sum `source_day`, which `load` made of a source, by unit: as `source_unit`."""
+        one_row = source is UNIT_DAY and has_one_row(self.experiment, self.shape)
+        name = "row_total" if one_row else "unit_total"
         self.engine.table("source_unit", query(f"units/{name}", self.units))
 
     def place_days(self) -> None:

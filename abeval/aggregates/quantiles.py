@@ -297,5 +297,5 @@ def _left_out(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
     if not any(metric.left_out for metric in metrics):
         return []
     queries.load(UNIT_DAY)
-    queries.total_units()
+    queries.total_units(UNIT_DAY)
     return queries.sums([count for metric in metrics for count in queries.left_out(metric)])

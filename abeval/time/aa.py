@@ -40,6 +40,6 @@ def collect_buckets(
             continue
         run.step(f"sums per sub-bucket of {source}")
         queries.load(source, group)
-        queries.total_units()
+        queries.total_units(source)
         sums |= {m.name: queries.bucket_sums(m, by_units) for m in group}
     return sums, refused, counts

@@ -168,7 +168,7 @@ def _totals(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
 
     def read(window: Aggregates) -> Aggregates:
         queries.show_days(of_cut)
-        queries.total_units()
+        queries.total_units(metrics[0].source)
         sums = queries.of_totals(metrics)
         return replace(window, moments=_moments(sums.rows), caps=sums.caps)
 

@@ -51,7 +51,7 @@ class Known(NamedTuple):
 def thirds_of(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Thirds]:
     """Metric → its third moments, of metrics of one source whose table `placed_day` is written."""
     by_day = queries.of_days(metrics)
-    queries.total_units()
+    queries.total_units(metrics[0].source)
     whole = queries.sums(
         [SliceTerms(m, WHOLE, "''", Terms(*queries.both(m, "t_"))) for m in metrics]
     )

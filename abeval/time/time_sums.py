@@ -169,7 +169,7 @@ def _before(
     queries: MetricQueries, metrics: Sequence[Metric], stretches: int
 ) -> dict[str, ByStretch]:
     """Moments before the period, of metrics whose source is loaded."""
-    queries.total_units()
+    queries.total_units(metrics[0].source)
     moments: dict[str, ByStretch] = {}
     for metric in metrics:
         rows = queries.sums(
