@@ -6,14 +6,8 @@
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
-from abeval.results.history import (
-    Added,
-    Gained,
-    HistoryPrior,
-    HistoryReport,
-    Prediction,
-    Sensitivity,
-)
+from abeval.results.history import Added, HistoryPrior
+from abeval.results.history_report import Gained, HistoryReport, Prediction, Sensitivity
 
 PREDICTIONS = (
     *("predictor", "target", "experiments", "correlation", "not corrected", "slope"),

@@ -17,7 +17,8 @@ from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.audit import AuditResult
 from abeval.results.check import CheckResult
-from abeval.results.history import Added, HistoryPrior, HistoryReport
+from abeval.results.history import Added, HistoryPrior
+from abeval.results.history_report import HistoryReport
 from abeval.results.off_policy import OffPolicyResult, Support
 from abeval.results.pairwise import Pair, Pairwise
 from abeval.results.power import DecisionPlan, Plan, Plans
