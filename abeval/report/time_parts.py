@@ -16,7 +16,7 @@ from abeval.report.figures import FigureView
 from abeval.report.section import Block, Heading, Section, by_role, info_of
 from abeval.report.slices import daily_views
 from abeval.report.tables import TextTable
-from abeval.results import Row
+from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
 from abeval.results.windows import Look, Novelty, Stability, TimeResult, WindowRow
@@ -114,7 +114,7 @@ def _cumulative(
 ) -> FigureView:
     unit = info_of(study, cell.metric).unit
     days = [row for row in cell.rows if row.axis == "calendar"]
-    word = "" if verdict is None else fmt.words(verdict.verdict)
+    word = "" if verdict is None else codes.words(verdict.verdict)
     heads, rows = time_views.looks_table(cell.looks, unit)
     if not rows:
         heads, rows = time_views.windows_table([r for r in days if r.kind == "cumulative"], unit)
@@ -206,7 +206,7 @@ def _novelty_sentence(fit: Novelty | None) -> str:
     if fit is None:
         return ""
     if fit.reason is not None:
-        return f"Novelty was not tested: {fmt.words(fit.reason)}."
+        return f"Novelty was not tested: {codes.words(fit.reason)}."
     p = fmt.p_value(fit.p_value)
     if fit.word is None:
         return f"No decay with the days since entry was detected (p {p} over {fit.days} days)."
