@@ -20,8 +20,8 @@ from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
 from abeval.metrics.sources import UNIT_DAY
 from abeval.stats import quantiles
+from abeval.stats.mid_distribution import PARTS, Step, place
 from abeval.stats.moments import Moments
-from abeval.stats.quantiles import PARTS, Step, place
 from abeval.stats.records import Refusal, RefusalReason
 
 
