@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.against_rest import against_rest, log_contrast, with_rest
 from abeval.stats.arrays import Floats
+from abeval.stats.common_ratio import arms_of, common_ratio
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 from abeval.stats.simpson import same_shares
@@ -149,62 +150,11 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> LiftHet
         >>> round(test.lift, 3), round(test.p_value, 3)
         (0.1, 1.0)
     """
-    arms = _arms(control, treatment)
-    ratio = _common_ratio(arms)
+    arms = arms_of(control, treatment)
+    ratio = common_ratio(arms)
     q, df = arms.q(ratio), len(control) - 1
     shared = max(0.0, 1 - df / q) if q > 0 else 0.0
     return LiftHeterogeneity(q, df, float(special.chdtrc(df, q)), shared, ratio - 1)
-
-
-class _Arms(NamedTuple):
-    """Values and variances of both variants in each segment, shape (segments,) each."""
-
-    control: Floats
-    treatment: Floats
-    control_variance: Floats
-    treatment_variance: Floats
-
-    def q(self, ratio: float) -> float:
-        """How far the segments are from one ratio of treatment to control."""
-        distance = self.treatment - ratio * self.control
-        variance = self.treatment_variance + ratio**2 * self.control_variance
-        return float(np.sum(distance**2 / variance))
-
-
-def _arms(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> _Arms:
-    if len(control) != len(treatment) or len(control) < 2:
-        raise Refusal("too_few_units", "heterogeneity needs two segments or more")
-    arms = _Arms(
-        *(np.array([one.value for one in variant]) for variant in (control, treatment)),
-        *(np.array([one.variance for one in variant]) for variant in (control, treatment)),
-    )
-    if not np.isfinite(np.concatenate(arms)).all():
-        raise Refusal("not_finite", "values and variances must be finite")
-    if np.any(arms.treatment_variance <= 0):
-        raise Refusal("zero_variance", "a segment's value needs a positive variance")
-    return arms
-
-
-def _common_ratio(arms: _Arms) -> float:
-    """The ratio that fits the segments best."""
-    positive = (arms.control > 0) & (arms.treatment > 0)
-    if not positive.any():
-        raise Refusal("not_applicable", "no segment has a positive value in both variants")
-    # Q falls towards the ratio of each segment, so its minimum lies among them.
-    ratios = arms.treatment[positive] / arms.control[positive]
-    low, high = float(ratios.min()), float(ratios.max())
-    return _lowest(arms.q, low, high) if high > low else low
-
-
-def _lowest(of: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function is lowest: the best of a grid, refined between its neighbours."""
-    grid = np.linspace(low, high, 65)
-    best = int(np.argmin([of(float(one)) for one in grid]))
-    ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
-    fine = optimize.minimize_scalar(
-        of, bounds=ends, method="bounded", options={"xatol": 1e-9 * (ends[1] - ends[0])}
-    )
-    return float(fine.x)
 
 
 def segments_against_rest(
