@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import templates, time_views, windows_figures
+from abeval.report import entry_figures, p_value_figures, templates, time_views, windows_figures
 from abeval.report.daily_figures import count_figure, daily_effect
 from abeval.report.effect_figures import windows_heat_map
 from abeval.report.effects import slugs
@@ -193,7 +193,7 @@ def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
                 anchor=f"entry-{cell.slug}",
                 title=cell.title,
                 takeaway=_novelty_sentence(fit),
-                figure=windows_figures.entry_figure(rows, fit),
+                figure=entry_figures.entry_figure(rows, fit),
                 heads=heads,
                 rows=lines,
                 note=cell.note,
@@ -253,7 +253,7 @@ def pvalue_part(study: Study) -> Section | None:
                 anchor=f"pvalue-{cell.slug}",
                 title=cell.title,
                 takeaway=time_views.looks_sentence(cell.looks),
-                figure=windows_figures.p_values_figure(cell.looks, time.alpha),
+                figure=p_value_figures.p_values_figure(cell.looks, time.alpha),
                 heads=("Day", "p of one look", "p always valid"),
                 rows=tuple(
                     (k.day, fmt.p_value(k.fixed_p_value), fmt.p_value(k.always_p_value))
