@@ -1,6 +1,6 @@
 """Tables and sentences about effects over time, formatted as text.
 
-`time_parts.py` and `aa_part.py` hand over rows of a `TimeResult`.
+`time_parts.py` and `daily_parts.py` hand over rows of a `TimeResult`.
 """
 
 from collections.abc import Mapping, Sequence
