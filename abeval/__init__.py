@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from abeval.results.analysis import Result
     from abeval.results.audit import AuditResult
     from abeval.results.check import CheckResult
-    from abeval.results.history import Added, HistoryPrior, HistoryReport
+    from abeval.results.history import Added, HistoryPrior
+    from abeval.results.history_report import HistoryReport
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
@@ -83,7 +84,7 @@ _HOME = {
     "ExperimentError": "errors",
     "History": "history.history",
     "HistoryPrior": "results.history",
-    "HistoryReport": "results.history",
+    "HistoryReport": "results.history_report",
     "JudgedColumns": "offline.evaluate_log",
     "LoadedExperiment": "api",
     "LogError": "errors",

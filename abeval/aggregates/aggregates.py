@@ -4,10 +4,9 @@
 `inference/judge.py`, `pairwise.py` and `power.py` compare variants with them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
@@ -15,59 +14,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.moment_rows import (
+    BUCKET,
+    BUCKETS,
+    COVARIATES,
+    LACKING,
+    MOMENT_COLUMNS,
+    ByStretch,
+    Group,
+    Row,
+    by_stretch,
+    group_of,
+    joined,
+    pooled,
+)
 from abeval.logs.stretches import ENTERED, Stretches
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
 from abeval.stats.records import RefusalReason
-
-Row = Mapping[str, object]
-
-ByStretch = Sequence[Mapping[str, Moments]]
-"""Variant → moments, in each stretch of entry days; a single one where the split did not change."""
-
-VARIABLES = ("y", "x", "y0", "x0", "z")
-"""Numerator, denominator, both before the period, and whether the unit is new in it."""
-
-PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
-
-THIRDS = tuple(
-    triple for triple in combinations_with_replacement(VARIABLES, 3) if triple.count("z") < 2
-)
-"""Products of three, but for those that z · z = z makes products of two."""
-
-MOMENT_COLUMNS = (
-    "metric",
-    "slice",
-    "cell",
-    "variant",
-    "stretch",
-    "units",
-    *VARIABLES,
-    *map("_".join, PRODUCTS),
-    *map("_".join, THIRDS),
-)
-
-LABELS = 5
-"""So many of `MOMENT_COLUMNS` are labels; sums follow."""
-
-_THIRD_COLUMNS = tuple(
-    "_".join(triple).replace("z_z", "z").replace("z_z", "z")
-    for triple in combinations_with_replacement(VARIABLES, 3)
-)
-"""The column of each product of three; z · z is z, for z is 0 or 1."""
-
-WHOLE = "whole"
-DAY = "day"
-LEFT_OUT = "left_out"
-CAPPED = "capped"
-SEGMENT = "segment:"
-LACKING = "lacking"
-BALANCE = "balance"
-
-COVARIATES = "covariates"
-BUCKET = "bucket"
-BUCKETS = 256
-"""Sub-buckets are grouped into this many for resampling."""
 
 
 class Quantile(NamedTuple):
@@ -180,7 +144,7 @@ class Aggregates:
                 pairs.setdefault(group, {})[int(first), int(second)] = row
         moments: list[dict[str, Moments]] = [{} for _ in self.places]
         for group, of_group in pairs.items():
-            moments[group.stretch][group.variant] = _joined(of_group, scales)
+            moments[group.stretch][group.variant] = joined(of_group, scales)
         return moments
 
     def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> NDArray[np.float64]:
@@ -248,85 +212,5 @@ class Aggregates:
         for values in self.moments.itertuples(index=False, name=None):
             row = dict(zip(MOMENT_COLUMNS, values, strict=True))
             cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
-            cells.setdefault(str(row["cell"]), {})[_group(row)] = row
+            cells.setdefault(str(row["cell"]), {})[group_of(row)] = row
         return slices
-
-
-class Group(NamedTuple):
-    """Units of one variant that entered in one stretch."""
-
-    variant: str
-    stretch: int
-
-
-def _group(row: Row) -> Group:
-    return Group(str(row["variant"]), int(str(row["stretch"])))
-
-
-def by_stretch(
-    rows: Mapping[Group, Row], stretches: int, scales: tuple[float, float]
-) -> list[dict[str, Moments]]:
-    """Moments of (y, x, y0, x0, z) by stretch and variant."""
-    moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
-    for group, row in rows.items():
-        moments[group.stretch][group.variant] = _moments(row, scales)
-    return moments
-
-
-def moments_of_rows(
-    rows: Iterable[Sequence[object]], stretches: int, scales: tuple[float, float]
-) -> list[dict[str, Moments]]:
-    """Moments of (y, x) by stretch and variant, of rows of `MOMENT_COLUMNS` of one cell."""
-    named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
-    moments = by_stretch({_group(row): row for row in named}, stretches, scales)
-    return [{name: one.pick(0, 1) for name, one in variants.items()} for variants in moments]
-
-
-def moments_by_variant(
-    rows: Iterable[Sequence[object]], scales: tuple[float, float]
-) -> dict[str, Moments]:
-    """Variant → moments of (y, x) of rows of `MOMENT_COLUMNS` of one cell, of all stretches."""
-    named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
-    stretches = 1 + max((_group(row).stretch for row in named), default=0)
-    by_group = by_stretch({_group(row): row for row in named}, stretches, scales)
-    return {name: one.pick(0, 1) for name, one in pooled(by_group).items()}
-
-
-def pooled(moments: ByStretch) -> dict[str, Moments]:
-    """Variant → moments of the units of all stretches."""
-    whole: dict[str, Moments] = {}
-    for variants in moments:
-        for name, one in variants.items():
-            whole[name] = whole[name] + one if name in whole else one
-    return whole
-
-
-def _moments(row: Row, scales: tuple[float, float]) -> Moments:
-    products = {frozenset(pair): int(str(row["_".join(pair)])) for pair in PRODUCTS}
-    return Moments.from_sums(
-        int(str(row["units"])),
-        [int(str(row[name])) for name in VARIABLES],
-        [[products[frozenset((a, b))] for b in VARIABLES] for a in VARIABLES],
-        (*scales, *scales, 1.0),
-        # Sums from a warehouse have none.
-        None if row["y_y_y"] is None else [int(str(row[name])) for name in _THIRD_COLUMNS],
-    )
-
-
-def _joined(pairs: Mapping[tuple[int, int], Row], scales: Sequence[float]) -> Moments:
-    """Moments of y, x, every covariate and newness, from those of pairs of covariates."""
-    count = 1 + max(second for _, second in pairs)
-    variables: list[str | int] = ["y", "x", *range(count), "z"]
-
-    def total(*wanted: str | int) -> int:
-        pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})
-        called = {pair[0]: "y0", pair[1]: "x0"}
-        names = [called[v] if isinstance(v, int) else v for v in wanted]
-        return int(str(pairs[pair]["_".join(sorted(names, key=VARIABLES.index))]))
-
-    return Moments.from_sums(
-        int(str(next(iter(pairs.values()))["units"])),
-        [total(v) for v in variables],
-        [[total(v, w) for w in variables] for v in variables],
-        scales,
-    )

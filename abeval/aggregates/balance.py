@@ -6,15 +6,15 @@ variants with them.
 
 from collections.abc import Sequence
 
-from abeval.aggregates.aggregates import BALANCE
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import BALANCE
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import UNIT_DAY
 
 
 def balance_sums(queries: MetricQueries, covariates: Sequence[Metric]) -> list[Row]:
-    """Rows of `aggregates.MOMENT_COLUMNS` for each covariate, over all analysed units."""
+    """Rows of `moment_rows.MOMENT_COLUMNS` for each covariate, over all analysed units."""
     if not covariates:
         return []
     queries.load(UNIT_DAY)

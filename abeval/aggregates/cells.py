@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, SEGMENT, Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS, SEGMENT
 from abeval.aggregates.terms import Row, add_signed
 
 LIMIT = 300

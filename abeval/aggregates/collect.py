@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audits import audit_sums, no_audits, seen_in
 from abeval.aggregates.balance import balance_sums
 from abeval.aggregates.buckets import BucketSums, deals_units
@@ -19,6 +19,7 @@ from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.aggregates.spreads import reads_rows, spread_metrics
 from abeval.aggregates.terms import SourceSums

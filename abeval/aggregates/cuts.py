@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS
 from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc_pass import score_tables
 from abeval.aggregates.metric_queries import MetricQueries, show_scored
+from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
@@ -42,7 +42,7 @@ class CutSums:
     """The sums of all cuts.
 
     Attributes:
-        rows: Rows of `aggregates.MOMENT_COLUMNS`.
+        rows: Rows of `moment_rows.MOMENT_COLUMNS`.
         notes: What a reader of the result must know.
     """
 

@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
-from abeval.aggregates.aggregates import LACKING
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import LACKING
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
@@ -18,7 +18,7 @@ from abeval.metrics.definition import Metric
 
 
 def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQueries) -> list[Row]:
-    """Rows of `aggregates.MOMENT_COLUMNS` for each column that is read and that some files lack."""
+    """Rows of `moment_rows.MOMENT_COLUMNS` for each column that is read and that files lack."""
     facts = prepared.files
     if experiment.logs.rows.query is not None:
         # The rows of a query are not those of a file.

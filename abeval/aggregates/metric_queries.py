@@ -11,7 +11,10 @@ from itertools import combinations
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import (
+from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
+from abeval.aggregates.kernels.moment_pass import is_of_one_cell, sums_by_arrays
+from abeval.aggregates.moment_rows import (
     BUCKET,
     BUCKETS,
     CAPPED,
@@ -21,9 +24,6 @@ from abeval.aggregates.aggregates import (
     SEGMENT,
     WHOLE,
 )
-from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
-from abeval.aggregates.kernels.moment_pass import is_of_one_cell, sums_by_arrays
 from abeval.aggregates.terms import (
     MomentQuery,
     Row,
@@ -245,7 +245,7 @@ class MetricQueries:
         )
 
     def sums(self, slices: Sequence[SliceTerms], relation: str = "source_unit") -> list[Row]:
-        """Exact sums by cell, variant and stretch: rows of `aggregates.MOMENT_COLUMNS`."""
+        """Exact sums by cell, variant and stretch: rows of `moment_rows.MOMENT_COLUMNS`."""
         by_arrays = self._by_arrays([part for part in slices if is_of_one_cell(part)], relation)
         by_query: dict[MomentQuery, list[SliceTerms]] = {}
         for part in slices if by_arrays is None else (p for p in slices if not is_of_one_cell(p)):

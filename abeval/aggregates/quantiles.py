@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, Quantile, moments_by_variant
+from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS, moments_by_variant
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.engines.queries import query
@@ -20,8 +21,8 @@ from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
 from abeval.metrics.sources import UNIT_DAY
 from abeval.stats import quantiles
+from abeval.stats.mid_distribution import PARTS, Step, place
 from abeval.stats.moments import Moments
-from abeval.stats.quantiles import PARTS, Step, place
 from abeval.stats.records import Refusal, RefusalReason
 
 
@@ -30,7 +31,7 @@ class QuantileSums:
     """What quantile metrics come down to.
 
     Attributes:
-        rows: Rows of `aggregates.MOMENT_COLUMNS`: what the definitions leave out.
+        rows: Rows of `moment_rows.MOMENT_COLUMNS`: what the definitions leave out.
         quantiles: Metric → variant → its quantile.
     """
 

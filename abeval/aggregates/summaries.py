@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE, Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
 from abeval.errors import LogError
 from abeval.metrics.definition import ColumnTerm, Metric
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import LABELS, MOMENT_COLUMNS
+from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.engines.protocol import Cell
 from abeval.metrics.definition import Metric
 
@@ -136,7 +136,7 @@ class SourceSums:
     """Sums of the metrics of one source.
 
     Attributes:
-        rows: Rows of `aggregates.MOMENT_COLUMNS`.
+        rows: Rows of `moment_rows.MOMENT_COLUMNS`.
         caps: Metric → caps of numerator and denominator, where values are capped.
     """
 
@@ -145,7 +145,7 @@ class SourceSums:
 
 
 def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
-    """One row of `aggregates.MOMENT_COLUMNS` per label: the sum of sign × row.
+    """One row of `moment_rows.MOMENT_COLUMNS` per label: the sum of sign × row.
 
     Example:
         >>> label = ("ctr", "day", "2026-01-01", "a", 0)
@@ -161,7 +161,7 @@ def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
 
 
 def moment_row(row: Row, summed: MomentQuery) -> Row:
-    """A row of a query that sums as one of `aggregates.MOMENT_COLUMNS`.
+    """A row of a query that sums as one of `moment_rows.MOMENT_COLUMNS`.
 
     Example:
         >>> row = moment_row(("m", "whole", "", "a", 0, 2, "3", "5", "9"), NOW_PER_UNIT)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abeval.agreement.case import Case, CauseCheck, Finding, Unchecked
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow, Cause, Explanation
 from abeval.stats.multiplicity import adjust
@@ -88,7 +89,7 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
 def _stands(gap: AgreementRow) -> str:
     """How the two sides stand to each other, in words that follow both."""
     if gap.standing == "inconclusive" and gap.reason is not None:
-        return f"cannot be compared ({fmt.reason(gap.reason)})"
+        return f"cannot be compared ({codes.reason(gap.reason)})"
     return _STANDS[gap.standing]
 
 

@@ -7,7 +7,7 @@
 | `split` | variants that share 1,000,000 slots |
 | `plan` | overrides, holdouts, sticky units, layers and traffic before the split |
 | `draws` | unit → number → range: what every platform does, in Python and SQL |
-| `platforms` | GrowthBook, Unleash, PlanOut, … as draws and ranges |
+| `platforms` | GrowthBook, Unleash, PlanOut, … as draws and ranges; a module per hash |
 | `randomness` | are slots used evenly, and layers independent? |
 """
 

@@ -1,6 +1,6 @@
 """Hashes of a text: abeval's own, and those of other platforms.
 
-`split.py` and `plan.py` use `md5_60`; `draws.py` names the others, which `platforms.py` combines
+`split.py` and `plan.py` use `md5_60`; `draws.py` names the others, which `platforms/` combines
 into schemes.
 """
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.history.entries import Addable
-    from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
+    from abeval.results.history import Added, HistoryPrior, HistoryRow
+    from abeval.results.history_report import HistoryReport
 
 
 class History:

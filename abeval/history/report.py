@@ -12,7 +12,8 @@ from abeval.experiment.problems import suggestion
 from abeval.history import gains
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted
-from abeval.results.history import HISTORY_SCHEMA_VERSION, Choice, HistoryReport, HistoryRow
+from abeval.results.history import HistoryRow
+from abeval.results.history_report import HISTORY_SCHEMA_VERSION, Choice, HistoryReport
 from abeval.stats.shrinkage import FEWEST
 
 _OFFLINE = ("auc", "gauc[impressions]", "log_loss")

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from abeval.aggregates.aggregates import CAPPED, SEGMENT, WHOLE, Aggregates, ByStretch
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import CAPPED, SEGMENT, WHOLE, ByStretch
 from abeval.experiment.model import Experiment
 from abeval.inference import information
 from abeval.inference.adjust import Strata

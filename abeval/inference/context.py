@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import LEFT_OUT, Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import LEFT_OUT
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.aggregates import ByStretch
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
+from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,

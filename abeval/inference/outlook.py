@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, pooled
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import pooled
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms

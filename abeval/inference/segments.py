@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from abeval.aggregates.aggregates import SEGMENT, ByStretch
+from abeval.aggregates.moment_rows import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Rule
 from abeval.inference.means_and_ratios import estimate

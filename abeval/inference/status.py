@@ -8,7 +8,7 @@ Whether an effect is good or bad is decided here alone, for the scorecard and th
 from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import Status
-from abeval.stats import decisions, effects
+from abeval.stats import decisions, effects, margin_tests
 from abeval.stats.records import Effect
 
 
@@ -88,7 +88,7 @@ def _holds_without_lift(metric: Metric, margin: Margin, comparison: Comparison) 
         return False
     if not margin.relative or effect.control == 0:
         return False
-    direction: decisions.Direction = "increase" if metric.direction.sign > 0 else "decrease"
+    direction: margin_tests.Direction = "increase" if metric.direction.sign > 0 else "decrease"
     return decisions.not_worse_relative(
         effect, spread.control, spread.covariance, margin.size, direction
     )

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, ByStretch
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference import proportions
 from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from abeval.results import Check, Decision, MetricInfo, Row, Verdict
+from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 
 # Equivalence within a margin implies non-inferiority at that margin.
@@ -84,7 +84,7 @@ def _verdict(variant: str, case: _Case) -> Verdict:
     clause = _CLAUSES[decision](case)
     if decision != "do_not_trust":
         clause += _notes(case)
-    return Verdict(variant, decision, f"{fmt.words(decision).upper()}: {clause}.")
+    return Verdict(variant, decision, f"{codes.words(decision).upper()}: {clause}.")
 
 
 def _notes(case: _Case) -> str:
@@ -209,7 +209,7 @@ def _span(case: _Case, row: Row) -> tuple[str, str] | None:
 
 def _settled(case: _Case, row: Row) -> str:
     if case.effect(row) is not None and row.status in HELD:
-        return f"{_named(case, row)} is {fmt.words(row.status)}"
+        return f"{_named(case, row)} is {codes.words(row.status)}"
     return _no_number(case, row)
 
 
@@ -224,8 +224,8 @@ def _adjusted_words(row: Row) -> str:
 def _no_number(case: _Case, row: Row) -> str:
     what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
     name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
-    why = f" ({fmt.words(row.reason)})" if row.reason else ""
-    if row.status == "too_little_data" and row.reason in fmt.WITHOUT_SPREAD:
+    why = f" ({codes.words(row.reason)})" if row.reason else ""
+    if row.status == "too_little_data" and row.reason in codes.WITHOUT_SPREAD:
         return f"{name} does not vary{why}"
     missing = "has no effect estimate" if case.effect(row) is None else "is unclear"
     return f"{name} {what.get(row.status, missing)}{why}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from abeval.errors import AbevalError
 from abeval.files import write_text
 from abeval.results.analysis import Result
-from abeval.results.history import HistoryReport
+from abeval.results.history_report import HistoryReport
 from abeval.results.study import Study, study_of
 
 if TYPE_CHECKING:

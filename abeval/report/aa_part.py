@@ -3,7 +3,7 @@
 `registry.py` lists it.
 """
 
-from abeval.report import windows_figures
+from abeval.report import p_value_figures
 from abeval.report.effects import slugs
 from abeval.report.figures import FigureView
 from abeval.report.section import Block, Section, by_role
@@ -57,7 +57,7 @@ def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
         takeaway=(
             f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
         ),
-        figure=windows_figures.histogram_figure(counts),
+        figure=p_value_figures.histogram_figure(counts),
         heads=("p from", "to", "replays"),
         rows=tuple(
             (f"{i * width:.3g}", f"{(i + 1) * width:.3g}", fmt.count(n))

@@ -14,6 +14,7 @@ from abeval.report.agreement_figures import quadrant_figure
 from abeval.report.agreement_short import model_tables, number, pair_table, sentences
 from abeval.report.figures import FigureView
 from abeval.report.section import Block, Closed, Section
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, Cause, Evidence, Explanation
 from abeval.results.study import Study
@@ -48,7 +49,7 @@ def _conflict(agreement: Agreement, said: Explanation, several: bool) -> str:
 def _cause_words(cause: Cause) -> str:
     share = cause.accounts_for
     part = "" if share is None else f", {fmt.percent(share)} of the gap"
-    return f"{fmt.words(cause.name)}{part}"
+    return f"{codes.words(cause.name)}{part}"
 
 
 def causes_part(study: Study) -> Section | None:

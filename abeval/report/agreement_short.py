@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Cause, Decomposition, MatrixCell
 
@@ -63,7 +64,7 @@ def _cells(row: AgreementRow) -> tuple[str, ...]:
         number(row.difference, row.low, row.high, signed=True),
         fmt.MISSING if lift is None else f"{lift.estimate} {lift.interval}",
         row.standing,
-        fmt.reason(row.reason),
+        codes.reason(row.reason),
     )
 
 

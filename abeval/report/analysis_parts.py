@@ -18,7 +18,7 @@ from abeval.report.scorecard import role_views
 from abeval.report.section import Block, Closed, Section
 from abeval.report.slices import segment_views
 from abeval.report.tables import ROLES, TextTable, segment_tables, tables
-from abeval.results import Check, Row, SliceRow
+from abeval.results import Check, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -122,7 +122,7 @@ def _decided_sentence(rows: Iterable[Row]) -> str:
 def _forest_cells(row: Row) -> tuple[str, ...]:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     estimate, interval = (shown.estimate, shown.interval) if shown else (fmt.MISSING, "")
-    return row.metric, row.variant, estimate, interval, fmt.status(row.status, row.reason)
+    return row.metric, row.variant, estimate, interval, codes.status(row.status, row.reason)
 
 
 def segments_part(study: Study) -> Section | None:
@@ -222,7 +222,7 @@ def multiplicity_part(study: Study) -> Section | None:
             row.variant,
             fmt.p_value(row.p_value),
             fmt.p_value(row.p_adjusted),
-            fmt.status(row.status, row.reason),
+            codes.status(row.status, row.reason),
         )
         for row in sorted(tested, key=lambda row: row.role != "goal")
     )
@@ -237,7 +237,7 @@ def glossary_part(study: Study) -> Section | None:
     blocks: list[Block] = []
     if study.analysis is not None:
         rows = tuple(
-            (m.name, m.formula, m.unit or "no unit", fmt.direction_words(m.direction))
+            (m.name, m.formula, m.unit or "no unit", codes.direction_words(m.direction))
             for m in study.analysis.metrics
         )
         blocks.append(TextTable("", "", ("metric", "formula", "unit", "direction"), rows))

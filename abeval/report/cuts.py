@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Sequence
 
 from abeval.report.tables import TextTable, units_of
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.cuts import CutRow, CutSplit
@@ -66,7 +67,7 @@ def _effect(row: CutRow, unit: str) -> str:
     lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
     difference = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
     shown = lift or difference
-    return fmt.reason(row.reason) if shown is None else shown.text
+    return codes.reason(row.reason) if shown is None else shown.text
 
 
 def _shares(row: CutRow) -> str:
@@ -105,7 +106,7 @@ def _parts(split: CutSplit, unit: str) -> Iterator[str]:
     ):
         shown = fmt.difference(value, low, high, unit)
         if shown is None or low is None:
-            yield f"{fmt.MISSING if shown is None else shown.estimate} {fmt.reason(split.reason)}"
+            yield f"{fmt.MISSING if shown is None else shown.estimate} {codes.reason(split.reason)}"
         else:
             yield shown.text
 

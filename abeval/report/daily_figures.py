@@ -1,6 +1,6 @@
 """The figure of a metric's effect by day, for the page of an analysis.
 
-`page.py` hands over a metric's rows by day, and puts what comes back into the page as JSON.
+`daily_parts.py` hands over a metric's rows by day, and puts what comes back into the page as JSON.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

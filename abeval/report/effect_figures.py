@@ -18,7 +18,7 @@ from abeval.report.figures import (
     plain_layout,
     symbol,
 )
-from abeval.results import Row
+from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.windows import WindowRow
 
@@ -92,7 +92,7 @@ def _percent(*numbers: float | None) -> tuple[float | None, float | None, float 
 def _said(row: Row) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     text = fmt.typographic(shown.text) if shown else fmt.MISSING
-    return f"{row.metric}, {row.variant}: {text}, {fmt.status(row.status, row.reason)}"
+    return f"{row.metric}, {row.variant}: {text}, {codes.status(row.status, row.reason)}"
 
 
 def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> go.Figure:

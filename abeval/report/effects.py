@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from abeval.report import glyph
-from abeval.results import MetricInfo, Row, SliceRow
+from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -67,7 +67,7 @@ def slugs(names: Sequence[str]) -> dict[str, str]:
 def metric_note(metric: MetricInfo) -> str:
     """Unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
-    return f"{unit}{fmt.direction_words(metric.direction)}"
+    return f"{unit}{codes.direction_words(metric.direction)}"
 
 
 def definitions(
@@ -102,7 +102,7 @@ def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
     """The glyph of a row of the scorecard; None without a lift."""
     if row.lift is None:
         return None
-    status = fmt.status(row.status, row.reason)
+    status = codes.status(row.status, row.reason)
     return glyph.Mark(
         row.lift,
         row.lift_low,

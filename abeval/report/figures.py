@@ -16,7 +16,8 @@ from abeval.report import assets
 
 # Each has a contrast of 3:1 on the white and on the dark page; readers without red, green or blue
 # cones tell any two apart (`tests/report/test_colours.py`). Each has its own symbol too.
-COLOURS = ("#0072B2", "#C46A00", "#00A860", "#B4789C", "#546C54", "#8478F0")
+BLUE, ORANGE = "#0072B2", "#C46A00"
+COLOURS = (BLUE, ORANGE, "#00A860", "#B4789C", "#546C54", "#8478F0")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 GREY = "#7a8699"
 GRID = "rgba(128,140,160,0.25)"

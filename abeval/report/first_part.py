@@ -23,7 +23,7 @@ from abeval.report.effects import (
 from abeval.report.power_part import days_sentence
 from abeval.report.section import Section
 from abeval.report.tables import ROLES
-from abeval.results import Check, Decision, Row, Verdict
+from abeval.results import Check, Decision, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -165,7 +165,7 @@ def _how_long(study: Study, result: Result, variant: str) -> str:
     """The outlook of the first metric that is still open."""
     rows = [r for r in result.scorecard if r.variant == variant and r.role != "diagnostic"]
     open_rows = [row for row in rows if row.status in ("unclear", "too_little_data")]
-    waiting = [row for row in open_rows if row.reason not in fmt.WITHOUT_SPREAD]
+    waiting = [row for row in open_rows if row.reason not in codes.WITHOUT_SPREAD]
     if study.outlook is not None:
         outlooks = {one.metric: one for one in study.outlook.metrics}
         for row in waiting:
@@ -212,7 +212,7 @@ def _glance_rows(result: Result) -> list[GlanceRow]:
                 exact=shown.exact,
                 glyph=shown.glyph,
                 mde=could_see(row),
-                status=fmt.status(row.status, row.reason),
+                status=codes.status(row.status, row.reason),
                 tone=TONES.get(row.status, "plain"),
             )
         )

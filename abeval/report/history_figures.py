@@ -18,7 +18,7 @@ from abeval.report.figures import (
     plain_layout,
     symbol,
 )
-from abeval.results.history import HistoryEffect, Prediction
+from abeval.results.history_report import HistoryEffect, Prediction
 
 _ROW = 26
 """Pixels of a row of the forest."""

@@ -5,15 +5,10 @@
 
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.history import (
-    Added,
-    Gained,
-    HistoryPrior,
-    HistoryReport,
-    Prediction,
-    Sensitivity,
-)
+from abeval.results.history import Added, HistoryPrior
+from abeval.results.history_report import Gained, HistoryReport, Prediction, Sensitivity
 
 PREDICTIONS = (
     *("predictor", "target", "experiments", "correlation", "not corrected", "slope"),
@@ -95,7 +90,7 @@ def prediction_cells(row: Prediction) -> tuple[str, ...]:
         *(row.predictor, row.target, str(row.experiments)),
         *(corrected.strip(), "" if row.naive is None else f"{row.naive:.2f}"),
         *(ends, agree, chance, "" if row.explained is None else f"{row.explained:.0%}"),
-        fmt.reason(row.reason),
+        codes.reason(row.reason),
     )
 
 
@@ -111,7 +106,7 @@ def sensitivity_cells(row: Sensitivity) -> tuple[str, ...]:
     return (
         *(row.measure, f"{row.moved} of {row.effects}", fmt.percent(row.share)),
         f"[{row.low:.0%}, {row.high:.0%}]",
-        fmt.reason(row.reason) if row.spread is None else f"{100 * row.spread:.2g}%",
+        codes.reason(row.reason) if row.spread is None else f"{100 * row.spread:.2g}%",
         f"{100 * row.se:.2g}%",
         "" if row.signal is None else f"{row.signal:.0%}",
     )
@@ -127,5 +122,5 @@ def gained_cells(row: Gained) -> tuple[str, ...]:
     )
     return (
         *(row.metric, f"{row.shipped} of {row.effects}", f"{100 * row.naive:+.2f}%"),
-        *(fmt.MISSING if shown is None else shown.text, prior, fmt.reason(row.reason)),
+        *(fmt.MISSING if shown is None else shown.text, prior, codes.reason(row.reason)),
     )

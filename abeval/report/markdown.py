@@ -12,7 +12,7 @@ from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_parts import moved_sentences
 from abeval.report.tables import ROLES, TextTable, decisive_p
-from abeval.results import Row
+from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -84,7 +84,7 @@ def _cells(row: Row, several: bool) -> tuple[str, ...]:
     name = f"{row.metric} ({row.role})"
     variant = (row.variant,) if several else ()
     p = fmt.p_value(decisive_p(row))
-    return (name, *variant, text, could_see(row), p, fmt.status(row.status, row.reason))
+    return (name, *variant, text, could_see(row), p, codes.status(row.status, row.reason))
 
 
 def _table(table: TextTable) -> str:

@@ -12,7 +12,7 @@ from abeval.report import templates
 from abeval.report.effects import anchors
 from abeval.report.method_words import LIFT_WORDS, OWN_LIFT, Method, words_of
 from abeval.report.section import Section
-from abeval.results import MetricInfo, Row
+from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -68,8 +68,8 @@ def _used(result: Result, metric: MetricInfo) -> tuple[str, ...]:
 
 def _methods(result: Result) -> tuple[Method, ...]:
     """The methods that rows name."""
-    codes = dict.fromkeys(row.method for row in result.scorecard if row.method)
-    return tuple(words_of(code) for code in codes)
+    methods = dict.fromkeys(row.method for row in result.scorecard if row.method)
+    return tuple(words_of(code) for code in methods)
 
 
 def _settings(study: Study, result: Result) -> Iterator[Setting]:
@@ -95,7 +95,7 @@ def _row_settings(result: Result) -> Iterator[RowSetting]:
     for row in result.scorecard:
         yield RowSetting(
             f"{row.metric}, {row.variant}" if several else row.metric,
-            row.method or fmt.reason(row.reason) or fmt.MISSING,
+            row.method or codes.reason(row.reason) or fmt.MISSING,
             _decided(row, result),
             result.experiment.looks,
             row.lift_method or fmt.MISSING,

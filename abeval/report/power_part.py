@@ -9,6 +9,7 @@ from abeval.report.effect_figures import outlook_figure
 from abeval.report.effects import either_way
 from abeval.report.figures import FigureView
 from abeval.report.section import Section
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.outlook import MetricOutlook
 from abeval.results.study import Study
@@ -51,7 +52,7 @@ def _cells(one: MetricOutlook) -> tuple[str, ...]:
         either_way(one.target),
         fmt.MISSING if one.target_days is None else whole(one.target_days),
         fmt.MISSING if more is None else whole(more),
-        "" if one.reason is None else fmt.words(one.reason),
+        "" if one.reason is None else codes.words(one.reason),
     )
 
 

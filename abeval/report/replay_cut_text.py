@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 
 from abeval.report.tables import TextTable
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, ReplayResult
 from abeval.results.replay_cuts import ReplayCutPair
@@ -42,4 +43,4 @@ def cut_text(result: ReplayResult) -> Iterator[TextTable]:
 
 def _difference(pair: ReplayCutPair) -> str:
     shown = fmt.difference(pair.difference, pair.low, pair.high)
-    return fmt.reason(pair.reason) if shown is None or pair.low is None else shown.text
+    return codes.reason(pair.reason) if shown is None or pair.low is None else shown.text

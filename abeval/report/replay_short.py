@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from abeval.report.replay_cut_text import cut_text
 from abeval.report.tables import TextTable
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.replay import (
     POOLED,
@@ -192,7 +193,7 @@ def _value(row: ReplayRow | None, places: int | None) -> str:
     if row is None:
         return ""
     if row.value is None:
-        return fmt.words(str(row.reason))
+        return codes.words(str(row.reason))
     return f"{row.value:.4g}" if places is None else f"{row.value:,.{places}f}"
 
 
@@ -201,7 +202,7 @@ def _difference(pair: PairRow | None) -> str:
         return ""
     shown = fmt.difference(pair.difference, pair.low, pair.high)
     if shown is None or pair.low is None:
-        return fmt.words(str(pair.reason)) if pair.reason else fmt.MISSING
+        return codes.words(str(pair.reason)) if pair.reason else fmt.MISSING
     return shown.text
 
 
@@ -221,7 +222,7 @@ def _gaps(result: ReplayResult) -> TextTable:
     rows = []
     for gap in result.gaps:
         shown = fmt.difference(gap.difference, gap.low, gap.high)
-        change = fmt.words(str(gap.reason)) if shown is None or gap.low is None else shown.text
+        change = codes.words(str(gap.reason)) if shown is None or gap.low is None else shown.text
         rows.append((gap.metric, gap.model, gap.traffic, f"{gap.first} - {gap.other}", change))
     return TextTable(
         "Gaps between splits",

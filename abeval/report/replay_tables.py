@@ -12,6 +12,7 @@ from markupsafe import Markup
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.report import glyph
 from abeval.report.effects import EffectView, full
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.replay import Gap, PairRow, ReplayRow
 
@@ -119,7 +120,7 @@ def _effect(change: PairRow | Gap) -> EffectView:
     return EffectView(
         estimate=shown.estimate if shown else fmt.MISSING,
         interval=shown.interval if shown and change.low is not None else "",
-        absolute=fmt.reason(change.reason),
+        absolute=codes.reason(change.reason),
         exact=ends,
         glyph=Markup(),
     )
@@ -153,4 +154,4 @@ def value_view(row: ReplayRow | None, places: int = 0) -> ValueView:
     if row is None:
         return ValueView(fmt.MISSING, "", "")
     text, interval = fmt.estimate(row.value, row.low, row.high, places)
-    return ValueView(text, interval, fmt.reason(row.reason))
+    return ValueView(text, interval, codes.reason(row.reason))

@@ -21,7 +21,7 @@ from abeval.report.effects import (
     row_mark,
 )
 from abeval.report.tables import ROLES, decisive_p
-from abeval.results import MetricInfo, Row
+from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -121,9 +121,9 @@ def _row(
         mde=could_see(row),
         p=fmt.p_value(decisive_p(row)),
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
-        status=fmt.status(row.status, row.reason),
+        status=codes.status(row.status, row.reason),
         tone=TONES.get(row.status, "plain"),
-        reason=fmt.reason(row.reason, row.units_needed),
+        reason=codes.reason(row.reason, row.units_needed),
         lift=_sortable(row.lift),
         p_value=_sortable(decisive_p(row)),
         status_code=row.status,

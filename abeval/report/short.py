@@ -12,12 +12,14 @@ from abeval.report.layout import Kind
 from abeval.report.replay_short import replay_tables
 from abeval.report.tables import TextTable
 from abeval.report.time_short import time_tables
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.audit import AuditResult
 from abeval.results.check import CheckResult
-from abeval.results.history import Added, HistoryPrior, HistoryReport
+from abeval.results.history import Added, HistoryPrior
+from abeval.results.history_report import HistoryReport
 from abeval.results.off_policy import OffPolicyResult, Support
 from abeval.results.pairwise import Pair, Pairwise
 from abeval.results.power import DecisionPlan, Plan, Plans
@@ -161,7 +163,7 @@ def _plan_cells(plan: Plan) -> tuple[str, ...]:
         *(plan.metric, plan.role, _digits(plan.baseline), _digits(plan.sd), effect),
         *("" if n is None else fmt.count(round(n)) for n in (plan.units_control, plan.units)),
         "" if plan.days is None else f"{plan.days:,.1f}",
-        fmt.reason(plan.reason),
+        codes.reason(plan.reason),
     )
 
 
@@ -175,11 +177,11 @@ def _decision(plan: DecisionPlan) -> str:
     if plan.guardrails:
         metrics += f" and {plan.guardrails} guardrail{'s' * (plan.guardrails > 1)}"
     if plan.units is None or plan.ship is None:
-        return f"No plan for the decision on {metrics}: {fmt.reason(plan.reason)}."
+        return f"No plan for the decision on {metrics}: {codes.reason(plan.reason)}."
     size = f"{plan.units:,.0f} units" + ("" if plan.days is None else f", {plan.days:.1f} days")
     none = f"where nothing moves it ships in {plan.ship_none:.1%} and stops in {plan.stop_none:.1%}"
     if plan.mde is None:
-        why = fmt.reason(plan.reason)
+        why = codes.reason(plan.reason)
         return f"{size}: ships in {plan.ship:.1%} at most ({why}); {none}."
     one = "" if plan.goals == 1 else f" ({plan.ship_one:.1%} if only the first goal does)"
     return (
@@ -217,7 +219,7 @@ def _pair_cells(pair: Pair) -> tuple[str, ...]:
         "" if pair.lift is None else f"{100 * pair.lift:+.2f}%",
         fmt.p_value(pair.p_value if pair.p_adjusted is None else pair.p_adjusted),
         f"{fmt.count(pair.units)}, {fmt.count(pair.units_base)}",
-        fmt.reason(pair.reason),
+        codes.reason(pair.reason),
     )
 
 
@@ -229,7 +231,7 @@ def _off_policy(result: OffPolicyResult) -> tuple[Part, ...]:
             "" if row.low is None or row.high is None else f"[{row.low:.6g}, {row.high:.6g}]",
             _digits(row.se),
             "" if result.realised is None else _digits(row.z, 3),
-            fmt.reason(row.reason),
+            codes.reason(row.reason),
         )
         for row in result.rows
     ]
@@ -290,7 +292,7 @@ def _checks(result: CheckResult, whole: bool) -> tuple[Part, ...]:
     passed = sum(one.status == "pass" for one in result.trust)
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.name}: {passed} of {len(result.trust)} checks passed; {units}"
-    cells = tuple((one.name, one.status, fmt.check_text(one)) for one in shown)
+    cells = tuple((one.name, one.status, codes.check_text(one)) for one in shown)
     if not cells:
         return (first,)
     headers = ("check", "status", "result")
@@ -320,5 +322,5 @@ def _mismatches(result: AuditResult) -> list[Part]:
 
 
 def _replay_notes(result: ReplayResult) -> tuple[str, ...]:
-    counts = (f"{fmt.words(what)}: {count:,}" for what, count in result.accounting if count)
+    counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
     return (*counts, *result.notes)

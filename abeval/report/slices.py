@@ -18,7 +18,7 @@ from abeval.report.effects import (
     slice_mark,
 )
 from abeval.report.tables import ROLES
-from abeval.results import MetricInfo, SliceRow
+from abeval.results import MetricInfo, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -134,7 +134,7 @@ def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | 
         treatment=treatment,
         effect=effect_view(row, metric, slice_mark(result, row) if axis else None, axis),
         p=fmt.p_value(row.p_value),
-        reason=fmt.reason(row.reason),
+        reason=codes.reason(row.reason),
     )
 
 

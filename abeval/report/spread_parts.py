@@ -17,6 +17,7 @@ from abeval.report.spread_figures import (
     unit_auc_figure,
 )
 from abeval.report.tables import TextTable
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
@@ -137,7 +138,7 @@ def _effect_cells(one: QuantileEffect, unit: str) -> tuple[str, ...]:
     control, treatment = fmt.pair(one.control, one.treatment, unit)
     difference = fmt.difference(one.difference, one.difference_low, one.difference_high, unit)
     lift = fmt.lift(one.lift, one.lift_low, one.lift_high)
-    why = fmt.reason(one.reason)
+    why = codes.reason(one.reason)
     return (
         level_words(one.level),
         one.variant,

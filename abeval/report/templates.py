@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from abeval.report import assets, packing
-from abeval.results import MetricInfo
+from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
 _DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
@@ -64,8 +64,8 @@ def _environment() -> jinja2.Environment:
         "p": fmt.p_value,
         "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
-        "words": fmt.words,
-        "direction": fmt.direction_words,
+        "words": codes.words,
+        "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
         "measure": _measure,

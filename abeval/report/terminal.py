@@ -15,7 +15,7 @@ from abeval.report.cuts import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.short import Brief, Part, notes, parts
 from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, tables
-from abeval.results import Check, Decision, LeftOut, Row
+from abeval.results import Check, Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -141,7 +141,7 @@ def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text
         (
             cell(check.name),
             Text(check.status, _STATUS_STYLE.get(check.status, "")),
-            cell(fmt.check_text(check)),
+            cell(codes.check_text(check)),
         )
         for check in checks
     ]
@@ -182,8 +182,8 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
         ("treatment", cell(treatment)),
         ("lift", cell(lift)),
         ("p", Text(fmt.p_value(decisive_p(row)))),
-        ("status", Text(fmt.status(row.status, row.reason), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", cell(fmt.reason(row.reason, row.units_needed))),
+        ("status", Text(codes.status(row.status, row.reason), _STATUS_STYLE.get(row.status, ""))),
+        ("reason", cell(codes.reason(row.reason, row.units_needed))),
     )
 
 
@@ -225,7 +225,7 @@ def _accounting(result: Result) -> Iterator[Text]:
         line = f"  {plain(account.log)}: {fmt.count(account.read)} read = "
         line += f"{fmt.count(account.used)} used + {fmt.count(set_aside)} set aside"
         reasons = ", ".join(
-            f"{fmt.count(n)} {plain(fmt.words(why))}" for why, n in account.set_aside
+            f"{fmt.count(n)} {plain(codes.words(why))}" for why, n in account.set_aside
         )
         yield Text(f"{line} ({reasons})" if reasons else line)
 

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.windows import EventRow, Novelty, Stability, TimeResult
 
@@ -43,7 +44,7 @@ def _short(result: TimeResult, rows: list[Stability]) -> TextTable:
             (
                 row.metric,
                 row.variant,
-                fmt.words(row.verdict),
+                codes.words(row.verdict),
                 _effect(row, result.alpha),
                 row.reason,
             )
@@ -75,7 +76,7 @@ def _evidence_cells(row: Stability, alpha: float) -> tuple[str, ...]:
     late = (row.late_less_early, row.late_less_early_low, row.late_less_early_high)
     tests = (row.wald_p_value, row.slope_p_value, row.change_p_value, row.rhythm_p_value)
     return (
-        *(row.metric, row.variant, fmt.words(row.verdict), _effect(row, alpha)),
+        *(row.metric, row.variant, codes.words(row.verdict), _effect(row, alpha)),
         *(str(row.days), str(row.weeks), _in_scale(row.scale, *late)),
         *("" if p is None else fmt.p_value(p) for p in tests),
         *(row.change or "", ", ".join(row.shocks)),
@@ -130,7 +131,7 @@ def _novelty(result: TimeResult, rows: list[Novelty]) -> TextTable:
                 ),
                 _in_scale(row.scale, row.start, None, None).partition(" [")[0],
                 _in_scale(row.scale, row.long_run, row.long_run_low, row.long_run_high),
-                fmt.reason(row.reason),
+                codes.reason(row.reason),
             )
             for row in rows
         ),
@@ -148,7 +149,7 @@ def _events(rows: tuple[EventRow, ...]) -> TextTable:
                 *(row.metric, row.variant, row.event),
                 _in_scale(row.scale, row.difference, row.difference_low, row.difference_high),
                 fmt.p_value(row.p_value),
-                fmt.reason(row.reason),
+                codes.reason(row.reason),
             )
             for row in rows
         ),
@@ -159,7 +160,7 @@ def _events(rows: tuple[EventRow, ...]) -> TextTable:
 def _rhythm(result: TimeResult, place: int) -> str:
     test = result.rhythms[place]
     same = (
-        fmt.reason(test.reason)
+        codes.reason(test.reason)
         if test.p_value is None
         else f"one effect in all: p {fmt.p_value(test.p_value)}"
     )

@@ -1,11 +1,12 @@
 """Tables and sentences about effects over time, formatted as text.
 
-`time_parts.py` and `aa_part.py` hand over rows of a `TimeResult`.
+`time_parts.py` and `daily_parts.py` hand over rows of a `TimeResult`.
 """
 
 from collections.abc import Mapping, Sequence
 
 from abeval.report.slices import CellView
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.windows import Look, Rhythm, TimeResult, WindowRow
 
@@ -44,7 +45,7 @@ def _window(row: WindowRow, unit: str) -> tuple[str, ...]:
         treatment,
         _effect(row.difference, row.difference_low, row.difference_high, unit),
         fmt.p_value(row.p_value),
-        ", ".join([*partial, *([fmt.words(row.reason)] if row.reason else [])]),
+        ", ".join([*partial, *([codes.words(row.reason)] if row.reason else [])]),
     )
 
 

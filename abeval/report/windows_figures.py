@@ -1,33 +1,27 @@
-"""The figures of effects over time: windows and looks, hours and weekdays, A/A replays.
+"""The figures of effects in windows and looks, and by hours and weekdays.
 
-`time_parts.py` hands over rows of a `TimeResult` and the histograms of A/A replays.
+`time_parts.py` and `daily_parts.py` hand over rows of a `TimeResult`.
 """
 
 from collections.abc import Sequence
 from datetime import date, datetime, time
-from math import exp, expm1
 
 import plotly.graph_objects as go
 
 from abeval.report.figures import (
-    COLOURS,
+    BLUE,
     EFFECT_AXIS,
     GREY,
-    GRID,
-    Interval,
+    ORANGE,
     axis_range,
     error_bars,
     label,
     plain_layout,
 )
 from abeval.results import format as fmt
-from abeval.results.windows import Look, Novelty, WindowRow
+from abeval.results.windows import Look, WindowRow
 
-_BLUE, _ORANGE = COLOURS[:2]
 _BAND = "rgba(0,114,178,0.18)"
-
-_SMALLEST_P = 1e-6
-"""P-values below it are drawn at it."""
 
 
 def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> go.Figure:
@@ -46,7 +40,7 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
         *_always_valid(looks, unit),
         *(_days([r for r in daily if r.partial is part], part, unit) for part in (False, True)),
     ]
-    layout = _layout([*daily, *cumulative], unit)
+    layout = layout_of([*daily, *cumulative], unit)
     figure = go.Figure([trace for trace in traces if len(trace.x)], layout)
     figure.update_xaxes(type="date", tickformat="%a %d %b")
     if cumulative:
@@ -62,10 +56,10 @@ def _final(row: WindowRow, unit: str) -> go.Scatter:
     return go.Scatter(
         x=[after.isoformat()],
         y=[row.difference],
-        error_y=error_bars([numbers], _BLUE, 4),
+        error_y=error_bars([numbers], BLUE, 4),
         mode="markers",
         name="the whole period",
-        marker={"color": _BLUE, "size": 10, "symbol": "diamond"},
+        marker={"color": BLUE, "size": 10, "symbol": "diamond"},
         customdata=[_hover("whole period", unit, *numbers)],
         hovertemplate="%{customdata}<extra></extra>",
     )
@@ -105,144 +99,12 @@ def _add_lifts(figure: go.Figure, row: WindowRow) -> None:
     )
 
 
-def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> go.Figure:
-    """Lifts by days since entry, with the fit of their decay where there is one.
-
-    Args:
-        rows: One-day windows of one metric in one variant.
-        fit: Its novelty; drawn if it has a word for it and is of lifts.
-    """
-    shown = [row for row in rows if row.lift is not None]
-    numbers = [_lifts(row) for row in shown]
-    points = go.Scatter(
-        x=[int(row.start) for row in shown],
-        y=[value for value, _, _ in numbers],
-        error_y=error_bars(numbers, GREY, 1.4),
-        mode="markers",
-        name="one day since entry",
-        marker={"color": GREY, "size": 8},
-        customdata=[_lift_hover(row) for row in shown],
-        hovertemplate="%{customdata}<extra></extra>",
-    )
-    drawn = [points, *_decay(shown, fit)]
-    figure = go.Figure(drawn, plain_layout(260, {"l": 72, "r": 16, "t": 34, "b": 44}))
-    ends = sorted(e for number in numbers for e in number if e is not None)
-    trimmed = ends[len(ends) // 10 : len(ends) - len(ends) // 10]
-    figure.update_layout(
-        showlegend=len(drawn) > 1,
-        xaxis={
-            "title": {"text": "days since entry", "standoff": 6},
-            "showgrid": False,
-            "zeroline": False,
-        },
-        yaxis={**EFFECT_AXIS, "ticksuffix": "%", "range": axis_range(trimmed, 0.08)},
-    )
-    return figure
-
-
-def _lifts(row: WindowRow) -> Interval:
-    low, value, high = (
-        None if n is None else 100 * n for n in (row.lift_low, row.lift, row.lift_high)
-    )
-    return value, low, high
-
-
-def _lift_hover(row: WindowRow) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    return label(f"day {row.start}: {fmt.typographic(shown.text) if shown else fmt.MISSING}")
-
-
-def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[go.Scatter]:
-    """The fitted a + b exp(-t / tau), of logarithms of relative effects."""
-    if fit is None or fit.word is None or fit.scale != "relative":
-        return []
-    if fit.start is None or fit.long_run is None or not fit.tau:
-        return []
-    days = [int(row.start) for row in rows]
-    logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
-    return [
-        go.Scatter(
-            x=days,
-            y=[100 * expm1(one) for one in logs],
-            mode="lines",
-            name=f"{fit.word}, fitted",
-            line={"color": _ORANGE, "width": 2},
-            hoverinfo="skip",
-        )
-    ]
-
-
-def p_values_figure(looks: Sequence[Look], alpha: float) -> go.Figure:
-    """P-values by day on a logarithmic scale: of one look, and valid at every look.
-
-    Args:
-        looks: Of one metric in one variant.
-        alpha: The level, drawn as a line.
-    """
-    days = [look.day for look in looks]
-    fixed, always = [k.fixed_p_value for k in looks], [k.always_p_value for k in looks]
-    lines = (
-        ("one look, not valid for stopping", fixed, GREY, 1.2, "dot"),
-        ("always valid", always, _BLUE, 2.4, "solid"),
-    )
-    figure = go.Figure(
-        [
-            go.Scatter(
-                x=days,
-                y=[max(p, _SMALLEST_P) for p in values],
-                mode="lines+markers",
-                name=name,
-                line={"color": tone, "width": width, "dash": dash},
-                marker={"size": 5},
-                customdata=[
-                    label(f"{d}: p {fmt.p_value(p)}") for d, p in zip(days, values, strict=True)
-                ],
-                hovertemplate="%{customdata}<extra></extra>",
-            )
-            for name, values, tone, width, dash in lines
-        ],
-        plain_layout(260, {"l": 72, "r": 16, "t": 34, "b": 34}),
-    )
-    figure.add_hline(alpha, line={"color": _ORANGE, "width": 1.5, "dash": "dash"})
-    figure.update_xaxes(type="date", tickformat="%a %d %b", showgrid=False)
-    figure.update_yaxes(
-        type="log",
-        title={"text": "p", "standoff": 8},
-        gridcolor=GRID,
-        dtick=1,
-        exponentformat="power",
-    )
-    return figure
-
-
 def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> go.Figure:
     """The effect in each hour, or on each weekday."""
     shown = [r for r in rows if r.difference is not None]
-    figure = go.Figure([_days(shown, partial=False, unit=unit)], _layout(shown, unit))
+    figure = go.Figure([_days(shown, partial=False, unit=unit)], layout_of(shown, unit))
     figure.update_layout(showlegend=False)
     figure.update_xaxes(type="category")
-    return figure
-
-
-def histogram_figure(counts: Sequence[int]) -> go.Figure:
-    """P-values of A/A replays: flat if the test keeps its level.
-
-    Args:
-        counts: P-values in each of some bins of equal width from 0 to 1.
-    """
-    width = 1 / len(counts)
-    bars = go.Bar(
-        x=[(i + 0.5) * width for i in range(len(counts))],
-        y=list(counts),
-        width=[0.92 * width] * len(counts),
-        marker={"color": _BLUE},
-        hovertemplate="p about %{x:.2f}: %{y}<extra></extra>",
-    )
-    figure = go.Figure([bars], _layout(()))
-    figure.add_hline(sum(counts) / len(counts), line={"color": GREY, "dash": "dash", "width": 1})
-    figure.update_layout(height=190, showlegend=False)
-    figure.update_yaxes(title={"text": "replays"}, tickformat="", zeroline=False)
-    figure.update_xaxes(title={"text": "p-value"}, range=[0, 1])
     return figure
 
 
@@ -287,7 +149,7 @@ def _line(rows: Sequence[WindowRow], name: str, unit: str) -> go.Scatter:
         y=[r.difference for r in rows],
         mode="lines",
         name=name,
-        line={"color": _BLUE, "width": 2.2},
+        line={"color": BLUE, "width": 2.2},
         customdata=[
             _hover(f"up to {r.end}", unit, r.difference, r.difference_low, r.difference_high)
             for r in rows
@@ -311,7 +173,7 @@ def _always_valid(looks: Sequence[Look], unit: str) -> list[go.Scatter]:
             name="always valid, for every look",
             legendgroup="always",
             showlegend=i == 0,
-            line={"color": _ORANGE, "width": 1.8, "dash": "dash"},
+            line={"color": ORANGE, "width": 1.8, "dash": "dash"},
             customdata=hovers,
             hovertemplate="%{customdata}<extra></extra>",
         )
@@ -326,7 +188,7 @@ def _title(unit: str) -> str:
     return label(f"difference, {unit}") if unit else "difference"
 
 
-def _layout(rows: Sequence[WindowRow], unit: str = "") -> go.Layout:
+def layout_of(rows: Sequence[WindowRow], unit: str = "") -> go.Layout:
     """Space for every whole day; the first looks and partial days may leave the figure."""
     whole = [r for r in rows if not (r.partial and r.kind == "daily")]
     fitted = [r for r in whole if r.kind != "cumulative"] or whole

@@ -9,14 +9,20 @@ return p-values.
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from abeval.stats import effects
-from abeval.stats.distributions import Tail, check_alpha, quantile, upper_tail
-from abeval.stats.effects import satterthwaite, total_variance
+from abeval.stats.margin_tests import (
+    Decision,
+    Direction,
+    Equivalence,
+    check_margin,
+    check_order,
+    decide,
+    margin_over,
+    sign_of,
+    within_margins,
+)
 from abeval.stats.records import Effect, Estimate, Interval, Refusal
-
-Direction = Literal["increase", "decrease"]
 
 
 class Gain(NamedTuple):
@@ -109,14 +115,15 @@ def not_worse_relative(
         Refusal: `control_near_zero` for a control of exactly zero, which has no sign.
 
     Example:
+        >>> from abeval.stats import effects
         >>> effect = effects.compare(Estimate(0.02, 4e-4, 100, 99), Estimate(1.0, 4e-4, 100, 99))
         >>> not_worse_relative(effect, 4e-4, -4e-4, margin=0.01)
         True
     """
-    _check_margin(margin)
+    check_margin(margin)
     if effect.control == 0:
         raise Refusal("control_near_zero", "a relative margin of a control of zero has no sign")
-    sign, side = _sign(direction), math.copysign(1.0, effect.control)
+    sign, side = sign_of(direction), math.copysign(1.0, effect.control)
     distance = sign * effect.difference + margin * abs(effect.control)
     variance = effect.se**2 + margin**2 * control_variance + 2 * margin * sign * side * covariance
     half = (effect.high - effect.difference) / effect.se
@@ -131,50 +138,6 @@ def equivalent(gain: Gain, margin: float) -> bool:
         (True, False)
     """
     return not_worse(gain, margin) and gain.high < margin
-
-
-class Decision(NamedTuple):
-    """A one-sided test and its answer.
-
-    Attributes:
-        passed: Whether the claim is proven at `alpha`.
-        p_value: One-sided p-value of the claim.
-        log10_p_value: Its base-10 logarithm.
-        statistic: Evidence for the claim in standard errors, positive in its favour.
-        df: Degrees of freedom; infinite for z.
-        margin: The margin of the claim.
-        method: `superiority`, `non_inferiority` or `non_inferiority_relative`.
-    """
-
-    passed: bool
-    p_value: float
-    log10_p_value: float
-    statistic: float
-    df: float
-    margin: float
-    method: str
-
-
-class Equivalence(NamedTuple):
-    """Two one-sided tests of a difference within margins.
-
-    Attributes:
-        passed: Whether both reject at `alpha`.
-        p_value: The larger of the two.
-        p_low: Of the difference (or lift) not being above the lower margin.
-        p_high: Of it not being below the upper margin.
-        low: Lower end of the 1 − 2·alpha interval of the difference.
-        high: Upper end.
-        method: `equivalence` or `equivalence_relative`.
-    """
-
-    passed: bool
-    p_value: float
-    p_low: float
-    p_high: float
-    low: float
-    high: float
-    method: str
 
 
 def superiority(
@@ -200,7 +163,7 @@ def superiority(
         >>> superiority(Estimate(10, 0.5, 100, 99), Estimate(13, 0.5, 100, 99)).passed
         True
     """
-    return _decide(control, treatment, 1.0, 0.0, _sign(direction), alpha, df, "superiority", 0.0)
+    return decide(control, treatment, 1.0, 0.0, sign_of(direction), alpha, df, "superiority", 0.0)
 
 
 def non_inferiority(
@@ -224,10 +187,10 @@ def non_inferiority(
         >>> d.passed, round(d.p_value, 4)
         (True, 0.0234)
     """
-    _check_margin(margin)
-    sign = _sign(direction)
+    check_margin(margin)
+    sign = sign_of(direction)
     shift = sign * margin
-    return _decide(control, treatment, 1.0, shift, sign, alpha, df, "non_inferiority", margin)
+    return decide(control, treatment, 1.0, shift, sign, alpha, df, "non_inferiority", margin)
 
 
 def non_inferiority_relative(
@@ -255,11 +218,11 @@ def non_inferiority_relative(
         >>> non_inferiority_relative(control, treatment, 0.05).passed
         True
     """
-    _check_margin(margin)
-    sign = _sign(direction)
-    factor = 1 - sign * _margin_over(control, margin)
+    check_margin(margin)
+    sign = sign_of(direction)
+    factor = 1 - sign * margin_over(control, margin)
     method = "non_inferiority_relative"
-    return _decide(control, treatment, factor, 0.0, sign, alpha, df, method, margin)
+    return decide(control, treatment, factor, 0.0, sign, alpha, df, method, margin)
 
 
 def equivalence(
@@ -283,10 +246,10 @@ def equivalence(
         >>> e.passed, round(e.low, 3), round(e.high, 3)
         (True, -0.231, 0.431)
     """
-    _check_order(low, high)
-    above = _decide(control, treatment, 1.0, -low, 1, alpha, df, "low", low)
-    below = _decide(control, treatment, 1.0, -high, -1, alpha, df, "high", high)
-    return _both(control, treatment, above, below, alpha, "equivalence")
+    check_order(low, high)
+    above = decide(control, treatment, 1.0, -low, 1, alpha, df, "low", low)
+    below = decide(control, treatment, 1.0, -high, -1, alpha, df, "high", high)
+    return within_margins(control, treatment, above, below, alpha, "equivalence")
 
 
 def equivalence_relative(
@@ -307,74 +270,8 @@ def equivalence_relative(
         >>> equivalence_relative(control, treatment, -0.1, 0.1).passed
         True
     """
-    _check_order(low, high)
-    floor, ceiling = (1 + _margin_over(control, margin) for margin in (low, high))
-    above = _decide(control, treatment, floor, 0.0, 1, alpha, df, "low", low)
-    below = _decide(control, treatment, ceiling, 0.0, -1, alpha, df, "high", high)
-    return _both(control, treatment, above, below, alpha, "equivalence_relative")
-
-
-def _decide(
-    control: Estimate,
-    treatment: Estimate,
-    factor: float,
-    shift: float,
-    sign: int,
-    alpha: float,
-    df: float | None,
-    method: str,
-    margin: float,
-) -> Decision:
-    """Test of sign·(μt − factor·μc + shift) > 0."""
-    check_alpha(alpha)
-    total_variance(control, treatment)
-    free = _df(control, treatment) if df is None else df
-    variance = treatment.variance + factor * factor * control.variance
-    if not variance > 0:
-        raise Refusal("zero_variance", "the contrast does not vary: no test is possible")
-    distance = sign * (treatment.value - factor * control.value + shift)
-    statistic = distance / math.sqrt(variance)
-    p: Tail = upper_tail(statistic, free)
-    # The comparison of quantiles agrees with an interval's end to the last digit.
-    passed = statistic > -quantile(alpha, free)
-    return Decision(passed, p.p_value, p.log10, statistic, free, margin, method)
-
-
-def _both(
-    control: Estimate,
-    treatment: Estimate,
-    above: Decision,
-    below: Decision,
-    alpha: float,
-    method: str,
-) -> Equivalence:
-    se = math.sqrt(total_variance(control, treatment))
-    ends = effects.interval(treatment.value - control.value, se, above.df, 2 * alpha)
-    p_low, p_high = above.p_value, below.p_value
-    passed = above.passed and below.passed
-    return Equivalence(passed, max(p_low, p_high), p_low, p_high, *ends, method)
-
-
-def _df(control: Estimate, treatment: Estimate) -> float:
-    return satterthwaite([control.variance, treatment.variance], [control.df, treatment.df])
-
-
-def _margin_over(control: Estimate, margin: float) -> float:
-    """The margin over |control| as a multiple of the control itself."""
-    if control.value == 0:
-        raise Refusal("control_near_zero", "a relative margin of a control of zero has no sign")
-    return math.copysign(1.0, control.value) * margin
-
-
-def _sign(direction: Direction) -> int:
-    return 1 if direction == "increase" else -1
-
-
-def _check_margin(margin: float) -> None:
-    if not 0 <= margin < math.inf:
-        raise ValueError(f"a margin must not be negative, got {margin}")
-
-
-def _check_order(low: float, high: float) -> None:
-    if not low < high:
-        raise ValueError(f"the lower margin must be below the upper, got {low} and {high}")
+    check_order(low, high)
+    floor, ceiling = (1 + margin_over(control, margin) for margin in (low, high))
+    above = decide(control, treatment, floor, 0.0, 1, alpha, df, "low", low)
+    below = decide(control, treatment, ceiling, 0.0, -1, alpha, df, "high", high)
+    return within_margins(control, treatment, above, below, alpha, "equivalence_relative")

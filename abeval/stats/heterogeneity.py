@@ -5,15 +5,17 @@ your own numbers: no analysis calls it.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import special
 
 from abeval.stats import effects
+from abeval.stats.against_rest import against_rest, log_contrast, with_rest
 from abeval.stats.arrays import Floats
+from abeval.stats.common_ratio import arms_of, common_ratio
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 from abeval.stats.simpson import same_shares
@@ -148,76 +150,11 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> LiftHet
         >>> round(test.lift, 3), round(test.p_value, 3)
         (0.1, 1.0)
     """
-    if len(control) != len(treatment) or len(control) < 2:
-        raise Refusal("too_few_units", "heterogeneity needs two segments or more")
-    c, t = (np.array([arm.value for arm in arms]) for arms in (control, treatment))
-    v_c, v_t = (np.array([arm.variance for arm in arms]) for arms in (control, treatment))
-    if not np.isfinite([*c, *t, *v_c, *v_t]).all():
-        raise Refusal("not_finite", "values and variances must be finite")
-    if np.any(v_t <= 0):
-        raise Refusal("zero_variance", "a segment's value needs a positive variance")
-
-    def q_of(ratio: float) -> float:
-        return float(np.sum((t - ratio * c) ** 2 / (v_t + ratio**2 * v_c)))
-
-    positive = (c > 0) & (t > 0)
-    if not positive.any():
-        raise Refusal("not_applicable", "no segment has a positive value in both variants")
-    # Q falls towards the ratio of each segment, so its minimum lies among them.
-    ratios = t[positive] / c[positive]
-    low, high = float(ratios.min()), float(ratios.max())
-    ratio = low
-    if high > low:
-        ratio = _lowest(q_of, low, high)
-    q, df = q_of(ratio), len(c) - 1
+    arms = arms_of(control, treatment)
+    ratio = common_ratio(arms)
+    q, df = arms.q(ratio), len(control) - 1
     shared = max(0.0, 1 - df / q) if q > 0 else 0.0
     return LiftHeterogeneity(q, df, float(special.chdtrc(df, q)), shared, ratio - 1)
-
-
-def _lowest(of: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function is lowest: the best of a grid, refined between its neighbours."""
-    grid = np.linspace(low, high, 65)
-    best = int(np.argmin([of(float(one)) for one in grid]))
-    ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
-    fine = optimize.minimize_scalar(
-        of, bounds=ends, method="bounded", options={"xatol": 1e-9 * (ends[1] - ends[0])}
-    )
-    return float(fine.x)
-
-
-def against_rest(segment: Effect, rest: Effect, alpha: float = 0.05) -> Effect:
-    """Effect in a segment against the effect in all other units.
-
-    Args:
-        segment: Effect in the segment.
-        rest: Effect among the units outside it.
-        alpha: Level of the interval.
-
-    Returns:
-        Effect whose control is the rest's difference and whose treatment is the segment's; z.
-
-    Raises:
-        Refusal: `zero_variance`; `not_finite`.
-
-    Source:
-        Welch (1947) on the difference of differences; Statsig, "differential impact detection".
-
-    Example:
-        >>> inside = effects.from_difference(1.0, 1.3, 0.3, 0.10)
-        >>> outside = effects.from_difference(1.0, 1.1, 0.1, 0.05)
-        >>> round(against_rest(inside, outside).statistic, 4)
-        1.7889
-    """
-    se = math.hypot(segment.se, rest.se)
-    return effects.from_difference(
-        rest.difference,
-        segment.difference,
-        segment.difference - rest.difference,
-        se,
-        math.inf,
-        alpha,
-        "segment_against_rest",
-    )
 
 
 def segments_against_rest(
@@ -253,7 +190,7 @@ def segments_against_rest(
     """
     return tuple(
         against_rest(effects.compare(*inside), effects.compare(*outside), alpha)
-        for inside, outside in _with_rest(control, treatment, estimate, others)
+        for inside, outside in with_rest(control, treatment, estimate, others)
     )
 
 
@@ -292,41 +229,8 @@ def lifts_against_rest(
         [0.0, 0.0]
     """
     return tuple(
-        _log_contrast(inside, outside, alpha)
-        for inside, outside in _with_rest(control, treatment, estimate, others)
-    )
-
-
-Pair = tuple[Estimate, Estimate]
-
-
-def _with_rest(
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
-    estimate: Callable[[Moments], Estimate],
-    others: Sequence[tuple[Moments, Moments]] | None,
-) -> Iterator[tuple[Pair, Pair]]:
-    """Control and treatment in every segment, and outside of it."""
-    if len(control) != len(treatment) or len(control) < 2:
-        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
-    for i in range(len(control)):
-        rest = (_others(control, i), _others(treatment, i)) if others is None else others[i]
-        yield (
-            (estimate(control[i]), estimate(treatment[i])),
-            (estimate(rest[0]), estimate(rest[1])),
-        )
-
-
-def _log_contrast(inside: Pair, outside: Pair, alpha: float) -> Effect | None:
-    if min(arm.value for arm in (*inside, *outside)) <= 0:
-        return None
-    logs = [math.log(t.value / c.value) for c, t in (outside, inside)]
-    se = math.sqrt(sum(arm.variance / arm.value**2 for arm in (*inside, *outside)))
-    if se == 0:
-        return None
-    difference = logs[1] - logs[0]
-    return effects.from_difference(
-        logs[0], logs[1], difference, se, math.inf, alpha, "lift_against_rest"
+        log_contrast(inside, outside, alpha)
+        for inside, outside in with_rest(control, treatment, estimate, others)
     )
 
 
@@ -371,11 +275,3 @@ def interaction(
 
 def _pooled(effect: Floats, weight: Floats) -> tuple[float, float]:
     return float(np.sum(weight * effect) / weight.sum()), float(1 / math.sqrt(weight.sum()))
-
-
-def _others(moments: Sequence[Moments], left_out: int) -> Moments:
-    rest = [m for i, m in enumerate(moments) if i != left_out]
-    merged = rest[0]
-    for m in rest[1:]:
-        merged = merged.merge(m)
-    return merged

@@ -16,15 +16,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats, finite
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha, quantile
-from abeval.stats.latent_normal import Nodes, Pairs, Sums, chosen, means, restricted, sums_of
-from abeval.stats.records import Refusal
-from abeval.stats.shrinkage import FEWEST, spreads
-
-_SPREADS, _CORRELATIONS = 12, 37
-_PLAUSIBLE = 0.1
-"""Part of the nodes that is spread as the prior is, so that none of it is out of reach."""
+from abeval.stats.latent_normal import (
+    CORRELATIONS,
+    SPREADS,
+    Nodes,
+    Pairs,
+    chosen,
+    grid_of,
+    new_effect,
+    pairs_of,
+    pull_of,
+    restricted,
+    sums_of,
+    widths,
+)
+from abeval.stats.shrinkage import spreads
 
 
 class Association(NamedTuple):
@@ -112,12 +120,8 @@ def fit(
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
         (0.89, 0.97)
     """
-    pairs = _checked(x, x_se, y, y_se, shared, groups)
-    x_at, x_part = _variances(pairs.x, pairs.x_se)
-    y_at, y_part = _variances(pairs.y, pairs.y_se)
-    r_at = np.sin(np.pi / 2 * np.linspace(-1, 1, _CORRELATIONS))
-    at = Nodes(*(axis.ravel() for axis in np.meshgrid(x_at, y_at, r_at, indexing="ij")))
-    volume = np.einsum("i,j,k->ijk", x_part, y_part, _widths(r_at)).ravel()
+    pairs = pairs_of(x, x_se, y, y_se, shared, groups)
+    at, volume = grid_of(pairs)
     log = restricted(sums_of(at, pairs))
     weight = volume * np.exp(log - log.max())
     return Fit(pairs, at, log, weight / weight.sum())
@@ -136,8 +140,8 @@ def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
     Source:
         Berger, Liseo and Wolpert (1999), integrated likelihood.
     """
-    levels = fitted.nodes.correlation[:_CORRELATIONS]
-    density = fitted.weight.reshape(-1, _CORRELATIONS).sum(0) / _widths(levels)
+    levels = fitted.nodes.correlation[:CORRELATIONS]
+    density = fitted.weight.reshape(-1, CORRELATIONS).sum(0) / widths(levels)
     log = np.log(np.maximum(density, np.finfo(float).tiny))
     best, low, high = _within(np.arcsin(levels), log, _bound(fitted.pairs, alpha))
     naive = float(np.corrcoef(fitted.pairs.x, fitted.pairs.y)[0, 1])
@@ -165,7 +169,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     x_variance, y_variance = _likely(fitted)
     scale = math.sqrt(y_variance.max() / x_variance.max())
     angle = np.linspace(-np.pi / 2, np.pi / 2, 51)[1:-1]
-    rest = y_variance.max() * np.linspace(0, 1, _SPREADS) ** 2
+    rest = y_variance.max() * np.linspace(0, 1, SPREADS) ** 2
     a, left, b = np.meshgrid(x_variance, rest, scale * np.tan(angle), indexing="ij")
     whole = left + b * b * a
     correlated = b * np.sqrt(a / np.maximum(whole, np.finfo(float).tiny))
@@ -194,7 +198,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
         >>> round(chance_positive(fitted, 0.02, 0.001), 2)
         1.0
     """
-    expected, variance = _expected(fitted, sums_of(fitted.nodes, fitted.pairs), x, x_se)
+    expected, variance = new_effect(fitted.nodes, sums_of(fitted.nodes, fitted.pairs), x, x_se)
     sd = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
     return _average(fitted.weight, special.ndtr(expected / sd))
 
@@ -226,27 +230,11 @@ def held_out(fitted: Fit) -> HeldOut:
         without[own] = rest @ pairs.y / rest.sum()
         for i in np.flatnonzero(own):
             x, x_se = float(pairs.x[i]), float(pairs.x_se[i])
-            predicted[i] = _average(weight, _expected(fitted, sums, x, x_se)[0])
-            pull = _average(weight, _pull(fitted, sums, x_se))
+            predicted[i] = _average(weight, new_effect(fitted.nodes, sums, x, x_se)[0])
+            pull = _average(weight, pull_of(fitted.nodes, sums, x_se))
             closer = (pairs.y[i] - without[i]) ** 2 - (pairs.y[i] - predicted[i]) ** 2
             gain[i] = precision[i] * (closer - 2 * pull * pairs.shared[i])
     return HeldOut(predicted, without, precision, gain)
-
-
-def _pull(fitted: Fit, sums: Sums, x_se: float) -> Floats:
-    """How much a new estimate of `x` moves what is expected of `y`, at each node."""
-    size = sums.xx * sums.yy - sums.xy**2
-    nodes = fitted.nodes
-    between = nodes.correlation * np.sqrt(nodes.x_variance * nodes.y_variance) - sums.xy / size
-    return between / (nodes.x_variance + sums.yy / size + x_se**2)
-
-
-def _expected(fitted: Fit, sums: Sums, x: float, x_se: float) -> tuple[Floats, Floats]:
-    """Mean and variance of a new true effect on `y`, given an estimate of that on `x`."""
-    size, pull = sums.xx * sums.yy - sums.xy**2, _pull(fitted, sums, x_se)
-    x_mean, y_mean = means(sums)
-    seen = fitted.nodes.x_variance + sums.yy / size + x_se**2
-    return y_mean + pull * (x - x_mean), fitted.nodes.y_variance + sums.xx / size - pull**2 * seen
 
 
 def _reweighted(fitted: Fit, log: Floats) -> Floats:
@@ -262,30 +250,10 @@ def _average(weight: Floats, values: Floats) -> float:
     return float(np.sum(weight * values))
 
 
-def _variances(values: Floats, errors: Floats) -> tuple[Floats, Floats]:
-    """Variances that are likely by one metric's own effects, and the prior's part of each."""
-    fine = spreads(values, errors)
-    at = special.logit(fine.noise[::-1])
-    step = (at[1] - at[0]) / 2
-    edges = np.concatenate([at - step, at[-1:] + step])
-    part = np.diff(special.expit(edges))
-    mass = (1 - _PLAUSIBLE) * fine.weight[::-1] + _PLAUSIBLE * part / part.sum()
-    below = np.concatenate([[0.0], np.cumsum(mass)])
-    cuts = np.interp(np.linspace(0, below[-1], _SPREADS + 1), below, edges)
-    middle = (cuts[1:] + cuts[:-1]) / 2
-    return np.exp(-middle) / np.mean(1 / errors**2), np.diff(special.expit(cuts))
-
-
 def _likely(fitted: Fit) -> tuple[Floats, Floats]:
     """The variances of either metric that are not out of the question."""
     likely = fitted.log_likelihood > fitted.log_likelihood.max() - 8
     return np.unique(fitted.nodes.x_variance[likely]), np.unique(fitted.nodes.y_variance[likely])
-
-
-def _widths(levels: Floats) -> Floats:
-    """The part of (-1, 1) that is nearest to each level."""
-    edges = np.concatenate([[-1.0], (levels[1:] + levels[:-1]) / 2, [1.0]])
-    return np.diff(edges)
 
 
 def _bound(pairs: Pairs, alpha: float) -> float:
@@ -323,29 +291,3 @@ def _within(at: Floats, log: Floats, bound: float) -> tuple[float, float, float]
 def _plain_slope(pairs: Pairs) -> float:
     moved = pairs.x - pairs.x.mean()
     return float(moved @ pairs.y / (moved @ moved)) if moved.any() else 0.0
-
-
-def _checked(
-    x: ArrayLike,
-    x_se: ArrayLike,
-    y: ArrayLike,
-    y_se: ArrayLike,
-    shared: ArrayLike,
-    groups: ArrayLike | None,
-) -> Pairs:
-    columns = [finite(one) for one in (x, x_se, y, y_se)]
-    rows = len(columns[0])
-    together = np.broadcast_to(finite(shared), (rows,))
-    own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    if any(column.shape != (rows,) for column in (*columns, own)):
-        raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
-    if len(np.unique(own)) < FEWEST:
-        got = f"{FEWEST} experiments, got {len(np.unique(own))}"
-        raise Refusal("too_few_units", f"a correlation needs {got}")
-    if np.any(columns[1] <= 0) or np.any(columns[3] <= 0):
-        raise Refusal("zero_variance", "every effect needs a positive standard error")
-    if np.any(np.abs(together) >= 1):
-        raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
-    one, one_se, other, other_se = columns
-    covariance = together * one_se * other_se
-    return Pairs(one, one_se, other, other_se, covariance, own.astype(np.intp))

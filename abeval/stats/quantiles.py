@@ -1,8 +1,7 @@
 """Quantiles of values with ties, with standard errors to either side, clustered by unit.
 
-A quantile here is that of the mid-distribution (Parzen 2004): the share of values below v, plus
-half the share of those that are v, read between neighbouring values as a straight line. Without
-ties it is the sample quantile; with ties it moves with every value, so it has a standard error.
+A quantile here is that of the mid-distribution (`mid_distribution.py`), which has a standard error
+with ties too.
 
 `aggregates/quantiles.py` reads neighbouring values and their shares from the log, and
 `inference/other_kinds.py` compares variants by `SidedEstimate`. `clustered` and `iid` do all of it
@@ -17,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from abeval.stats import effects, ratios
-from abeval.stats.arrays import Floats, Integers, finite
+from abeval.stats.arrays import Floats, finite
 from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.mid_distribution import PARTS, distribution_of, place
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Interval, Refusal
 
@@ -27,53 +27,8 @@ MIN_TAIL = 10
 
 With fewer, its interval would end among the last values (docs/calibration.md)."""
 
-PARTS = 2_000_000
-"""A value that is below a quantile counts so much, one of its neighbours in part: whole numbers."""
-
 _Z = two_sided_quantile(0.05)
 """The ends that give the standard errors are those of a 95 % interval, whatever the level."""
-
-
-class Step(NamedTuple):
-    """Two neighbouring values, with twice the values below each plus those that are it.
-
-    Attributes:
-        lower: The lower value.
-        lower_middle: Twice the number of values below it, plus the number of values equal to it.
-        upper: The next value that occurs.
-        upper_middle: The same count for it.
-    """
-
-    lower: float
-    lower_middle: int
-    upper: float
-    upper_middle: int
-
-    def share(self, at: float) -> float:
-        """How far a place, on the scale of the middles, is from the lower value to the upper."""
-        return (at - self.lower_middle) / (self.upper_middle - self.lower_middle)
-
-    def value(self, at: float) -> float:
-        """The value at a place, on the line between the two.
-
-        Example:
-            >>> Step(7.0, 90, 8.0, 110).value(100)
-            7.5
-        """
-        return self.lower + (self.upper - self.lower) * self.share(at)
-
-    def weights(self, at: float) -> tuple[int, int]:
-        """How far the lower and the upper value count as below a place, in parts of `PARTS`.
-
-        Half of the lower value's middle and of the upper's would be below it at either end; in
-        between, what adds up to the place itself.
-
-        Example:
-            >>> Step(7.0, 90, 8.0, 110).weights(100)
-            (1500000, 500000)
-        """
-        upper = round(PARTS / 2 * self.share(at))
-        return PARTS // 2 + upper, upper
 
 
 class SidedEstimate(NamedTuple):
@@ -97,18 +52,6 @@ class SidedEstimate(NamedTuple):
     def towards(self, se: float) -> Estimate:
         """The estimate with the error of one side."""
         return Estimate(self.value, se * se, self.units, float(self.units - 1))
-
-
-def place(n: int, level: float) -> float:
-    """Where the quantile of n values is on the scale of the middles of `Step`: 2·n·level.
-
-    Example:
-        >>> place(50, 0.9)
-        90.0
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
-    return 2 * n * level
 
 
 def design_effect(counts: Moments, level: float) -> float:
@@ -333,30 +276,10 @@ def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[Side
     ]
 
 
-class _Distribution(NamedTuple):
-    """The values that occur, in order, and the middles of `Step`."""
-
-    values: Floats
-    middles: Integers
-
-    def step(self, at: float) -> Step | None:
-        """The neighbours of a place, None beyond the middle of the first or the last value."""
-        i = int(np.searchsorted(self.middles, at, side="right")) - 1
-        if i < 0 or i + 1 >= self.middles.size:
-            return None
-        lower, upper = self.values[i : i + 2].tolist()
-        return Step(lower, int(self.middles[i]), upper, int(self.middles[i + 1]))
-
-
-def _distribution(values: Floats) -> _Distribution:
-    distinct, counts = np.unique(values, return_counts=True)
-    return _Distribution(distinct, 2 * np.cumsum(counts) - counts)
-
-
 def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments:
     """Moments over units of (values below the quantile, values)."""
     at = place(values.size, level)
-    step = _distribution(values).step(at) if values.size else None
+    step = distribution_of(values).step(at) if values.size else None
     if step is None:
         raise beyond(values.size, level)
     at_lower, at_upper = step.weights(at)
@@ -370,7 +293,7 @@ def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments
 
 def _estimate(values: Floats, units: int, level: float, effect: float) -> SidedEstimate:
     """The quantile with its errors, by the design effect to use."""
-    distribution, n = _distribution(values), values.size
+    distribution, n = distribution_of(values), values.size
     places = [place(n, at) for at in (level, *ends(n, level, effect))]
     steps = [distribution.step(at) for at in places]
     value, low, high = (

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS
 from abeval.aggregates.terms import add_signed
 from abeval.logs.checks import USED, USED_BEFORE
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import DAY, MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS
 from abeval.aggregates.terms import Row, add_signed
 from abeval.engines.protocol import whole_number
 from abeval.engines.queries import query

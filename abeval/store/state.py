@@ -34,7 +34,7 @@ class State:
         closed_parts: Those with rows that are in it: rows of closed days, and rows without a day.
         file: The file of `closed_cells`.
         sha256: Of its bytes.
-        moments: Rows of `aggregates.MOMENT_COLUMNS` of closed days.
+        moments: Rows of `moment_rows.MOMENT_COLUMNS` of closed days.
         days: Rows of `units/days` of closed days.
     """
 

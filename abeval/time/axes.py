@@ -7,7 +7,7 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abeval.aggregates.aggregates import ByStretch
+from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments, compare_with_shape
 from abeval.inference.stretches import compare_within, pair_of

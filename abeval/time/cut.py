@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
 from abeval.aggregates.terms import Row
 from abeval.engines.queries import query

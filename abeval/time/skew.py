@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import WHOLE, moments_of_rows
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import WHOLE, moments_of_rows
 from abeval.aggregates.terms import Row, SliceTerms, Terms
 from abeval.inference.aa_sums import skewness_of
 from abeval.inference.comparison import Arms

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
-from abeval.aggregates.aggregates import ByStretch, moments_of_rows
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.moment_rows import ByStretch, moments_of_rows
 from abeval.aggregates.terms import SliceTerms, Terms
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine

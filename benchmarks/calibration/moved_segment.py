@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.family import decided

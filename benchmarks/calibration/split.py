@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import MOMENT_COLUMNS, PRODUCTS, THIRDS, VARIABLES, Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS, PRODUCTS, THIRDS, VARIABLES
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment

@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from abeval.aggregates.aggregates import (
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import collect
+from abeval.aggregates.moment_rows import (
     LEFT_OUT,
     MOMENT_COLUMNS,
     PRODUCTS,
@@ -19,9 +21,7 @@ from abeval.aggregates.aggregates import (
     THIRDS,
     VARIABLES,
     WHOLE,
-    Aggregates,
 )
-from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics

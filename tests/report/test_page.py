@@ -18,7 +18,7 @@ from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
 from abeval.report.assets import island
 from abeval.report.page import page_html
-from abeval.results import Check
+from abeval.results import Check, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import result_from_dict
 from abeval.results.study import study_of
@@ -97,7 +97,7 @@ def test_every_scorecard_row_is_plain_html(name: str) -> None:
         lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
         shown = fmt.typographic(lift.text) if lift else fmt.MISSING
         assert any(
-            row.metric in words(e) and shown in words(e) and fmt.words(row.status) in words(e)
+            row.metric in words(e) and shown in words(e) and codes.words(row.status) in words(e)
             for e in rows
         )
 

@@ -17,7 +17,7 @@ from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
 from abeval.report.replay_short import chosen
 from abeval.report.terminal import as_text
-from abeval.results import format as fmt
+from abeval.results import codes
 from abeval.results.analysis import Result
 from abeval.results.record import Record
 from abeval.simulate import simulate
@@ -140,7 +140,7 @@ def in_order(result: Record, text: str) -> None:
         place = max(whole.find(squeezed("Scorecard")), 0)
         for row in rows:
             for key in keys:
-                word = fmt.words(row[key] if isinstance(key, int) else getattr(row, key))
+                word = codes.words(row[key] if isinstance(key, int) else getattr(row, key))
                 place = whole.find(squeezed(word), place)
                 assert place >= 0, (field, key, word)
 

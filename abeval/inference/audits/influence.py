@@ -7,7 +7,7 @@ counted, never named.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import CAPPED, WHOLE, pooled
+from abeval.aggregates.moment_rows import CAPPED, WHOLE, pooled
 from abeval.inference.audits.counts import percent
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped

@@ -5,7 +5,8 @@
 
 from collections.abc import Callable, Mapping
 
-from abeval.aggregates.aggregates import SEGMENT, Aggregates
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.moment_rows import SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.logs.stretches import planned_splits
 

@@ -1,0 +1,85 @@
+"""Statuses, decisions, reasons and directions as words, for people.
+
+`report/` writes every code with it, and `inference/` the sentences of a result.
+"""
+
+from abeval.results.trust import Check
+
+_STATUS_WORDS = {
+    "non_inferior": "non-inferior",
+    "too_little_data": "too little data",
+    "do_not_ship": "do not ship",
+    "keep_running": "keep running",
+    "do_not_trust": "do not trust",
+    "all_items_shown": "every item is shown in both variants",
+    "zero_variance": "nothing varies",
+    "too_skewed": "too little data for this metric's skew",
+}
+
+
+def words(code: str) -> str:
+    """A status, decision or reason as words.
+
+    Example:
+        >>> words("non_inferior"), words("too_few_units")
+        ('non-inferior', 'too few units')
+    """
+    return _STATUS_WORDS.get(code, code.replace("_", " "))
+
+
+WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
+"""Reasons that more data would not mend."""
+
+
+def status(code: str, why: str | None) -> str:
+    """The status of a row as words: what cannot vary does not wait for more data.
+
+    Example:
+        >>> status("too_little_data", "too_few_units"), status("too_little_data", "all_items_shown")
+        ('too little data', 'does not vary')
+    """
+    if code == "too_little_data" and why in WITHOUT_SPREAD:
+        return "does not vary"
+    return words(code)
+
+
+def reason(code: str | None, units_needed: int | None = None) -> str:
+    """A reason as words; empty without one.
+
+    Args:
+        code: The reason.
+        units_needed: Units of the smaller variant that would do.
+
+    Example:
+        >>> reason("too_skewed", 4200)
+        "too little data for this metric's skew: 4,200 units in the smaller variant would do"
+    """
+    if code is None:
+        return ""
+    if units_needed is None:
+        return words(code)
+    return f"{words(code)}: {units_needed:,} units in the smaller variant would do"
+
+
+def check_text(check: Check) -> str:
+    """What a check measured and, where it warns or fails, what to do.
+
+    Example:
+        >>> check_text(Check("srm", "warn", 0.005, 0.001, "uneven", remedy="look for lost units"))
+        'uneven. What to do: look for lost units'
+    """
+    if check.status in ("pass", "skipped") or not check.remedy:
+        return check.message
+    return f"{check.message}. What to do: {check.remedy}"
+
+
+def direction_words(direction: str) -> str:
+    """Which way is better, as words.
+
+    Example:
+        >>> direction_words("decrease"), direction_words("toward 1")
+        ('lower is better', 'closer to 1 is better')
+    """
+    if direction.startswith("toward "):
+        return f"closer to {direction.removeprefix('toward ')} is better"
+    return "lower is better" if direction == "decrease" else "higher is better"
