@@ -27,7 +27,8 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, columns_read, has_one_row, shape_of
+from abeval.logs.shape import LogShape, columns_read, has_one_row
+from abeval.logs.shaping import shape_of
 from abeval.logs.stretches import (
     ENTERED,
     Stretches,
