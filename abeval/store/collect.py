@@ -20,7 +20,8 @@ from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import check_all_counted, check_some_left, check_total_left
 from abeval.logs.files import file_facts, lacking_columns
-from abeval.logs.prepare import Prepared, place_units, prepare
+from abeval.logs.placing import place_units
+from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read
 from abeval.logs.stretches import stretches_of
