@@ -27,7 +27,13 @@ from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_all_counted, check_some_left, facts
+from abeval.logs.accounting import (
+    accounts,
+    check_all_counted,
+    check_some_left,
+    count_other_variants,
+    facts,
+)
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -133,6 +139,7 @@ def gathered(
     run.step("catalogue" if CATALOGUE in sources else "accounting")
     reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
     rows = [row for part in parts for row in part.rows]
+    counted = accounts(prepared, engine)
     more = [*quantiles.rows, *lacking, *balance, *cuts.rows]
     return Aggregates(
         moments=pd.DataFrame(
@@ -144,10 +151,10 @@ def gathered(
         group_units=group_units,
         catalogue_size=size,
         units=units,
-        accounts=accounts(prepared, engine),
+        accounts=counted,
         days=engine.frame(query("units/days")),
         refused=refused,
-        facts=facts(prepared, engine),
+        facts=facts(prepared, engine) | count_other_variants(experiment, counted, engine),
         quantiles=quantiles.quantiles,
         buckets=buckets,
         entered=prepared.entries.counts,
