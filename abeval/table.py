@@ -247,7 +247,9 @@ class _Look:
         """A step to which values can be rounded without a loss that would be seen."""
         if all(self._is_whole(text) for text in texts):
             return 1.0
-        sizes = [f"max(case when {_double(t)} < 1e300 then abs({_double(t)}) end)" for t in texts]
+        sizes = [
+            f"max(case when abs({_double(t)}) < 1e300 then abs({_double(t)}) end)" for t in texts
+        ]
         (row,) = self._engine.rows(f"select {', '.join(sizes)} from {_TABLE}")
         largest = [float(size) for size in row if size]
         if not largest:
