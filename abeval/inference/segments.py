@@ -141,7 +141,7 @@ def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> dic
     named = {}
     for cell, moments in of.items():
         one = compare_within(cells.metric, moments, cells.arms, Rule(alpha))
-        if one.effect is not None and one.effect.se > 0:
+        if one.effect is not None and _varies(cells, moments):
             is_pooled = one.permuted is not None or one.rare is not None
             df = one.units_control + one.units - 2 if is_pooled else one.effect.df
             named[cell] = _Compared(moments, one.effect, df, is_pooled)

@@ -187,12 +187,16 @@ def countries(groups, seed=1):
         for name, n, control, treatment in groups
     ]
     table = pd.concat(parts, ignore_index=True)
-    return table.assign(user_id=np.arange(len(table)))
+    return table.assign(user_id=np.arange(len(table)), bought=(table.spent > 5).astype(int))
 
 
 def compared(table):
     return abeval.analyze(
-        table, unit="user_id", variant="variant", metrics=["spent"], segments=["country"]
+        table,
+        unit="user_id",
+        variant="variant",
+        metrics=["spent", {"name": "bought", "unit": "share"}],
+        segments=["country"],
     )
 
 
@@ -215,22 +219,25 @@ def unlike_countries():
 
 
 def test_a_tiny_cell_does_not_change_the_question(unlike_countries):
-    (test,) = unlike_countries.segment_tests
+    test, of_shares = unlike_countries.segment_tests
     assert (test.scale, test.cells, test.cells_left_out) == ("lift", 3, 2)
+    assert (of_shares.scale, of_shares.cells_left_out) == ("lift", 5 - of_shares.cells)
     assert test.p_value > 0.01
     assert test.p_value_difference < 1e-9
     assert test.within + test.mix == pytest.approx(unlike_countries["spent"].difference, rel=1e-2)
 
 
 def test_rows_of_small_cells_keep_their_effect_and_say_why_it_is_not_judged(unlike_countries):
-    rows = {row.cell: row for row in unlike_countries.segments}
+    rows = {row.cell: row for row in unlike_countries.segments if row.metric == "spent"}
     assert (rows["tiny"].reason, rows["closed"].reason) == ("too_few_units", "zero_variance")
     assert rows["tiny"].difference < 0
     assert rows["x"].reason is None
 
 
 def test_a_cell_that_does_not_vary_leaves_the_others_their_contrasts(unlike_countries):
-    contrasts = {one.cell: one for one in unlike_countries.segment_contrasts}
+    contrasts = {
+        one.cell: one for one in unlike_countries.segment_contrasts if one.metric == "spent"
+    }
     assert sorted(contrasts) == ["x", "y", "z"]
     assert min(one.p_adjusted for one in contrasts.values()) > 0.01
 
@@ -239,7 +246,7 @@ def test_a_cell_in_which_the_variant_has_nothing_is_tested():
     """A broken page in one country: its treatment does not vary, but its control does."""
     sold = [(f"c{i}", 2000, gamma(10), gamma(10)) for i in range(3)]
     result = compared(countries([*sold, ("broken", 200, gamma(10), nothing)]))
-    (test,) = result.segment_tests
+    test = result.segment_tests[0]
     assert (test.scale, test.cells) == ("lift", 4)
     assert test.p_adjusted < 1e-9
 
