@@ -251,6 +251,14 @@ def test_metrics_have_several_forms(frame: pd.DataFrame, result: Result) -> None
     assert {info.name: info.unit for info in every.metrics}["converted"] == "share"
 
 
+def test_infinite_values_count_as_nothing(frame: pd.DataFrame) -> None:
+    logs = frame.assign(revenue=frame.revenue.astype(float))
+    logs.loc[logs.index[:2], "revenue"] = [-np.inf, np.inf]
+    plain = frame.assign(revenue=logs.revenue.where(np.isfinite(logs.revenue), 0.0))
+    rows = [abeval.analyze(one, metrics=["revenue"], **COLUMNS).scorecard for one in (logs, plain)]
+    assert [row.control for row in rows[0]] == [row.control for row in rows[1]]
+
+
 def test_control_and_weights_are_guessed_or_named(frame: pd.DataFrame) -> None:
     names = {"a": "new", "b": "Control", "c": "other"}
     renamed = frame.assign(grp=frame.grp.map(names))

@@ -89,12 +89,14 @@ def lin(
 
 
 def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
-    """Lin's estimator from moments, with each variant's residual variance over its units.
+    """Lin's estimator from moments: each variant's prediction at the mean of all covariates.
 
-    Same difference as `lin`. The standard error is that of the effect on all units like these: with
+    Same difference as `lin`. A prediction has the variance of least squares, σ²(1/n + d'C⁻¹d) for
+    covariates whose means are d from the centre and whose sums of products are C (Seber and Lee
+    2003, section 5.3). The standard error is that of the effect on all units like these: with
     slopes b and covariates' covariance S, it has (b_t − b_c)'S(b_t − b_c)/n more than the residuals
-    give, because the mean of the covariates is estimated (Negi and Wooldridge 2021). Leverages need
-    rows, so it does without them; the degrees of freedom are Welch's, one fewer per covariate.
+    give, because the mean of the covariates is estimated (Negi and Wooldridge 2021). The degrees of
+    freedom are Welch's, one fewer per covariate.
 
     Args:
         control: Moments of (y, covariate, …) of the control.
@@ -173,8 +175,13 @@ def _linearised(arm: Moments) -> Moments:
 
 
 def _slopes(arm: Moments) -> Floats:
+    return np.asarray(_inverse(arm) @ arm.comoment[1:, 0])
+
+
+def _inverse(arm: Moments) -> Floats:
+    """Of the covariates' sums of squares and products within a variant."""
     inverse = np.linalg.pinv(arm.comoment[1:, 1:], rcond=1e-12, hermitian=True)
-    return np.asarray(inverse @ arm.comoment[1:, 0])
+    return np.asarray(inverse, dtype=np.float64)
 
 
 def _fitted(arm: Moments, slopes: Floats, centre: Floats) -> Estimate:
@@ -184,8 +191,11 @@ def _fitted(arm: Moments, slopes: Floats, centre: Floats) -> Estimate:
         raise Refusal("too_few_units", f"{arm.n} units for {slopes.size} covariates")
     total = float(arm.comoment[0, 0])
     residual = total - float(slopes @ arm.comoment[1:, 0])
-    variance = residual / df / arm.n if residual > 1e-13 * total else 0.0
-    value = float(arm.mean[0] - slopes @ (arm.mean[1:] - centre))
+    # The slopes, which carry the mean to the centre, are estimates too.
+    away = arm.mean[1:] - centre
+    units = 1 / arm.n + float(away @ _inverse(arm) @ away)
+    variance = residual / df * units if residual > 1e-13 * total else 0.0
+    value = float(arm.mean[0] - slopes @ away)
     return Estimate(value, variance, arm.n, max(arm.df - slopes.size, 1.0))
 
 
