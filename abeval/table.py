@@ -237,11 +237,18 @@ class _Look:
         return {"resolution": self._step(texts), **unit, **entry}
 
     def _is_share(self, text: str) -> bool:
+        """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
         value = _double(text)
-        ((odd, some),) = self._engine.rows(
-            f"select count_if({value} not in (0, 1)), count({value}) from {_TABLE}"
+        ((odd, most, least),) = self._engine.rows(
+            f"select count_if({value} not in (0, 1)), max({value}), min({value}) from {_TABLE}"
         )
-        return not odd and bool(some)
+        return not odd and (most != least or self._is_boolean(text))
+
+    def _is_boolean(self, text: str) -> bool:
+        tree = parse_expression(text)
+        return isinstance(tree, exp.Column) and (
+            self._types[self._column(columns_of(tree)[0])] == "BOOLEAN"
+        )
 
     def _step(self, texts: Sequence[str]) -> float:
         """A step to which values can be rounded without a loss that would be seen."""

@@ -151,6 +151,22 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
     return outcomes(tests, "90/10, 12 segments of 5,000 down to 2 units", flags)
 
 
+def ramped_segments(seed: int, runs: int) -> list[Outcome]:
+    """The same where one percent became half: any segment rejected after Holm."""
+    rng = np.random.default_rng([seed, 35])
+    weights = [[0.99, 0.01], [0.5, 0.5]]
+    sizes = np.outer(np.geomspace(5000, 2, 12), [0.85, 0.15])
+    flags = np.zeros((1, runs), dtype=bool)
+    for run in range(runs):
+        units = rng.poisson(sizes)
+        treated = rng.binomial(units, [0.01, 0.5])
+        counts = np.stack([units - treated, treated], axis=2)
+        p_values = [srm.stratified(one, weights).p_value for one in counts if one.sum()]
+        flags[0, run] = multiplicity.adjust(p_values, "holm").min() <= ALPHA
+    data = "1 % then 50 %, 12 segments of 5,000 down to 2 units"
+    return outcomes([("srm.stratified, Holm", "at_most")], data, flags)
+
+
 def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:
     """Users without a preference between two rankings, and users with one."""
     rng = np.random.default_rng([seed, 19])
