@@ -43,7 +43,8 @@ def _of_footers(
     listed = ", ".join(literal(exact(file)) for file in files)
     rows = connection.execute(
         "select file_name, name, coalesce(num_children, 0), "
-        "coalesce(nullif(split_part(logical_type, '(', 1), ''), type, 'nested') "
+        "coalesce(nullif(split_part(logical_type, '(', 1), ''), "
+        "case when converted_type = 'UTF8' then 'StringType' end, type, 'nested') "
         f"from parquet_schema([{listed}])"
     ).fetchall()
     columns: dict[str, dict[str, str]] = {}

@@ -111,8 +111,8 @@ def map_columns(
             'map it: columns = { item_id = "..." }; the log has: ' + ", ".join(types),
         )
     facts = FileFacts() if files is None or source.query is not None else files
-    _check_types(columns, source, facts)
     _check_ids(columns, facts)
+    _check_types(columns, source, facts)
     return columns
 
 
@@ -157,10 +157,18 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
             raise LogError(
                 f"logs.{columns.log}: column {column!r} is {mixed}: 12 and '0012' would be two "
                 "different ids",
-                f"write it with one type; or, where every id is a whole number, in "
-                f"[logs.{columns.log}]: query = '{cast_query(column, 'bigint')}'; where texts are "
-                "other ids, the same with varchar",
+                f"write it with one type{_or_cast(columns, column)}",
             )
+
+
+def _or_cast(columns: LogColumns, column: str) -> str:
+    """How to cast ids of several types; nothing where the engine reads them as values of JSON."""
+    if _TEXT.match(columns.types[column]) is None:
+        return ""
+    return (
+        f"; or, where every id is a whole number, in [logs.{columns.log}]: "
+        f"query = '{cast_query(column, 'bigint')}'; where texts are other ids, the same with varchar"
+    )
 
 
 def cast_query(column: str, kind: str) -> str:
