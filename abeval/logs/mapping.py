@@ -167,7 +167,7 @@ def _or_cast(columns: LogColumns, column: str) -> str:
         return ""
     return (
         f"; or, where every id is a whole number, in [logs.{columns.log}]: "
-        f"query = '{cast_query(column, 'bigint')}'; where texts are other ids, the same with varchar"
+        f"query = '{cast_query(column, 'bigint')}'; else the same with varchar"
     )
 
 
