@@ -177,6 +177,8 @@ def _seen(analysis: Analysis, metric: Metric, units: float) -> Horizon:
 
 def _seen_of_pair(analysis: Analysis, metric: Metric, units: float) -> Horizon:
     """Of a quantile or function, whose variance is taken to fall as 1 / units."""
+    if metric.kind == "catalogue":
+        raise Refusal("not_applicable", "the value itself depends on how many items are shown")
     arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
     effect = compare(analysis, metric, arms).effect
     if effect is None or effect.se == 0:

@@ -209,25 +209,15 @@ def segment_contrasts(
 def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
     """Cells with enough units in both variants, whose values vary, each against all others."""
     large = {cell: one for cell, one in cells.large.items() if _varies(cells, one)}
-    moments = list(large.values())
-    value = partial(estimate, cells.metric)
     try:
-        inside = [_arms(one, cells.arms) for one in moments]
-        outside = [
-            _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
-            for i in range(len(moments) if len(moments) > 1 else 0)
-        ]
-        control, treatment = [c for c, _ in inside], [t for _, t in inside]
-        differences = heterogeneity.segments_against_rest(control, treatment, value, alpha, outside)
-        lifts = heterogeneity.lifts_against_rest(control, treatment, value, alpha, outside)
+        contrasts = _against_rest(cells, list(large.values()), alpha)
     except Refusal:
         return
     p_values = [
-        difference.p_value if lift is None else lift.p_value
-        for difference, lift in zip(differences, lifts, strict=True)
+        difference.p_value if lift is None else lift.p_value for difference, lift in contrasts
     ]
     p_adjusted = multiplicity.adjust(p_values, "holm")
-    for i, (cell, difference, lift) in enumerate(zip(large, differences, lifts, strict=True)):
+    for i, (cell, (difference, lift)) in enumerate(zip(large, contrasts, strict=True)):
         yield SegmentContrast(
             metric=cells.metric.name,
             variant=cells.arms.treatment,
@@ -243,6 +233,26 @@ def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
             p_value=p_values[i],
             p_adjusted=float(p_adjusted[i]),
         )
+
+
+def _against_rest(
+    cells: Cells, moments: Sequence[ByStretch], alpha: float
+) -> list[tuple[Effect, Effect | None]]:
+    """The difference and, where there is one, the lift of each cell against the other cells.
+
+    Raises:
+        Refusal: There is no other cell, or a cell cannot be estimated.
+    """
+    inside = [_arms(one, cells.arms) for one in moments]
+    outside = [
+        _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
+        for i in range(len(moments) if len(moments) > 1 else 0)
+    ]
+    control, treatment = [c for c, _ in inside], [t for _, t in inside]
+    value = partial(estimate, cells.metric)
+    differences = heterogeneity.segments_against_rest(control, treatment, value, alpha, outside)
+    lifts = heterogeneity.lifts_against_rest(control, treatment, value, alpha, outside)
+    return list(zip(differences, lifts, strict=True))
 
 
 def _varies(cells: Cells, moments: ByStretch) -> bool:
