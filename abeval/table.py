@@ -22,6 +22,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
+from abeval.experiment.spelling import check_spelled_once, folded
 from abeval.files import real
 from abeval.logs.mapping import is_number
 from abeval.metrics.expressions import (
@@ -41,11 +42,17 @@ _DIGITS = 14
 _CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
 """Usual names of a control, in lower case."""
 
+_LETTERS = ("a", "0")
+"""Names that are those of a control only where no other variant has a usual name."""
+
 _DECIMALS = 6
 """Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
 
 _LOOKED_AT = 10_000
 """Rows that say how many decimals to look for."""
+
+_JOIN = "correct them in the table, or write an experiment file (`abeval init` drafts one) with {}"
+"""How to make one variant of two spellings."""
 
 _MOST_VARIANTS = 20
 _NEAR = 0.1
@@ -117,7 +124,9 @@ class _Look:
         columns = {"variant": self._column(options.variant)}
         unit = ROW_UNIT if options.unit is None else self._column(options.unit)
         counts = self._counts(columns["variant"])
-        control = control_of(options.control, list(counts))
+        if "variants" not in options.entries:
+            check_spelled_once(f"column {columns['variant']!r}", counts, _JOIN)
+        control = control_of(options.control, list(options.entries.get("variants", counts)))
         weights, whence = weights_of(options.weights, counts)
         covariates = [self._covariate(text) for text in options.covariates]
         return {
@@ -313,8 +322,15 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             hint = suggestion(named, variants)
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
-    usual = [variant for name in _CONTROLS for variant in variants if variant.lower() == name]
-    return (usual or list(variants))[0]
+    usual = [variant for variant in variants if is_usual_control(variant)]
+    likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
+    if len(likely) > 1:
+        listed = ", ".join(map(repr, likely))
+        raise ExperimentError(
+            f"control: {listed} are all usual names of a control",
+            "name the one that the others are compared with: --control, or control=",
+        )
+    return (likely or list(variants))[0]
 
 
 def is_usual_control(variant: str) -> bool:
@@ -324,7 +340,7 @@ def is_usual_control(variant: str) -> bool:
         >>> is_usual_control("Control"), is_usual_control("gate_30")
         (True, False)
     """
-    return variant.lower() in _CONTROLS
+    return folded(variant) in _CONTROLS
 
 
 def weights_of(

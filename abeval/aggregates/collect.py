@@ -29,7 +29,13 @@ from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_all_counted, check_some_left, facts
+from abeval.logs.accounting import (
+    accounts,
+    check_all_counted,
+    check_some_left,
+    count_other_variants,
+    facts,
+)
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -95,6 +101,7 @@ def gathered(
     cuts = _cuts(queries, wanted, units, run.step) if prepared.summed.has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
     catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
+    counted = accounts(prepared, engine)
     return Aggregates(
         moments=_moments(per_unit.rows, [*quantiles.rows, *lacking, *balance, *cuts.rows]),
         caps=per_unit.caps,
@@ -102,10 +109,10 @@ def gathered(
         group_units=catalogue.group_units,
         catalogue_size=catalogue.size,
         units=units,
-        accounts=accounts(prepared, engine),
+        accounts=counted,
         days=engine.frame(query("units/days")),
         refused=wanted.refused,
-        facts=facts(prepared, engine),
+        facts=facts(prepared, engine) | count_other_variants(experiment, counted, engine),
         quantiles=quantiles.quantiles,
         buckets=per_unit.buckets,
         entered=prepared.entries.counts,

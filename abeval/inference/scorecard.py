@@ -10,7 +10,14 @@ from math import isfinite
 from abeval.aggregates.moment_rows import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
+from abeval.inference.comparison import (
+    MIN_UNITS,
+    Arms,
+    Comparison,
+    Comparisons,
+    Reason,
+    Rule,
+)
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
 from abeval.inference.status import goodness_interval, goodness_p_value, status_of
@@ -130,10 +137,16 @@ def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
                         cell=cell,
                         partial=cell in partial,
                         **comparison.numbers._asdict(),
-                        reason=comparison.reason,
+                        reason=_why_not_judged(comparison),
                     )
                 )
     return tuple(rows)
+
+
+def _why_not_judged(comparison: Comparison) -> Reason | None:
+    """Why an effect of a slice is missing, says little, or is limited."""
+    few = min(comparison.units_control, comparison.units) < MIN_UNITS
+    return "too_few_units" if few and comparison.effect is not None else comparison.reason
 
 
 def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, ...]:
