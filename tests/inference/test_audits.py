@@ -180,6 +180,49 @@ def test_each_effect_says_what_its_ten_units_make_of_it() -> None:
     assert "49,854" not in found.message
 
 
+def table_of(units: int = 600, **metrics: object) -> pd.DataFrame:
+    number = np.arange(units)
+    variant = np.where(number % 2 == 0, "control", "treatment")
+    return pd.DataFrame({"user_id": number, "variant": variant, **metrics})
+
+
+def analysed_table(table: pd.DataFrame, metrics: list[str]) -> Result:
+    return abeval.analyze(
+        table, unit="user_id", variant="variant", metrics=metrics, control="control"
+    )
+
+
+def test_the_only_success_buyer_or_failure_of_a_variant_is_no_fault() -> None:
+    random = np.random.default_rng(4)
+    number = np.arange(600)
+    # Control has one of each: the most ordinary thing of a rare metric.
+    few = np.isin(number, [10, 21, 33, 55])
+    names = ["visits", "bought", "revenue", "kept"]
+    table = table_of(
+        visits=random.poisson(3, 600),
+        bought=few.astype(int),
+        revenue=np.where(few, 20 + 5.25 * number, 0.0),
+        kept=1 - few,
+    )
+    result = analysed_table(table, names)
+    found = check(result, "influence")
+    assert found.status == "pass"
+    assert "not looked at in every variant: bought, revenue and kept" in found.message
+    assert {result[name].status for name in names}.isdisjoint({"untrusted"})
+    assert [one.decision for one in result.verdicts] == ["keep_running"]
+    only = check(analysed_table(table, ["bought"]), "influence")
+    assert (only.status, "fewer than 10 units" in only.message) == ("skipped", True)
+
+
+@pytest.mark.parametrize("buyers", [11, 600])
+def test_a_bot_among_eleven_buyers_or_among_all_is_seen(buyers: int) -> None:
+    number = np.arange(600)
+    revenue = np.where(number // 2 < buyers, 5.0 + number % 7, 0.0)
+    revenue[2] = 40_000.0
+    found = check(analysed_table(table_of(revenue=revenue), ["revenue"]), "influence")
+    assert (found.status, found.metrics) == ("fail", ("revenue",))
+
+
 def test_few_units_are_not_looked_at_where_the_file_says_so() -> None:
     result = analyze(lists(), privacy={"min_units": 5})
     assert result.influence == ()
