@@ -171,7 +171,8 @@ def _over_store(
     Raises:
         ExperimentError: The sums of these logs cannot be stored.
     """
-    from abeval.store.collect import check_storable, collect_stored
+    from abeval.store.collect import collect_stored
+    from abeval.store.storable import check_storable
 
     check_storable(experiment, frames)
     return partial(collect_stored, folder)

@@ -9,6 +9,7 @@ from typing import Any
 from abeval.aggregates.summaries import BEFORE, DENOMINATOR, Summary
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.spelling import check_spelled_once
 from abeval.store.summaries import name_of
 from abeval.table import control_of, weights_of
 
@@ -33,6 +34,7 @@ def sums_experiment(
         ExperimentError: A name is none, or there are no two variants.
     """
     counts = _units(rows)
+    check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
     has_before = any(BEFORE[0] in row.sums for row in rows)
     ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}

@@ -22,6 +22,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
+from abeval.experiment.spelling import check_spelled_once, folded
 from abeval.files import real
 from abeval.logs.mapping import is_number
 from abeval.metrics.expressions import (
@@ -41,11 +42,17 @@ _DIGITS = 14
 _CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
 """Usual names of a control, in lower case."""
 
+_LETTERS = ("a", "0")
+"""Names that are those of a control only where no other variant has a usual name."""
+
 _DECIMALS = 6
 """Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
 
 _LOOKED_AT = 10_000
 """Rows that say how many decimals to look for."""
+
+_JOIN = "correct them in the table, or write an experiment file (`abeval init` drafts one) with {}"
+"""How to make one variant of two spellings."""
 
 _MOST_VARIANTS = 20
 _NEAR = 0.1
@@ -117,7 +124,9 @@ class _Look:
         columns = {"variant": self._column(options.variant)}
         unit = ROW_UNIT if options.unit is None else self._column(options.unit)
         counts = self._counts(columns["variant"])
-        control = control_of(options.control, list(counts))
+        if "variants" not in options.entries:
+            check_spelled_once(f"column {columns['variant']!r}", counts, _JOIN)
+        control = control_of(options.control, list(options.entries.get("variants", counts)))
         weights, whence = weights_of(options.weights, counts)
         covariates = [self._covariate(text) for text in options.covariates]
         return {
@@ -228,17 +237,26 @@ class _Look:
         return {"resolution": self._step(texts), **unit, **entry}
 
     def _is_share(self, text: str) -> bool:
+        """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
         value = _double(text)
-        ((odd, some),) = self._engine.rows(
-            f"select count_if({value} not in (0, 1)), count({value}) from {_TABLE}"
+        ((odd, most, least),) = self._engine.rows(
+            f"select count_if({value} not in (0, 1)), max({value}), min({value}) from {_TABLE}"
         )
-        return not odd and bool(some)
+        return not odd and (most != least or self._is_boolean(text))
+
+    def _is_boolean(self, text: str) -> bool:
+        tree = parse_expression(text)
+        return isinstance(tree, exp.Column) and (
+            self._types[self._column(columns_of(tree)[0])] == "BOOLEAN"
+        )
 
     def _step(self, texts: Sequence[str]) -> float:
         """A step to which values can be rounded without a loss that would be seen."""
         if all(self._is_whole(text) for text in texts):
             return 1.0
-        sizes = [f"max(case when {_double(t)} < 1e300 then abs({_double(t)}) end)" for t in texts]
+        sizes = [
+            f"max(case when abs({_double(t)}) < 1e300 then abs({_double(t)}) end)" for t in texts
+        ]
         (row,) = self._engine.rows(f"select {', '.join(sizes)} from {_TABLE}")
         largest = [float(size) for size in row if size]
         if not largest:
@@ -304,8 +322,15 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             hint = suggestion(named, variants)
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
-    usual = [variant for name in _CONTROLS for variant in variants if variant.lower() == name]
-    return (usual or list(variants))[0]
+    usual = [variant for variant in variants if is_usual_control(variant)]
+    likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
+    if len(likely) > 1:
+        listed = ", ".join(map(repr, likely))
+        raise ExperimentError(
+            f"control: {listed} are all usual names of a control",
+            "name the one that the others are compared with: --control, or control=",
+        )
+    return (likely or list(variants))[0]
 
 
 def is_usual_control(variant: str) -> bool:
@@ -315,7 +340,7 @@ def is_usual_control(variant: str) -> bool:
         >>> is_usual_control("Control"), is_usual_control("gate_30")
         (True, False)
     """
-    return variant.lower() in _CONTROLS
+    return folded(variant) in _CONTROLS
 
 
 def weights_of(

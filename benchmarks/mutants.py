@@ -32,7 +32,7 @@ AREAS = (
     ("abeval/stats/*.py",),
     ("abeval/logs/*.py",),
     ("queries/*/*.sql",),
-    ("abeval/assignment/*.py",),
+    ("abeval/assignment/*.py", "abeval/assignment/platforms/*.py"),
     ("abeval/inference/status.py", "abeval/inference/verdict.py"),
     ("abeval/store/*.py",),
 )

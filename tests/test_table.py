@@ -251,6 +251,14 @@ def test_metrics_have_several_forms(frame: pd.DataFrame, result: Result) -> None
     assert {info.name: info.unit for info in every.metrics}["converted"] == "share"
 
 
+def test_infinite_values_count_as_nothing(frame: pd.DataFrame) -> None:
+    logs = frame.assign(revenue=frame.revenue.astype(float))
+    logs.loc[logs.index[:2], "revenue"] = [-np.inf, np.inf]
+    plain = frame.assign(revenue=logs.revenue.where(np.isfinite(logs.revenue), 0.0))
+    rows = [abeval.analyze(one, metrics=["revenue"], **COLUMNS).scorecard for one in (logs, plain)]
+    assert [row.control for row in rows[0]] == [row.control for row in rows[1]]
+
+
 def test_control_and_weights_are_guessed_or_named(frame: pd.DataFrame) -> None:
     names = {"a": "new", "b": "Control", "c": "other"}
     renamed = frame.assign(grp=frame.grp.map(names))
@@ -288,6 +296,45 @@ def test_mistakes_are_said(frame: pd.DataFrame, changes: dict[str, Any], error: 
     chosen: dict[str, Any] = {"metrics": ["revenue"], **COLUMNS, **changes}
     with pytest.raises(AbevalError, match=error):
         abeval.analyze(frame, **chosen)
+
+
+_OTHER_SPELLINGS = {"control": "Control ", "b": "B"}
+
+
+def test_a_variant_in_two_spellings_is_refused(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """One row in 20 says `Control ` or `B`: they were variants of their own, and the control."""
+    often = frame.grp.replace({"a": "control"})
+    spelled = frame.assign(grp=often.where(frame.index % 20 > 0, often.replace(_OTHER_SPELLINGS)))
+    spelled.to_csv(tmp_path / "spelled.csv", index=False)
+    for form in (spelled, tmp_path / "spelled.csv"):
+        with pytest.raises(AbevalError, match="differ only in capitals or spaces") as error:
+            abeval.analyze(form, metrics=["revenue"], **COLUMNS)
+        assert '[variants.control] of = ["control", "Control "]' in str(error.value)
+    joined = {"control": {"of": ["control", "Control "]}, "b": {"of": ["b", "B"]}}
+    result = abeval.analyze(spelled, metrics=["revenue"], variants=joined, **COLUMNS)
+    assert [v.units for v in result.experiment.variants] == [
+        int(frame.grp.isin([name]).sum()) for name in ("a", "b")
+    ]
+    assert result.experiment.control == "control"
+
+
+@pytest.mark.parametrize(
+    ("names", "control"),
+    [
+        (("treatment", "a", "Baseline "), "Baseline "),
+        (("control", "placebo", "drug"), None),
+    ],
+)
+def test_two_usual_names_of_a_control_are_a_question(
+    frame: pd.DataFrame, names: tuple[str, ...], control: str | None
+) -> None:
+    renamed = frame.assign(grp=frame.grp.map(dict(zip("abc", names, strict=True))))
+    if control is None:
+        with pytest.raises(AbevalError, match="are all usual names of a control"):
+            abeval.analyze(renamed, metrics=["revenue"], **COLUMNS)
+        return
+    result = abeval.analyze(renamed, metrics=["revenue"], **COLUMNS)
+    assert result.experiment.control == control
 
 
 def test_the_command_answers_without_a_file(

@@ -6,37 +6,43 @@ It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggrega
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audits import audit_sums, no_audits, seen_in
 from abeval.aggregates.balance import balance_sums
-from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
-from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS
+from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
-from abeval.aggregates.spreads import reads_rows, spread_metrics
-from abeval.aggregates.terms import SourceSums
+from abeval.aggregates.spreads import spread_metrics
+from abeval.aggregates.terms import Row
+from abeval.aggregates.wanted import Wanted, wanted_of
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import accounts, check_all_counted, check_some_left, facts
+from abeval.logs.accounting import (
+    accounts,
+    check_all_counted,
+    check_some_left,
+    count_other_variants,
+    facts,
+)
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Sums, one_pass
-from abeval.metrics.definition import Metric, Need
-from abeval.metrics.sources import CATALOGUE, GAUC, QUANTILE
+from abeval.metrics.definition import Metric
+from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
-
-_NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
 
 
 def collect(
@@ -85,121 +91,97 @@ def gathered(
     A store calls it once more on the units that changed; it does not audit rows, which it has not.
     """
     experiment, engine = run.experiment, run.engine
-    shape = prepared.shape
-    has = shape.needs_met(experiment.unit)
-    refused = refusals(metrics, has)
-    if not prepared.summed.has_rows:
-        refused |= {m.name: (_NO_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
-    wanted = [metric for metric in metrics if metric.name not in refused]
-    resampled = resampled_metrics(experiment, wanted)
-    sources = list(dict.fromkeys(metric.source for metric in (*wanted, *resampled)))
-    stretches = prepared.entries.stretches
-    queries = MetricQueries(
-        experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
-    )
+    wanted = wanted_of(experiment, metrics, prepared)
+    queries = _queries(run, prepared)
     units = engine.frame(query("units/unit_counts"))
-    few = prepared.summed.all_units and deals_units(int(units["units"].sum()))
-    parts: list[SourceSums] = []
-    buckets: dict[str, BucketSums] = {}
-    extremes, unit_aucs = [no_extremes()], pd.DataFrame()
-    for source in sources:
-        if source.per_unit:
-            run.step(source.title)
-            chosen = [m for m in wanted if m.source == source]
-            parts.append(
-                queries.of_source(source, chosen, [m for m in resampled if m.source == source])
-            )
-            if source is GAUC:
-                engine.view("gauc_unit", "select * from source_unit")
-                unit_aucs = engine.frame(query("metric/unit_aucs"))
-            if audited and experiment.privacy.min_units is None:
-                extremes.append(extreme_units(queries, chosen))
-            if experiment.trust.aa_runs or by_bucket:
-                by_units = few and not by_bucket
-                buckets |= {m.name: queries.bucket_sums(m, by_units) for m in chosen}
+    besides = _besides(experiment, prepared, units, audited, by_bucket)
+    per_unit = per_unit_sums(queries, wanted, besides, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     balance = balance_sums(queries, covariate_means(experiment))
-    cuts = CutSums()
-    if prepared.summed.has_rows:
-        of_variant = dict(zip(units["variant"], map(int, units["units"]), strict=True))
-        cuts = cut_sums(queries, wanted, of_variant, run.step)
-    spreads = spread_metrics(metrics) if prepared.summed.has_rows else ()
-    quantiles = _quantiles(
-        queries,
-        [metric for metric in wanted if metric.source is QUANTILE],
-        [spread for spread in spreads if spread.needs <= has],
-        run.step,
-    )
-    run.step("catalogue" if CATALOGUE in sources else "accounting")
-    reach, group_units, size = _catalogue(experiment, engine, shape, CATALOGUE in sources)
-    rows = [row for part in parts for row in part.rows]
-    more = [*quantiles.rows, *lacking, *balance, *cuts.rows]
+    cuts = _cuts(queries, wanted, units, run.step) if prepared.summed.has_rows else CutSums()
+    quantiles = _quantiles(queries, wanted, run.step)
+    catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
+    counted = accounts(prepared, engine)
     return Aggregates(
-        moments=pd.DataFrame(
-            [*sorted(rows, key=lambda row: row[1] == DAY), *more],
-            columns=list(MOMENT_COLUMNS),
-        ),
-        caps={metric: caps for part in parts for metric, caps in part.caps.items()},
-        reach=reach,
-        group_units=group_units,
-        catalogue_size=size,
+        moments=_moments(per_unit.rows, [*quantiles.rows, *lacking, *balance, *cuts.rows]),
+        caps=per_unit.caps,
+        reach=catalogue.reach,
+        group_units=catalogue.group_units,
+        catalogue_size=catalogue.size,
         units=units,
-        accounts=accounts(prepared, engine),
+        accounts=counted,
         days=engine.frame(query("units/days")),
-        refused=refused,
-        facts=facts(prepared, engine),
+        refused=wanted.refused,
+        facts=facts(prepared, engine) | count_other_variants(experiment, counted, engine),
         quantiles=quantiles.quantiles,
-        buckets=buckets,
+        buckets=per_unit.buckets,
         entered=prepared.entries.counts,
-        stretches=stretches,
+        stretches=prepared.entries.stretches,
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
-        extremes=pd.concat(extremes, ignore_index=True),
+        extremes=per_unit.extremes,
         seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
-        unit_aucs=unit_aucs,
+        unit_aucs=per_unit.unit_aucs,
     )
 
 
-def _quantiles(
-    queries: MetricQueries, metrics: Sequence[Metric], spreads: Sequence[Metric], step: Step
-) -> QuantileSums:
-    if not (metrics or spreads):
+def _queries(run: Run, prepared: Prepared) -> MetricQueries:
+    return MetricQueries(
+        run.experiment,
+        prepared.shape,
+        run.engine,
+        by_stretch=bool(prepared.entries.stretches),
+        covered=prepared.covered,
+    )
+
+
+def _besides(
+    experiment: Experiment, prepared: Prepared, units: pd.DataFrame, audited: bool, by_bucket: bool
+) -> Besides:
+    """What is taken of a source's values besides their sums."""
+    few = prepared.summed.all_units and deals_units(int(units["units"].sum()))
+    return Besides(
+        extremes=audited and experiment.privacy.min_units is None,
+        buckets=by_bucket or bool(experiment.trust.aa_runs),
+        by_units=few and not by_bucket,
+    )
+
+
+def _moments(by_source: Sequence[Row], more: Sequence[Row]) -> pd.DataFrame:
+    """All rows: those of sources with days at their end, and the others."""
+    ordered = sorted(by_source, key=lambda row: row[1] == DAY)
+    return pd.DataFrame([*ordered, *more], columns=list(MOMENT_COLUMNS))
+
+
+def _cuts(queries: MetricQueries, wanted: Wanted, units: pd.DataFrame, step: Step) -> CutSums:
+    of_variant = dict(zip(units["variant"], map(int, units["units"]), strict=True))
+    return cut_sums(queries, wanted.metrics, of_variant, step)
+
+
+def _quantiles(queries: MetricQueries, wanted: Wanted, step: Step) -> QuantileSums:
+    if not (wanted.quantiles or wanted.spreads):
         return QuantileSums([], {})
     step(QUANTILE.title)
-    return collect_quantiles(queries, metrics, spreads)
+    return collect_quantiles(queries, wanted.quantiles, wanted.spreads)
 
 
-def resampled_metrics(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Metrics that need sums per sub-bucket.
+class _Catalogue(NamedTuple):
+    """Who was shown what, and how many items there are; empty where no metric asks for it."""
 
-    They are the parts of functions and, if the experiment resamples, every mean and ratio.
-    """
-    parts = {part.name: part for metric in metrics for part in metric.parts}
-    if experiment.inference.resample is not None:
-        parts |= {m.name: m for m in metrics if m.is_mean_or_ratio}
-    return tuple(parts.values())
+    reach: pd.DataFrame
+    group_units: pd.DataFrame
+    size: int | None
 
 
-def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
-    """Metrics that these logs cannot give → what the logs lack."""
-    return {
-        metric.name: tuple(sorted(metric.needs - has))
-        for metric in metrics
-        if not metric.needs <= has
-    }
-
-
-def _catalogue(
-    experiment: Experiment, engine: Engine, shape: LogShape, wanted: bool
-) -> tuple[pd.DataFrame, pd.DataFrame, int | None]:
-    """Who was shown what, and how many items there are."""
+def _catalogue(run: Run, shape: LogShape, wanted: bool) -> _Catalogue:
+    run.step("catalogue" if wanted else "accounting")
     if not wanted:
-        return pd.DataFrame(), pd.DataFrame(), None
-    reach = _reach(experiment, engine)
+        return _Catalogue(pd.DataFrame(), pd.DataFrame(), None)
+    reach = _reach(run.experiment, run.engine)
     items = set(reach["item_id"].unique())
     if shape.items is not None:
-        items |= {row[0] for row in engine.rows("select item_id from items")}
-    return reach, engine.frame(query("catalogue/group_units")), len(items)
+        items |= {row[0] for row in run.engine.rows("select item_id from items")}
+    return _Catalogue(reach, run.engine.frame(query("catalogue/group_units")), len(items))
 
 
 def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Per-unit values of metrics, summed exactly by static queries.
 
-They read what `logs/prepare.py` created. `collect.py` makes `Aggregates` of the rows; `time/` and
-`store/closing.py` use the same methods.
+They read what `logs/prepare.py` created, and `slice_sums.py` adds up. `collect.py` makes
+`Aggregates` of the rows; `time/` and `store/closing.py` use the same methods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ import pandas as pd
 
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
-from abeval.aggregates.kernels.moment_pass import is_of_one_cell, sums_by_arrays
 from abeval.aggregates.moment_rows import (
     BUCKET,
     BUCKETS,
@@ -24,30 +23,17 @@ from abeval.aggregates.moment_rows import (
     SEGMENT,
     WHOLE,
 )
-from abeval.aggregates.terms import (
-    MomentQuery,
-    Row,
-    SliceTerms,
-    SourceSums,
-    Terms,
-    large,
-    moment_row,
-)
+from abeval.aggregates.slice_sums import SliceQueries, condition_of
+from abeval.aggregates.terms import Row, SliceTerms, SourceSums, Terms
 from abeval.aggregates.unit_events import write_unit_event
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
-from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape, has_one_row
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
-
-_TOO_LARGE = (
-    "sums of squares must stay below 1e38 steps of `resolution` (1e-6 by default): divide the "
-    "value, or set a coarser resolution"
-)
 
 
 @dataclass(frozen=True)
@@ -180,7 +166,7 @@ class MetricQueries:
         """Sums of `source_unit` for A/A replays: by sub-bucket, or by unit if units are few."""
         terms = self.judged_terms(metric)
         listed = f"sub_bucket, {terms.listed}"
-        self.engine.view("bucket_value", f"select {listed} from source_unit{_only(metric)}")
+        self.engine.view("bucket_value", f"select {listed} from source_unit{condition_of(metric)}")
         if not by_units:
             return BucketSums.of_buckets(self.engine.frame(query("time/bucket_sums")))
         values = self.engine.frame(query("time/unit_values")).to_numpy(float)
@@ -227,7 +213,7 @@ class MetricQueries:
 
     def _caps(self, metric: Metric) -> tuple[int, int | None]:
         """Caps over the units of all variants together, in counted units."""
-        self._view([SliceTerms(metric, CAPPED, "''", self.terms(metric))], "source_unit")
+        self._slices.show([SliceTerms(metric, CAPPED, "''", self.terms(metric))], "source_unit")
         self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
         ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
@@ -246,70 +232,11 @@ class MetricQueries:
 
     def sums(self, slices: Sequence[SliceTerms], relation: str = "source_unit") -> list[Row]:
         """Exact sums by cell, variant and stretch: rows of `moment_rows.MOMENT_COLUMNS`."""
-        by_arrays = self._by_arrays([part for part in slices if is_of_one_cell(part)], relation)
-        by_query: dict[MomentQuery, list[SliceTerms]] = {}
-        for part in slices if by_arrays is None else (p for p in slices if not is_of_one_cell(p)):
-            by_query.setdefault(part.terms.query, []).append(part)
-        summed = (self._summed(parts, one, relation) for one, parts in by_query.items())
-        return [*(by_arrays or ()), *(row for rows in summed for row in rows)]
+        return self._slices.sums(slices, relation)
 
-    def _by_arrays(self, slices: Sequence[SliceTerms], relation: str) -> list[Row] | None:
-        """The sums by one pass over arrays; None where it cannot compute them."""
-        if not slices or not isinstance(self.engine, ArrayEngine):
-            return None
-        variants = list(self.experiment.variants)
-        rows = sums_by_arrays(self.engine, slices, relation, variants, self.by_stretch)
-        if rows is None:
-            return None
-        return [
-            moment_row((part.metric.name, part.slice_name, *row), part.terms.query)
-            for part, of_part in zip(slices, rows, strict=True)
-            for row in of_part
-        ]
-
-    def _summed(
-        self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str
-    ) -> list[Row]:
-        self._view(slices, relation)
-        try:
-            rows = self.engine.rows(query(summed.name))
-        except QueryError as error:
-            if error.hint is not None:
-                raise
-            summed = large(summed)
-            rows = self._large(slices, summed, relation)
-        named = [(part.metric.name, part.slice_name) for part in slices]
-        return [moment_row((*named[int(number or 0)], *row), summed) for number, *row in rows]
-
-    def _large(
-        self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str
-    ) -> Sequence[Row]:
-        """The rows of a query of large values, or an error that names the metric."""
-        try:
-            return self.engine.rows(query(summed.name))
-        except QueryError:
-            self._blame(slices, summed, relation)
-            raise
-
-    def _blame(self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str) -> None:
-        """Raise the error of the first metric whose own sums cannot be computed."""
-        for part in slices:
-            self._view([part], relation)
-            try:
-                self.engine.rows(query(summed.name))
-            except QueryError as error:
-                what = f"metric {part.metric.name!r}: its sums cannot be computed: {error.what}"
-                raise ExperimentError(what, _TOO_LARGE) from error
-
-    def _view(self, slices: Sequence[SliceTerms], relation: str) -> None:
-        """Show the values of all slices as `metric`."""
-        stretch = "stretch" if self.by_stretch else "0 as stretch"
-        parts = (
-            f"select {number} as part, {part.cell} as cell, variant, {stretch}, "
-            f"{part.terms.shown} from {relation}{_only(part.metric) if part.of_units else ''}"
-            for number, part in enumerate(slices)
-        )
-        self.engine.view("metric", "\nunion all ".join(parts))
+    @property
+    def _slices(self) -> SliceQueries:
+        return SliceQueries(self.engine, list(self.experiment.variants), self.by_stretch)
 
     def terms(self, metric: Metric) -> Terms:
         """The terms of a metric over `source_unit`."""
@@ -343,11 +270,6 @@ class MetricQueries:
             return next(iter(columns.values()))
         cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
         return f"case variant {cases} end"
-
-
-def _only(metric: Metric) -> str:
-    """The condition of the units that a metric is of; none for all units."""
-    return "" if metric.among is None else f" where t_{metric.among.column.removeprefix('c_')} = 1"
 
 
 def show_scored(engine: Engine, sql: str) -> None:

@@ -4,7 +4,7 @@ One md5 decides both. Its first 60 bits fit a signed BIGINT on every engine, so 
 number from ``cast('0x' || substr(md5(salt || ':' || id), 1, 15) as bigint)``. Only integers are
 used: a hash turned into a fraction of 1 can come out as exactly 1.0 and belong to no range.
 
-`logs/prepare.py` writes its ranges of slots into SQL; `cli/assign.py` and `simulate/visits.py` call
+`logs/placing.py` writes its ranges of slots into SQL; `cli/assign.py` and `simulate/visits.py` call
 it for ids.
 """
 

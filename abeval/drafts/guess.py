@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from abeval.drafts import words
@@ -45,12 +45,14 @@ class Arms:
         control: The value that is compared with.
         certainty: How sure that is.
         reason: Why.
+        joined: Value → its spellings, itself first, where it has several.
     """
 
     units: Mapping[str, int]
     control: str
     certainty: Certainty
     reason: str
+    joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def unit_guess(table: Table) -> Guess:
@@ -116,13 +118,19 @@ def variant_guess(
     return Guess("variant", best, "sure" if certain else "likely", one)
 
 
-def arms(column: Column, units: Mapping[str, int]) -> Arms:
-    """The variants, with their units, and which is the control."""
+def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
+    """The variants, with their units, and which is the control.
+
+    Args:
+        units: Variant → units, most first.
+        joined: Variant → its spellings, where it has several.
+    """
     likely = [value for value in units if _names_control(value)]
     if len(likely) == 1:
-        return Arms(units, likely[0], "likely", "by its name")
+        return Arms(units, likely[0], "likely", "by its name", joined)
     first = min(likely or units)
-    return Arms(units, first, "not sure", "no name says it: the first by name is taken")
+    reason = "no name says it: the first by name is taken"
+    return Arms(units, first, "not sure", reason, joined)
 
 
 def _is_control(values: Sequence[tuple[str, int]]) -> bool:

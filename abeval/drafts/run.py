@@ -13,9 +13,10 @@ from abeval.drafts.columns import Column, Table, look
 from abeval.drafts.guess import Arms, Guess
 from abeval.drafts.write import Tables, experiment_text
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
+from abeval.experiment.spelling import spelled_alike
 from abeval.files import real
 from abeval.metrics.builtin import builtin_metrics
 
@@ -146,7 +147,7 @@ def _constant(
     if unit is None or not candidates:
         return {c.name: 1.0 for c in candidates}
     counts = ", ".join(
-        f"count(distinct {quoted(c.name)}) as n_{i}" for i, c in enumerate(candidates)
+        f"count(distinct {_spelled_once(c)}) as n_{i}" for i, c in enumerate(candidates)
     )
     shares = ", ".join(
         f"avg(case when n_{i} <= 1 then 1.0 else 0.0 end)" for i in range(len(candidates))
@@ -160,9 +161,22 @@ def _constant(
 
 def _arms(engine: DuckDBEngine, table: Table, unit: Column | None, variant: Column) -> Arms:
     counted = "count(*)" if unit is None else f"count(distinct {quoted(unit.name)})"
+    joined = {names[0]: names for names in spelled_alike(value for value, _ in variant.values)}
+    text = f"cast({quoted(variant.name)} as varchar)"
+    cases = " ".join(
+        f"when {literal(name)} then {literal(names[0])}"
+        for names in joined.values()
+        for name in names
+    )
     rows = engine.rows(
-        f"select cast({quoted(variant.name)} as varchar) as v, {counted} as n "
+        f"select {f'case {text} {cases} else {text} end' if cases else text} as v, {counted} as n "
         f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
         "group by v order by n desc, v"
     )
-    return guess.arms(variant, {str(value): int(count or 0) for value, count in rows})
+    return guess.arms({str(value): int(count or 0) for value, count in rows}, joined)
+
+
+def _spelled_once(column: Column) -> str:
+    """SQL of a column, of text without capitals and the spaces around it."""
+    name = quoted(column.name)
+    return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name

@@ -100,9 +100,15 @@ def _write_variants(
             f"{arms.units[value] / total:.2%} of the units: write the share that was intended"
         )
         entry.add("weight", item)
+        if value in arms.joined:
+            of = tomlkit.item(list(arms.joined[value]))
+            of.comment("not sure: they differ only in capitals or spaces")
+            entry.add("of", of)
         variants.add(value, entry)
     document.add(tomlkit.nl())
     document.add("variants", variants)
+    for spellings in arms.joined.values():
+        yield f"variants: are {', '.join(map(repr, spellings))} one variant? They are joined"
     if len({*weights.values()}) > 1:
         listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
         yield f"weights: were {listed} intended?"

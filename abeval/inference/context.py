@@ -17,6 +17,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.stretches import MIN_STRETCH, left_out_of
+from abeval.logs.accounting import other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
@@ -25,6 +26,9 @@ from abeval.results import format as fmt
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
+_NAMED = 8
+"""Variants of the log, without those of the file, that a note names."""
+
 _SMALL_ARM, _UNEVEN = 3_000, 3
 _LARGE = ("auc", "function")
 """Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
@@ -217,8 +221,16 @@ def _not_compared(aggregates: Aggregates) -> Iterator[str]:
     rows = int(accounts.loc[accounts["reason"] == "not_compared", "rows"].sum())
     if rows:
         yield (
-            f"{rows:,} impressions of variants that the experiment does not name are not compared."
+            f"{rows:,} impressions of variants that the experiment does not name are not "
+            f"compared{_named(list(other_variants(aggregates.facts)))}."
         )
+
+
+def _named(variants: Sequence[str]) -> str:
+    """The names of variants in a sentence, if any are known."""
+    shown = [repr(name) for name in variants[:_NAMED]]
+    more = [f"{len(variants) - _NAMED} more"] if len(variants) > _NAMED else []
+    return f": {fmt.listing([*shown, *more])}" if shown else ""
 
 
 def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:

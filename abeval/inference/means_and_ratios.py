@@ -159,7 +159,7 @@ def _compare(
         if rule.looks is None and metric.is_mean_or_ratio:
             rare = proportions.rare(control, treatment)
             if rare is not None:
-                return _exact(bare, rare, rule)
+                return _exact(bare, rare, rule, metric.unit == "share")
         adjusted = adjustment.adjusted()
         if sum(arm.variance for arm in arms) == 0:
             return with_difference(bare, *arms, method_of(metric), rule)
@@ -177,8 +177,8 @@ def _compare(
         return replace(bare, reason=reason_of(refusal))
 
 
-def _exact(bare: Comparison, rare: proportions.Rare, rule: Rule) -> Comparison:
-    effect, lift = proportions.compare(rare, rule.alpha)
+def _exact(bare: Comparison, rare: proportions.Rare, rule: Rule, is_share: bool) -> Comparison:
+    effect, lift = proportions.compare(rare, rule.alpha, is_share)
     return replace(bare, effect=effect, lift=lift, reason=limit(lift), rare=rare)
 
 

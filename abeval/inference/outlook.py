@@ -62,7 +62,10 @@ class Outlook(NamedTuple):
         margin = self.metric.margin
         if self.metric.role != "guardrail" or margin is None:
             return None
-        return margin.size if margin.relative else margin.size / abs(self.seen.value)
+        if margin.relative:
+            return margin.size
+        self.check()
+        return margin.size / abs(self.seen.value)
 
     def size_of(self, days: float | None) -> float:
         """The size of so many days; without, that of the log."""
@@ -122,11 +125,15 @@ def outlooks_of(
     aggregates: Aggregates,
     growths: Mapping[str, Growth],
 ) -> list[Outlook]:
-    """The means and ratios among the metrics."""
+    """The means and ratios among the metrics, and every goal and guardrail."""
     inference = experiment.inference.model_copy(update={"looks": "fixed"})
     fixed = experiment.model_copy(update={"inference": inference})
     analysis = Analysis(fixed, metrics, aggregates)
-    return [_outlook(analysis, m, growths.get(m.name)) for m in metrics if m.is_mean_or_ratio]
+    return [_outlook(analysis, m, growths.get(m.name)) for m in metrics if _is_planned(m)]
+
+
+def _is_planned(metric: Metric) -> bool:
+    return metric.is_mean_or_ratio or metric.role in ("goal", "guardrail")
 
 
 def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlook:
@@ -135,7 +142,7 @@ def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlo
     units = float(aggregates.units["units"].sum())
     dealt = shares(analysis.experiment)
     try:
-        seen = _seen(analysis, metric, units)
+        seen = (_seen if metric.is_mean_or_ratio else _seen_of_pair)(analysis, metric, units)
     except Refusal as refusal:
         nothing = Horizon(units, 0.0, 0.0)
         return Outlook(metric, nothing, len(days), None, dealt, refusal.reason)
@@ -168,8 +175,24 @@ def _seen(analysis: Analysis, metric: Metric, units: float) -> Horizon:
     return Horizon(units, value.value, design.sd_of(value) / math.sqrt(share))
 
 
+def _seen_of_pair(analysis: Analysis, metric: Metric, units: float) -> Horizon:
+    """Of a quantile or function, whose variance is taken to fall as 1 / units."""
+    if metric.kind == "catalogue":
+        raise Refusal("not_applicable", "the value itself depends on how many items are shown")
+    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
+    effect = compare(analysis, metric, arms).effect
+    if effect is None or effect.se == 0:
+        raise Refusal("not_applicable", "it has no standard error")
+    if effect.control == 0:
+        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
+    control, treatment = (units * share for share in shares(analysis.experiment))
+    return Horizon(units, effect.control, effect.se / math.sqrt(1 / control + 1 / treatment))
+
+
 def _as_judged(analysis: Analysis, metric: Metric) -> float:
     """The relative variance with CUPED, strata and caps, over that without."""
+    if not metric.is_mean_or_ratio:
+        return 1.0
     arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
     judged = compare(analysis, metric, arms)
     pair = pair_of(analysis.moments(metric), arms)

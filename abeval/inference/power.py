@@ -33,7 +33,7 @@ def plan(
 
     Args:
         experiment: Its variants' weights give the split, its `[inference]` the method.
-        metrics: Means and ratios; others have no plan.
+        metrics: Means and ratios, goals and guardrails; of other metrics there is no plan.
         aggregates: What the logs add up to.
         growths: Units and spread by day, of metrics whose days add up.
         mde: Relative effect to find; the days follow from it.

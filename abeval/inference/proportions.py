@@ -74,13 +74,19 @@ def _count(moments: Moments) -> Count | None:
     return Count(successes, n)
 
 
-def compare(counts: Rare, alpha: float) -> tuple[Effect, Lift | None]:
+def compare(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | None]:
     """Fisher's exact test with its intervals of the difference and of the lift.
 
+    Args:
+        counts: Of both variants.
+        alpha: Error rate of test and interval.
+        is_share: Whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
+            share, and nobody knows how large it may become.
+
     Raises:
-        Refusal: `zero_variance` where nobody or everybody succeeds.
+        Refusal: `zero_variance` where nobody or everybody succeeds, of what is no share.
     """
-    effect = proportions.exact(counts.control, counts.treatment, alpha)
+    effect = _effect(counts, alpha, is_share)
     try:
         return effect, proportions.exact_lift(counts.control, counts.treatment, alpha)
     except Refusal:
@@ -88,6 +94,13 @@ def compare(counts: Rare, alpha: float) -> tuple[Effect, Lift | None]:
 
 
 def interval(counts: Rare, level: float) -> Interval:
-    """Interval of the difference at another error rate."""
-    effect = proportions.exact(counts.control, counts.treatment, level)
+    """Interval of the difference at another error rate, of counts that `compare` compared."""
+    effect = _effect(counts, level, is_share=True)
     return Interval(effect.low, effect.high)
+
+
+def _effect(counts: Rare, alpha: float, is_share: bool) -> Effect:
+    control, treatment = counts
+    if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
+        return proportions.unchanged(control, treatment, alpha)
+    return proportions.exact(control, treatment, alpha)

@@ -5,7 +5,7 @@ result and the trust checks; `store/` and `time/open.py` check that rows are lef
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
+from abeval.experiment.spelling import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.expected import expected_variants
@@ -147,6 +148,28 @@ def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
         "reassigned": reassigned,
         **counted,
     }
+
+
+_OTHER = "variant:"
+_LISTED = 10
+"""Variants that are counted by name, besides other spellings of the file's."""
+
+
+def count_other_variants(
+    experiment: Experiment, accounts: pd.DataFrame, engine: Engine
+) -> dict[str, int]:
+    """Facts on the variants that the file does not name: the other spellings, and the largest."""
+    if not accounts["reason"].isin(["not_compared", "no_variant"]).any():
+        return {}
+    rows = [(str(n), int(rows or 0)) for n, rows in engine.rows(query("units/other_variants"))]
+    listed = {n: rows for n, rows in rows if meant_by(n, experiment.variants) is not None}
+    return {f"{_OTHER}{name}": count for name, count in {**dict(rows[:_LISTED]), **listed}.items()}
+
+
+def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
+    """Variants that the file does not name, with their impressions in the period, most first."""
+    rows = {n.removeprefix(_OTHER): count for n, count in facts.items() if n.startswith(_OTHER)}
+    return {n: rows[n] for n in sorted(rows, key=lambda name: (-rows[name], name)) if rows[n]}
 
 
 def _assigned(prepared: Prepared, engine: Engine) -> tuple[int, int]:

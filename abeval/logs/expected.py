@@ -1,6 +1,6 @@
 """The variant that each unit should be in, by the experiment's own rule of assignment.
 
-`prepare.py` places units by it where the log does not name their variant; `accounting.py` counts,
+`placing.py` places units by it where the log does not name their variant; `accounting.py` counts,
 and `audit/run.py` reports, the units whose logged variant is another.
 """
 

@@ -1,43 +1,28 @@
 """The columns of an experiment's logs, and the columns to sum for each metric's terms.
 
-`prepare.py` makes the `LogShape` of what `mapping.py` matched and of the metrics; `views.py`,
+`shaping.py` makes the `LogShape` of what `mapping.py` matched and of the metrics; `views.py`,
 `aggregates/`, `store/` and `offline/` take their columns from it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import near_miss
 from abeval.experiment.segment_rules import of_impressions
-from abeval.experiment.sources import OUTCOME, ROW_UNIT
-from abeval.logs.mapping import LogColumns, is_number, no_column
+from abeval.experiment.sources import ROW_UNIT
+from abeval.logs.mapping import LogColumns
 from abeval.logs.row_sql import (
     EXPRESSION_COLUMNS,
     OUTCOME_COLUMNS,
     UNIT_COLUMNS,
-    canonical_columns,
     component_name,
     component_sql,
     event_name,
     event_sql,
-    in_view_names,
-    own_columns_of,
     row_value_sql,
 )
-from abeval.logs.unit_table import UNITS, UnitTable, unit_table
-from abeval.metrics.definition import (
-    ColumnTerm,
-    Metric,
-    Need,
-    RowTerm,
-    Term,
-    UnitTerm,
-    event_terms,
-    row_terms,
-    row_values,
-)
+from abeval.logs.unit_table import UNITS, UnitTable
+from abeval.metrics.definition import ColumnTerm, Metric, Need, RowTerm, Term, UnitTerm
 from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.per_unit import RowValue
 
@@ -183,88 +168,6 @@ _DIRECT: tuple[Need, ...] = (
 )
 
 
-def shape_of(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    logs: Mapping[str, LogColumns],
-    extra: Sequence[str] = (),
-) -> LogShape:
-    """The shape of the views for these logs and metrics.
-
-    Args:
-        experiment: Its segments and models name columns.
-        metrics: Their terms read columns.
-        logs: The columns of each log.
-        extra: More columns of the impressions to keep, under `own_name`.
-
-    Raises:
-        LogError: A model's score column, or an extra one, is missing.
-        ExperimentError: An expression reads a column that the log does not have.
-    """
-    impressions = logs[experiment.logs.rows_name]
-    scores, score_of = _served_scores(experiment, impressions)
-    shape = LogShape(
-        impressions=impressions,
-        clicks=logs.get("clicks"),
-        items=logs.get("items"),
-        exposures=logs.get("exposures"),
-        scores=scores,
-        score_of=score_of,
-    )
-    has = shape.needs_met(experiment.unit)
-    met = [metric for metric in metrics if metric.needs <= has]
-    terms = [term for metric in met for term in row_terms(metric)]
-    ranked = [term for metric in met for term in event_terms(metric)]
-    valued = [value for metric in met for value in row_values(metric)]
-    of_rows = [value for value in valued if value.log == "impressions"]
-    table = experiment.unit_table
-    texts = [t.expression for t in (*terms, *ranked)] + [v.expression for v in of_rows]
-    parts = {**of_impressions(experiment), **experiment.cuts}
-    texts += parts.values()
-    canonical = canonical_columns(experiment.of_units)
-    own = _with_extra(own_columns_of(texts, impressions, canonical), extra, impressions)
-    served = dict.fromkeys(score_of.get(variant) for variant in experiment.variants)
-    sums = [component_sql(term, score) for term in terms for score in served]
-    known = [component_sql(CLICKED, None)]
-    if any("score" in metric.needs for metric in met):
-        known += [component_sql(SCORED, score) for score in score_of.values()]
-    named = {
-        name: f"cast({in_view_names(text, None, canonical)} as varchar)"
-        for name, text in parts.items()
-    }
-    return replace(
-        shape,
-        components=tuple(dict.fromkeys(["1", *known, *sums])),
-        # The impressions have nothing of a segment that is known from the exposure.
-        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.segments},
-        cuts={name: named[name] for name in experiment.cuts},
-        own_columns=own,
-        events=tuple(
-            dict.fromkeys(
-                [
-                    *(event_sql(term, score) for term in ranked for score in served),
-                    *(row_value_sql(value, EXPRESSION_COLUMNS) for value in of_rows),
-                ]
-            )
-        ),
-        outcomes={
-            name: _outcome_shape(logs[OUTCOME + name], [v for v in valued if v.log == name])
-            for name in experiment.logs.events
-            if any(value.log == name for value in valued)
-        },
-        table=None if table is None else unit_table(logs[UNITS], table, met),
-    )
-
-
-def _outcome_shape(log: LogColumns, values: Sequence[RowValue]) -> OutcomeShape:
-    texts = [value.expression for value in values]
-    return OutcomeShape(
-        log,
-        tuple(dict.fromkeys(row_value_sql(value, OUTCOME_COLUMNS) for value in values)),
-        own_columns_of(texts, log, OUTCOME_COLUMNS),
-    )
-
-
 def has_one_row(experiment: Experiment, shape: LogShape) -> bool:
     """Whether every unit has one row, without a day: repeated units are set aside."""
     return experiment.of_units and not shape.has_time
@@ -280,41 +183,3 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     scores = shape.scores if "score" in needs else ()
     mapped = [column for name, column in log.mapped.items() if name in canonical]
     return list(dict.fromkeys([*mapped, *scores, *shape.own_columns]))
-
-
-def _with_extra(
-    own: tuple[str, ...], extra: Sequence[str], impressions: LogColumns
-) -> tuple[str, ...]:
-    """The log's own columns and extra ones, each once, ignoring case."""
-    by_lower = {column.lower(): column for column in impressions.types}
-    for column in extra:
-        if column.lower() not in by_lower:
-            raise no_column(impressions, column)
-    wanted = {column.lower(): by_lower[column.lower()] for column in extra}
-    return (*own, *(c for lower, c in wanted.items() if lower not in {o.lower() for o in own}))
-
-
-def _served_scores(
-    experiment: Experiment, impressions: LogColumns
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The score columns of the log, and the `score_N` that each variant serves."""
-    for name, model in experiment.models.items():
-        _check_score(name, model.score, impressions)
-    plain = impressions.mapped.get("score")
-    by_variant = {
-        name: plain if variant.model is None else experiment.models[variant.model].score
-        for name, variant in experiment.variants.items()
-    }
-    columns = tuple(dict.fromkeys(column for column in by_variant.values() if column is not None))
-    served = {v: f"score_{columns.index(c) + 1}" for v, c in by_variant.items() if c is not None}
-    return columns, served
-
-
-def _check_score(model: str, column: str, impressions: LogColumns) -> None:
-    where, hint = f"models.{model}.score", "name the column with the model's predictions"
-    if column not in impressions.types:
-        near = near_miss(column, impressions.types)
-        raise LogError(f"{where}: the impressions have no column {column!r}{near}", hint)
-    if not is_number(impressions.types[column]):
-        kind = impressions.types[column]
-        raise LogError(f"{where}: column {column!r} is {kind}, but a score is a number", hint)

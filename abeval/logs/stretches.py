@@ -2,7 +2,7 @@
 
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
 early and late units looks like an effect (Simpson's paradox). A unit enters with its first
-impression of the period, or its exposure. `prepare.py` gives each unit its stretch;
+impression of the period, or its exposure. `placing.py` gives each unit its stretch;
 `aggregates/` sums by it, and `inference/stretches.py` compares units within stretches.
 """
 

@@ -1,6 +1,6 @@
 """The segments of a unit: at its first impression, from before the period, or at its exposure.
 
-`prepare.py` creates these views.
+`prepare.py` and `placing.py` create these views.
 """
 
 from abeval.engines.protocol import Engine

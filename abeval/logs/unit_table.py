@@ -1,6 +1,6 @@
 """The table of units beside a log of impressions: segments, covariates and outcomes of a unit.
 
-`shape.py` takes its columns from here, `prepare.py` joins its rows to the units, `accounting.py`
+`shape.py` takes its columns from here, `placing.py` joins its rows to the units, `accounting.py`
 counts them, and `aggregates/unit_events.py` reads its outcomes.
 """
 

@@ -151,6 +151,33 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     )
 
 
+def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+    """Where nobody, or everybody, succeeds in both: no difference, and how large one may be.
+
+    If nobody succeeds, treatment's share less control's is above treatment's largest by Clopper and
+    Pearson (1934) in at most alpha / 2, and below minus control's likewise. The standard error is
+    that of a normal interval as wide.
+
+    Raises:
+        Refusal: `not_applicable` where somebody succeeds and somebody does not.
+
+    Example:
+        >>> e = unchanged(Count(0, 6000), Count(0, 3000))
+        >>> e.p_value, round(e.low, 5), round(e.high, 5)
+        (1.0, -0.00061, 0.00123)
+    """
+    successes = control.successes + treatment.successes
+    if successes not in (0, control.units + treatment.units):
+        raise Refusal("not_applicable", "some succeed, and some do not")
+    rare = [Count(0, count.units) for count in (control, treatment)]
+    of_control, of_treatment = (contingency.clopper_pearson(*one, alpha).high for one in rare)
+    ends = (-of_control, of_treatment) if successes == 0 else (-of_treatment, of_control)
+    share = _share(control)
+    se = (ends[1] - ends[0]) / 2 / two_sided_quantile(alpha)
+    effect = effects.from_difference(share, share, 0.0, se, method="fisher_exact")
+    return effect._replace(low=ends[0], high=ends[1])
+
+
 def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
     """Relative effect with the interval of the exact test.
 

@@ -191,7 +191,7 @@ def _fitted(arm: Moments, slopes: Floats, centre: Floats) -> Estimate:
         raise Refusal("too_few_units", f"{arm.n} units for {slopes.size} covariates")
     total = float(arm.comoment[0, 0])
     residual = total - float(slopes @ arm.comoment[1:, 0])
-    # The slopes are estimates too, and carry the mean from the variant's own covariates to the centre.
+    # The slopes, which carry the mean to the centre, are estimates too.
     away = arm.mean[1:] - centre
     units = 1 / arm.n + float(away @ _inverse(arm) @ away)
     variance = residual / df * units if residual > 1e-13 * total else 0.0

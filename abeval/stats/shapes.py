@@ -8,6 +8,7 @@ distribution of the largest one under the null, from their joint normal distribu
 verdict on stability, `novelty.py`, and `rhythm.py`.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.arrays import Floats, finite
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import quantile, tail
 from abeval.stats.records import Refusal
 from abeval.stats.resampling import permutation_p_value
 
@@ -51,7 +52,7 @@ class Match(NamedTuple):
         shape: The shape.
         coefficient: Coefficient of the shape.
         se: Its standard error.
-        z: `coefficient / se`.
+        z: Normal score of `coefficient / se`.
     """
 
     shape: Shape
@@ -82,7 +83,7 @@ class Fit(NamedTuple):
         covariance: Covariance of the coefficients.
         q: Sum of the squared whitened residuals.
         df: Number of times minus number of columns.
-        q_p_value: P-value of `q` if the residuals are noise.
+        q_p_value: P-value of `q` if the residuals are noise, of Hotelling's T².
     """
 
     coefficients: Floats
@@ -139,13 +140,16 @@ def rhythm(times: ArrayLike) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
-    """Generalised least squares (Aitken 1935).
+def fit(
+    effects: ArrayLike, covariance: ArrayLike, design: ArrayLike, free: float = math.inf
+) -> Fit:
+    """Generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
 
     Args:
         effects: Effect at each time, shape (times,).
         covariance: Covariance of the effects, shape (times, times).
         design: Columns, shape (times, columns).
+        free: Degrees of freedom of the covariance; infinite if it is known.
 
     Raises:
         Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
@@ -165,11 +169,50 @@ def fit(effects: ArrayLike, covariance: ArrayLike, design: ArrayLike) -> Fit:
     inverse = np.asarray(np.linalg.inv(information), dtype=np.float64)
     coefficients = np.asarray(inverse @ (columns.T @ y), dtype=np.float64)
     q, df = float(np.sum((y - columns @ coefficients) ** 2)), len(y) - columns.shape[1]
-    return Fit(coefficients, inverse, q, df, float(special.chdtrc(df, q)) if df else 1.0)
+    spread = inverse * _inflation(q, df, free)
+    return Fit(coefficients, spread, q, df, _more(q, 0.0, df, df, free))
+
+
+def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
+    """P-value of columns, from the fits without and with them (Rao 1973, section 8c.4).
+
+    Example:
+        >>> effects, ones = [1.0, 3.0, 5.0], np.ones((3, 1))
+        >>> line = np.column_stack([ones, [0, 1, 2]])
+        >>> round(added_p_value(fit(effects, np.eye(3), ones), fit(effects, np.eye(3), line)), 4)
+        0.0047
+    """
+    gain = max(without.q - added.q, 0.0)
+    return _more(gain, added.q, without.df - added.df, without.df, free)
+
+
+def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float:
+    """P-value of a gain in T² by some of its `df` contrasts, beyond the `rest` of the others.
+
+    The covariance of the contrasts has `free` degrees of freedom; Hotelling (1931) without a rest.
+    """
+    if columns == 0:
+        return 1.0
+    if math.isinf(free):
+        return float(special.chdtrc(columns, gain))
+    left = max(free - df + 1, 1.0)
+    return float(special.fdtrc(columns, left, left / columns * gain / (free + rest)))
+
+
+def _inflation(q: float, df: int, free: float) -> float:
+    """By how much the variance of coefficients is more, as their weights are estimated (Rao 1967).
+
+    `q` is that of the `df` contrasts which are orthogonal to the coefficients' columns.
+    """
+    return 1.0 if math.isinf(free) else (free + q) / max(free - df, 1.0)
 
 
 def search(
-    effects: ArrayLike, covariance: ArrayLike, shapes: Sequence[Shape], nuisance: ArrayLike
+    effects: ArrayLike,
+    covariance: ArrayLike,
+    shapes: Sequence[Shape],
+    nuisance: ArrayLike,
+    free: float = math.inf,
 ) -> Search:
     """The shape that fits a change best, and whether there is a change.
 
@@ -179,6 +222,7 @@ def search(
         shapes: Candidates.
         nuisance: Columns that do not count as a change, such as a constant, shape
             (times, columns).
+        free: As in `fit`.
 
     Returns:
         The z of every shape, the best shape, and its p-value adjusted for all shapes: by Monte
@@ -204,13 +248,27 @@ def search(
     if not len(usable):
         raise Refusal("not_applicable", "too few days to separate a change from the weekly rhythm")
     unit = residual[:, usable] / size[usable]
-    z = unit.T @ y
+    left = y - basis @ (basis.T @ y)
+    q, df = float(left @ left), len(y) - basis.shape[1]
     matches = tuple(
-        Match(shapes[i], float(value / size[i]), float(1 / size[i]), value)
-        for i, value in zip(usable.tolist(), z.tolist(), strict=True)
+        _match(shapes[i], float(size[i]), z, q - z * z, df - 1, free)
+        for i, z in zip(usable.tolist(), (unit.T @ y).tolist(), strict=True)
     )
     best = max(matches, key=lambda match: abs(match.z))
     return Search(matches, best, _p_value(best.z, unit))
+
+
+def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
+    """A shape by its whitened size, its z there, and the q of the `df` contrasts beside it."""
+    wider = math.sqrt(_inflation(max(rest, 0.0), df, free))
+    return Match(shape, z / size, wider / size, _normal_score(z / wider, free - df))
+
+
+def _normal_score(t: float, df: float) -> float:
+    """The z with the p-value of a t."""
+    if math.isinf(df):
+        return t
+    return -math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)
 
 
 def _p_value(z: float, unit: Floats) -> float:

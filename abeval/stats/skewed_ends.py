@@ -13,8 +13,8 @@ from abeval.stats.split_moments import Skewed, at, hall_inverse
 from abeval.stats.type_three import tail
 
 _ROUNDING = 1e-9
-_FAR = 1e4
-"""An interval of a lift that holds this ratio, or one over it, has no end there."""
+_FAR = math.log(1e4)
+"""Of the ratio: an interval of a lift that holds it, or one over it, has no end there."""
 
 _FLOOR = -400.0
 """Of the logarithm of a p-value that is compared with a level."""
@@ -38,13 +38,13 @@ def is_bounded(compared: Skewed, alpha: float = 0.05) -> bool:
     """
     if not compared.scaled:
         return True
-    return compared.control > 0 and at(compared, _FAR).lower[0] <= alpha / 2
+    return compared.control > 0 and at(compared, math.exp(_FAR)).lower[0] <= alpha / 2
 
 
 def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
     if not is_bounded(compared, alpha):
         raise Refusal("too_few_units", "the interval of the lift has no upper end")
-    half, far = math.log10(alpha / 2), math.log(_FAR)
+    half = math.log10(alpha / 2)
 
     def above(log: float) -> float:
         return max(at(compared, math.exp(log)).upper[1], _FLOOR) - half
@@ -54,12 +54,12 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
 
     ratio = compared.treatment / compared.control
     if ratio > 0:
-        start = min(max(math.log(ratio), -far), far)
+        start = min(max(math.log(ratio), -_FAR), _FAR)
         # Values that are never negative cannot fall by more than 100 %.
-        low = math.exp(_root(above, -far, start)) if above(-far) < 0 < above(start) else 0.0
-        return Interval(low, math.exp(_root(below, start, far)))
+        low = math.exp(_root(above, -_FAR, start)) if above(-_FAR) < 0 < above(start) else 0.0
+        return Interval(low, math.exp(_root(below, start, _FAR)))
     if below(0.0) > 0:
-        return Interval(0.0, math.exp(_root(below, 0.0, far)))
+        return Interval(0.0, math.exp(_root(below, 0.0, _FAR)))
     return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
 
 

@@ -21,6 +21,8 @@ from abeval.stats.type_three import tail
 TINY = 1e-5
 """Below this skewness a distribution is the normal."""
 
+_ROUNDING = 1e-9
+
 
 class Spread(NamedTuple):
     """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value."""
@@ -102,12 +104,7 @@ def at(compared: Skewed, effect: float) -> At:
     """
     ratio = effect if compared.scaled else 1.0
     shift = 0.0 if compared.scaled else effect
-    variance, cube = 0.0, 0.0
-    for stratum in compared.strata:
-        # Higher values, or more of them: of the two, what makes the difference less certain.
-        spread, skewed = max(_split_moments(stratum, ratio, power) for power in (2, 1))
-        variance += stratum.share**2 * spread
-        cube += stratum.share**3 * skewed
+    variance, cubes = _moments_of_splits(compared, ratio)
     if variance <= 0:
         raise Refusal("zero_variance", "neither variant varies: no test is possible")
     difference = compared.treatment / ratio - shift - compared.control
@@ -116,10 +113,27 @@ def at(compared: Skewed, effect: float) -> At:
     # The difference itself is part of the spread of all units together.
     z = difference / se
     z *= math.sqrt((free + 1) / (free + z * z))
-    skew, own = cube / se**3, _own(compared, ratio, difference)
-    lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
-    upper = max(tail(z, skew), _hall(own, 1), key=_log)
-    return At(z, se, skew, own, lower, upper)
+    skews, own = [cube / se**3 for cube in cubes], _own(compared, ratio, difference)
+    lower = max(*(tail(-z, -skew) for skew in skews), _hall(own, -1), key=_log)
+    upper = max(*(tail(z, skew) for skew in skews), _hall(own, 1), key=_log)
+    return At(z, se, skews[0], own, lower, upper)
+
+
+def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, tuple[float, ...]]:
+    """The variance of the difference over all splits, and its third moments.
+
+    The treatment has higher values, or more units with one: of the two, what makes the difference
+    less certain. Where both make it as uncertain, as at equal sizes, there are two third moments.
+    """
+    variance = first = second = 0.0
+    for stratum in compared.strata:
+        ways = [_split_moments(stratum, ratio, power) for power in (2, 1)]
+        largest = max(way[0] for way in ways)
+        cubes = [cube for square, cube in ways if square >= largest * (1 - _ROUNDING)]
+        variance += stratum.share**2 * largest
+        first += stratum.share**3 * cubes[0]
+        second += stratum.share**3 * cubes[-1]
+    return variance, (first,) if first == second else (first, second)
 
 
 def _log(tail: tuple[float, float]) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from abeval.stats import srm_exact
 from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
 
@@ -22,11 +23,13 @@ class SRM(NamedTuple):
         statistic: Pearson chi-square.
         df: Arms with a positive weight, less one.
         p_value: Upper tail; alert below .001.
+        is_exact: Whether the p-value is of the exact test instead, since few units are expected.
     """
 
     statistic: float
     df: int
     p_value: float
+    is_exact: bool = False
 
 
 class SequentialSRM(NamedTuple):
@@ -72,11 +75,39 @@ def chi_square(observed: Sequence[int], weights: Sequence[float]) -> SRM:
     return pearson(counts, counts.sum() * shares, len(shares) - 1)
 
 
+def believable(observed: Sequence[int], weights: Sequence[float]) -> SRM:
+    """Chi-square, or the exact test where an expected count is below five.
+
+    Args:
+        observed: Units per arm, shape (arms,).
+        weights: Promised shares in any scale, shape (arms,), not negative.
+
+    Raises:
+        Refusal: As `chi_square`.
+
+    Source:
+        Cochran (1954) for the count; `exact`.
+
+    Example:
+        >>> split = believable([291, 9], [99, 1])
+        >>> round(split.p_value, 4), split.is_exact
+        (0.0036, True)
+    """
+    result = chi_square(observed, weights)
+    counts, shares = checked(observed, weights)
+    if not srm_exact.is_small(counts.sum() * shares):
+        return result
+    return result._replace(p_value=srm_exact.of_split(counts, shares), is_exact=True)
+
+
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts against splits that differ between strata, such as stretches of a ramp.
 
     The excess of units over those promised, summed over strata, by its covariance: a loss that acts
-    alike in all strata shows as plainly as in one large stratum.
+    alike in all strata shows as plainly as in one large stratum. Where an expected count is below
+    five, and few units are expected of an arm in all, the test is exact: the units of an arm are a
+    sum of binomials, one a stratum. With more than two arms, the smallest p-value is multiplied by
+    their number.
 
     Args:
         observed: Units, shape (strata, arms).
@@ -88,6 +119,8 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
         0.0301
+        >>> round(stratified([[2, 1], [0, 0]], [[99, 1], [1, 1]]).p_value, 4)
+        0.0297
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:
@@ -103,6 +136,9 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
     df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
     statistic = max(float(excess @ inverse @ excess), 0.0)
+    shares = planned / planned.sum(axis=1, keepdims=True)
+    if srm_exact.are_few(table, shares):
+        return SRM(statistic, df, srm_exact.of_strata(table, shares), is_exact=True)
     return SRM(statistic, df, float(special.chdtrc(df, statistic)) if df else 1.0)
 
 
@@ -130,7 +166,7 @@ def exact(observed: Sequence[int], weights: Sequence[float]) -> float:
         0.04266
     """
     counts, shares = checked(observed, weights)
-    return exact_p_value(counts, shares)
+    return srm_exact.of_split(counts, shares)
 
 
 def sequential(
@@ -193,20 +229,6 @@ def pearson(counts: Floats, expected: Floats, df: int) -> SRM:
     """Chi-square test of counts against expected ones."""
     statistic = float(np.sum((counts - expected) ** 2 / expected))
     return SRM(statistic, df, float(special.chdtrc(df, statistic)) if df else 1.0)
-
-
-def exact_p_value(counts: Floats, shares: Floats) -> float:
-    """Binomial p-value of one split, Bonferroni over more than two arms."""
-    from scipy import stats
-
-    units = int(counts.sum())
-    if units == 0:
-        return 1.0
-    tests = [
-        stats.binomtest(int(count), units, float(share)).pvalue
-        for count, share in zip(counts, shares, strict=True)
-    ]
-    return float(min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests)))
 
 
 def _dirichlet(prior: Sequence[float] | None, weights: ArrayLike, shares: Floats) -> Floats:

@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike
 from abeval.stats.arrays import Floats
 from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Refusal
-from abeval.stats.srm import SRM, checked, chi_square, exact_p_value, pearson
-
-CHI_SQUARE_MINIMUM = 5.0
-"""Smallest expected count at which a segment's chi-square is believed (Cochran 1954)."""
+from abeval.stats.srm import SRM, checked, chi_square, pearson
+from abeval.stats.srm_exact import CHI_SQUARE_MINIMUM, is_small, of_split
 
 
 class SegmentSRM(NamedTuple):
@@ -160,8 +158,8 @@ def rank_dimensions(
 
 def _segment_p_value(counts: Floats, shares: Floats) -> float:
     expected = counts.sum() * shares
-    if expected.min() < CHI_SQUARE_MINIMUM:
-        return exact_p_value(counts, shares)
+    if is_small(expected):
+        return of_split(counts, shares)
     return pearson(counts, expected, len(shares) - 1).p_value
 
 

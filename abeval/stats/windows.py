@@ -29,6 +29,7 @@ class Windows(NamedTuple):
         effect: log(treatment / control), or treatment - control, shape (D,).
         covariance: Covariance of the effects, shape (D, D).
         scale: `relative` or `absolute`.
+        df: Degrees of freedom of `covariance`, which is estimated.
     """
 
     control: Floats
@@ -36,6 +37,7 @@ class Windows(NamedTuple):
     effect: Floats
     covariance: Floats
     scale: Scale
+    df: float
 
 
 def effects(control: Moments, treatment: Moments, scale: Scale | None = None) -> Windows:
@@ -61,10 +63,11 @@ def effects(control: Moments, treatment: Moments, scale: Scale | None = None) ->
     arms = [(arm, value) for arm, value in zip((control, treatment), values, strict=True)]
     chosen = scale or ("relative" if all(_steady(*arm) for arm in arms) else "absolute")
     relative = chosen == "relative"
-    covariance = sum(_covariance(*arm, relative) for arm in arms)
+    parts = [_covariance(*arm, relative) for arm in arms]
+    df = _df(parts, (control.df, treatment.df))
     c, t = values
     effect = np.log(t / c) if relative else t - c
-    return Windows(c, t, effect, np.asarray(covariance), "relative" if relative else "absolute")
+    return Windows(c, t, effect, np.asarray(sum(parts)), "relative" if relative else "absolute", df)
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
@@ -110,6 +113,20 @@ def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
     denominator = moments.mean[days:] * (values if relative else 1.0)
     gradient = np.hstack([np.diag(1 / denominator), np.diag(-values / denominator)])
     return np.asarray(gradient @ (moments.covariance / moments.n) @ gradient.T)
+
+
+def _df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:
+    """Degrees of freedom of a sum of independent covariances (Krishnamoorthy and Yu 2004)."""
+    total = np.asarray(sum(parts))
+    size = np.sqrt(np.maximum(np.diag(total), np.finfo(float).tiny))
+    inverse = np.linalg.pinv(total / np.outer(size, size), hermitian=True)
+    shares = [part / np.outer(size, size) @ inverse for part in parts]
+    windows = float(np.trace(sum(shares)))
+    spread = sum(
+        (float(np.trace(share @ share)) + float(np.trace(share)) ** 2) / df
+        for share, df in zip(shares, dfs, strict=True)
+    )
+    return (windows + windows**2) / spread if spread > 0 else 1.0
 
 
 def _steady(moments: Moments, values: Floats) -> bool:

@@ -34,7 +34,10 @@ def with_change(total: Aggregates, before: Aggregates, after: Aggregates) -> Agg
         units=units[units["units"] > 0].reset_index(drop=True),
         accounts=_accounts([(sign, a.accounts) for sign, a in signed]),
         days=_days(total.days, before.days, after.days),
-        facts={name: sum(sign * a.facts[name] for sign, a in signed) for name in total.facts},
+        facts={
+            name: sum(sign * a.facts.get(name, 0) for sign, a in signed)
+            for name in {**total.facts, **after.facts}
+        },
         buckets=_buckets(total.buckets, before.buckets, after.buckets),
         entered=_entered([(sign, a.entered) for sign, a in signed]),
     )

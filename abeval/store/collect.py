@@ -5,7 +5,7 @@
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +18,10 @@ from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
-from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.accounting import check_all_counted, check_some_left, check_total_left
 from abeval.logs.files import file_facts, lacking_columns
-from abeval.logs.prepare import Prepared, place_units, prepare
+from abeval.logs.placing import place_units
+from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read
 from abeval.logs.stretches import stretches_of
@@ -37,77 +36,7 @@ from abeval.store.parts import Parts
 from abeval.store.refresh import refresh
 from abeval.store.scheme import has_totals, prefers_totals, replays_add_up
 from abeval.store.state import analysis_digest
-from abeval.store.totals import (
-    Totals,
-    load_units_before,
-    load_units_now,
-    read_totals,
-    write_totals,
-)
-
-
-def check_storable(experiment: Experiment, frames: Mapping[str, object]) -> None:
-    """Refuse what does not add up file by file, before anything is read.
-
-    Raises:
-        ExperimentError: With the reason, and what to do.
-    """
-    for refused, why, mend in (
-        (
-            experiment.of_units,
-            "a table of units is one table, not files of days",
-            "analyse without a store",
-        ),
-        (
-            "impressions" in frames or experiment.logs.rows.table is not None,
-            "the impressions are a frame or a table",
-            "write them as Parquet files, such as one a day",
-        ),
-        (
-            experiment.logs.rows.query is not None or experiment.logs.rows.where is not None,
-            "the impressions go through `query` or `where`",
-            "write what they return as Parquet files, such as one a day",
-        ),
-        (
-            experiment.engine.name != "duckdb",
-            "it needs the engine duckdb",
-            "remove [engine] name, or analyse without a store",
-        ),
-        (
-            experiment.cleaning.duplicates == "drop",
-            "a duplicate may be in another file, so all files would have to be read again",
-            "drop duplicates where the files are written, and set cleaning.duplicates to "
-            '"unchecked" ("keep" counts them, and reads all files for it)',
-        ),
-        (
-            experiment.logs.clicks is not None,
-            "a click of a separate log may change an impression of any file",
-            "write `click` and `dwell` into the impressions, and write a file again when clicks "
-            "come late",
-        ),
-        (
-            experiment.unit_table is not None,
-            "a table of units is one table, not files of days",
-            "remove [logs.units], or analyse without a store",
-        ),
-        (
-            bool(experiment.logs.events),
-            "an outcome log has rows of any day, which change units without new impressions",
-            "remove [logs.events], or analyse without a store",
-        ),
-        (
-            bool(known_from(experiment, "exposure")),
-            "the value of a segment at the exposure may be another when that log grows",
-            'remove known = "exposure", or analyse without a store',
-        ),
-        (
-            experiment.unit == ROW_UNIT,
-            "every row is its own unit, so there is nothing to add up",
-            "name the unit that was randomised",
-        ),
-    ):
-        if refused:
-            raise ExperimentError(f"the store does not work here: {why}", mend)
+from abeval.store.totals import Totals, load_units_before, load_units_now, read_totals, write_totals
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from abeval.steps import Step
 from abeval.store.manifest import (
     STATE,
     Entry,
+    Input,
     fingerprint,
     read_manifest,
     sweep,
@@ -111,16 +112,8 @@ def refresh(
     state = previous if anew is None else None
     damaged = parts.broken([e for e in usable.values() if state is None or state.is_open(e)])
     kept = {name: entry for name, entry in usable.items() if entry not in damaged}
-    missing = [name for name in names if name not in kept]
-    missing = [name for name in names if name not in kept]
-    entries = dict(kept)
-    for number, name in enumerate(missing, start=1):
-        step(f"reading new files: {number} of {len(missing)}")
-        entries[name] = parts.make(names[name], inputs[name])
-        write_manifest(folder, experiment.name, entries)
-    if not missing:
-        write_manifest(folder, experiment.name, entries)
-    sweep(folder, entries)
+    missing = {name: file for name, file in names.items() if name not in kept}
+    entries = _completed(parts, experiment, kept, missing, inputs, step)
     old = manifest.parts
     result = Refresh(
         read={name: entries[name].days for name in missing},
@@ -140,6 +133,26 @@ def refresh(
     # Without the state every part counts, and is checked.
     (folder / STATE).unlink()
     return _both(result, refresh(parts, experiment, files, step, closes=False), late)
+
+
+def _completed(
+    parts: Parts,
+    experiment: Experiment,
+    kept: Mapping[str, Entry],
+    missing: Mapping[str, str],
+    inputs: Mapping[str, Input],
+    step: Step,
+) -> dict[str, Entry]:
+    """The parts of all files: those of missing files are made, each kept as soon as it is there."""
+    entries = dict(kept)
+    for number, (name, file) in enumerate(missing.items(), start=1):
+        step(f"reading new files: {number} of {len(missing)}")
+        entries[name] = parts.make(file, inputs[name])
+        write_manifest(parts.folder, experiment.name, entries)
+    if not missing:
+        write_manifest(parts.folder, experiment.name, entries)
+    sweep(parts.folder, entries)
+    return entries
 
 
 def _both(first: Refresh, second: Refresh, anew: str) -> Refresh:

@@ -124,7 +124,7 @@ def find_change(series: Series) -> Change:
     design, p_value = series.nuisance, 1.0
     odd_days: list[int] = []
     while True:
-        search = shapes.search(windows.effect, windows.covariance, candidates, design)
+        search = shapes.search(windows.effect, windows.covariance, candidates, design, windows.df)
         p_value = p_value if odd_days else search.p_value
         is_shock = search.best.shape.kind == "shock"
         if search.p_value >= LEVEL or not is_shock or len(odd_days) == SHOCKS:
@@ -143,7 +143,7 @@ def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
     with_decay = np.column_stack([design, decay.shape.values])
     line = [shapes.trend(series.times)]
     try:
-        search = shapes.search(windows.effect, windows.covariance, line, with_decay)
+        search = shapes.search(windows.effect, windows.covariance, line, with_decay, windows.df)
     except Refusal:
         return False
     return tail(search.best.z).p_value < LEVEL

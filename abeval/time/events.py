@@ -53,8 +53,8 @@ def _row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
 def _tested(row: EventRow, series: Series, inside: Bools) -> EventRow:
     windows = series.windows
     design = np.column_stack([np.ones(len(inside)), inside])
-    fit = shapes.fit(windows.effect, windows.covariance, design)
-    level = shapes.fit(windows.effect, windows.covariance, design[:, :1])
+    fit = shapes.fit(windows.effect, windows.covariance, design, windows.df)
+    level = shapes.fit(windows.effect, windows.covariance, design[:, :1], windows.df)
     outside, more = (float(c) for c in fit.coefficients)
     se = math.sqrt(fit.covariance[1, 1])
     test = effects.from_difference(outside, outside + more, more, se)

@@ -102,7 +102,7 @@ def _long_run(
 
 def _decay_fit(series: Series, design: Floats, decay: shapes.Shape) -> shapes.Fit:
     columns = np.column_stack([design, decay.values])
-    return shapes.fit(series.windows.effect, series.windows.covariance, columns)
+    return shapes.fit(series.windows.effect, series.windows.covariance, columns, series.windows.df)
 
 
 def _groups(axis: Axis) -> list[tuple[int, ...]]:

@@ -7,8 +7,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval.aggregates.collect import refusals
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.wanted import refusals
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run

@@ -71,7 +71,7 @@ def rhythm_of(course: Course) -> Rhythm:
         )
     try:
         windows = effects(*course.by_day(parts))
-        level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)))
+        level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
     except Refusal as refusal:
         return replace(rhythm, reason=str(refusal))
     return replace(

@@ -17,7 +17,7 @@ from abeval.results.windows import Declared, Stability, StabilityVerdict, Window
 from abeval.stats import shapes, stability
 from abeval.stats.records import Effect, Refusal
 from abeval.time.axes import Course
-from abeval.time.change import WEEK, Change, Series, find_change, series_of
+from abeval.time.change import Change, Series, find_change, series_of
 from abeval.time.novelty import Decays
 from abeval.time.peeking import declared
 
@@ -61,9 +61,9 @@ def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | No
 def _evidence_row(bare: Stability, evidence: Evidence, labels: Sequence[str]) -> Stability:
     series, change, late = evidence.series, evidence.change, evidence.late
     windows = series.windows
-    level = shapes.fit(windows.effect, windows.covariance, series.nuisance)
+    level = shapes.fit(windows.effect, windows.covariance, series.nuisance, windows.df)
     line = shapes.trend(series.times)
-    slope = shapes.search(windows.effect, windows.covariance, [line], series.nuisance)
+    slope = shapes.search(windows.effect, windows.covariance, [line], series.nuisance, windows.df)
     return replace(
         bare,
         scale=windows.scale,
@@ -90,8 +90,8 @@ def _rhythm_p_value(series: Series, with_rhythm: shapes.Fit) -> float | None:
         return None
     windows = series.windows
     ones = np.ones((len(series.times), 1))
-    without = shapes.fit(windows.effect, windows.covariance, ones)
-    return float(special.chdtrc(WEEK - 1, max(without.q - with_rhythm.q, 0.0)))
+    without = shapes.fit(windows.effect, windows.covariance, ones, windows.df)
+    return shapes.added_p_value(without, with_rhythm, windows.df)
 
 
 def _late_less_early(series: Series) -> Effect:

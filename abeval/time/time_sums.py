@@ -7,6 +7,7 @@ the `TimeSums`, but for windows that are no sums over days (`time/cut.py`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import ByStretch, moments_of_rows
@@ -66,45 +67,81 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
     """
     queries = logs.queries
     experiment, engine = queries.experiment, queries.engine
-    if not queries.shape.has_time:
-        raise LogError(
-            "windows need a time, but the impressions log has no column `ts`",
-            'map it: [logs.impressions] columns = { ts = "..." }',
-        )
+    _check_time(queries)
     engine.table("entry", _entry(experiment, engine))
     days, partial = _days(experiment, engine)
     activity = activity_of(queries, engine.rows(query("time/returns")), days, days)
     cells = Cells("placed_day", days, days, activity)
-    refused = dict(logs.refused)
-    sums: dict[str, Mapping[str, DaySums]] = {}
-    weekdays: dict[str, Mapping[str, DaySums]] = {}
-    before: dict[str, ByStretch] = {}
-    thirds: dict[str, Thirds] = {}
+    refused, parts = dict(logs.refused), list[_SourceSums]()
     for source, group in by_source(logs.metrics).items():
         if source.no_days is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_days)
             continue
         step(f"pairs of days of {source}")
-        load_days(queries, source)
-        replace(queries, units="entry").place_days()
-        sums |= day_pair_sums(queries, group, cells)
-        if source.daily and not logs.stretches:
-            thirds |= thirds_of(queries, group)
-        if experiment.pre_period is not None and source.daily:
-            before |= _before(queries, group, max(1, len(logs.stretches)))
-        if "weekday" in by:
-            weekdays |= weekday_sums(queries, group, days)
-    ordered = {m.name: sums[m.name] for m in logs.metrics if m.name in sums}
+        parts.append(_of_source(logs, source, group, cells, by))
+    sums = {name: one for part in parts for name, one in part.sums.items()}
+    return TimeSums(
+        days,
+        partial,
+        activity,
+        metrics={m.name: sums[m.name] for m in logs.metrics if m.name in sums},
+        refused=refused,
+        clocks=_clocks(logs, days, partial, parts, by, step),
+        before={name: one for part in parts for name, one in part.before.items()},
+        stretches=logs.stretches,
+        thirds={name: one for part in parts for name, one in part.thirds.items()},
+    )
+
+
+def _check_time(queries: MetricQueries) -> None:
+    if not queries.shape.has_time:
+        raise LogError(
+            "windows need a time, but the impressions log has no column `ts`",
+            'map it: [logs.impressions] columns = { ts = "..." }',
+        )
+
+
+class _SourceSums(NamedTuple):
+    """The sums of the metrics of one source, by metric; in the order in which they are read."""
+
+    sums: Mapping[str, Mapping[str, DaySums]]
+    thirds: Mapping[str, Thirds]
+    before: Mapping[str, ByStretch]
+    weekdays: Mapping[str, Mapping[str, DaySums]]
+
+
+def _of_source(
+    logs: OpenLogs, source: Source, metrics: Sequence[Metric], cells: Cells, by: Sequence[By]
+) -> _SourceSums:
+    queries, stretches = logs.queries, logs.stretches
+    load_days(queries, source)
+    replace(queries, units="entry").place_days()
+    has_before = queries.experiment.pre_period is not None and source.daily
+    return _SourceSums(
+        sums=day_pair_sums(queries, metrics, cells),
+        thirds=thirds_of(queries, metrics) if source.daily and not stretches else {},
+        before=_before(queries, metrics, max(1, len(stretches))) if has_before else {},
+        weekdays=weekday_sums(queries, metrics, cells.days) if "weekday" in by else {},
+    )
+
+
+def _clocks(
+    logs: OpenLogs,
+    days: tuple[str, ...],
+    partial: frozenset[str],
+    parts: Sequence[_SourceSums],
+    by: Sequence[By],
+    step: Step,
+) -> tuple[ClockSums, ...]:
+    """Sums by hour and by weekday, as far as they are chosen."""
     clocks: list[ClockSums] = []
     if "hour" in by:
         step("hours of the day")
         clocks.append(hour_sums(logs, days, partial))
     if "weekday" in by:
+        weekdays = {name: one for part in parts for name, one in part.weekdays.items()}
         clocks.append(by_weekday(weekdays, days, partial))
-    clock_sums = tuple(clocks)
-    return TimeSums(
-        days, partial, activity, ordered, refused, clock_sums, before, logs.stretches, thirds
-    )
+    return tuple(clocks)
 
 
 def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:

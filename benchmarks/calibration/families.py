@@ -29,7 +29,8 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
     for run, (control, treatment, other_c, other_t) in enumerate(zip(*drawn, strict=True)):
         c, t = ([m.pick(0) for m in arm.strata] for arm in (control, treatment))
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
-        q = heterogeneity.cochran([e.difference for e in effects], [e.se for e in effects])
+        columns = ([getattr(e, name) for e in effects] for name in ("difference", "se", "df"))
+        q = heterogeneity.cochran(*columns)
         rest = heterogeneity.segments_against_rest(c, t, means.estimate)[2]
         lifted = [_lifted(means.estimate(one), 1.1) for one in t]
         lifts = heterogeneity.lifts([means.estimate(one) for one in c], lifted)
@@ -149,6 +150,22 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
         ("srm_segments.by_segment, homogeneity", "nominal"),
     )
     return outcomes(tests, "90/10, 12 segments of 5,000 down to 2 units", flags)
+
+
+def ramped_segments(seed: int, runs: int) -> list[Outcome]:
+    """The same where one percent became half: any segment rejected after Holm."""
+    rng = np.random.default_rng([seed, 35])
+    weights = [[0.99, 0.01], [0.5, 0.5]]
+    sizes = np.outer(np.geomspace(5000, 2, 12), [0.85, 0.15])
+    flags = np.zeros((1, runs), dtype=bool)
+    for run in range(runs):
+        units = rng.poisson(sizes)
+        treated = rng.binomial(units, [0.01, 0.5])
+        counts = np.stack([units - treated, treated], axis=2)
+        p_values = [srm.stratified(one, weights).p_value for one in counts if one.sum()]
+        flags[0, run] = multiplicity.adjust(p_values, "holm").min() <= ALPHA
+    data = "1 % then 50 %, 12 segments of 5,000 down to 2 units"
+    return outcomes([("srm.stratified, Holm", "at_most")], data, flags)
 
 
 def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:

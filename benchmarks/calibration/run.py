@@ -60,6 +60,7 @@ STUDIES: Sequence[Study] = (
     Study(families.tables),
     Study(families.exact_split, 4),
     Study(families.small_segments),
+    Study(families.ramped_segments),
     Study(families.preferences, 4),
     Study(families.credible, 4),
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.aggregates import extremes, metric_queries
+from abeval.aggregates import extremes, slice_sums
 from abeval.aggregates.collect import collect
 from abeval.aggregates.kernels.exact import exact_sums
 from abeval.engines.duckdb import DuckDBEngine
@@ -75,7 +75,7 @@ def test_moments_and_extremes_are_those_of_the_queries(monkeypatch, factor):
     frame = units_table()
     frame["exact"] *= factor
     by_arrays = aggregates_of(frame)
-    monkeypatch.setattr(metric_queries, "sums_by_arrays", lambda *_: None)
+    monkeypatch.setattr(slice_sums, "sums_by_arrays", lambda *_: None)
     monkeypatch.setattr(extremes, "extremes_by_arrays", lambda *_: None)
     by_queries = aggregates_of(frame)
     labels = list(by_queries.moments.columns[:5])

@@ -89,6 +89,22 @@ def test_weights_are_round_and_uneven_ones_are_asked(tmp_path: Path) -> None:
     assert {variant["weight"] for variant in even.values()} == {1}
 
 
+def test_spellings_of_a_variant_are_joined_and_asked(tmp_path: Path) -> None:
+    """Clients write `Control` and `control `: no column had one value a unit, or six variants."""
+    frame = SHAPES["video_log"].frame
+    other = frame.variant.str.title() + " "
+    spelled = frame.assign(variant=frame.variant.where(frame.index % 3 > 0, other))
+    file = written(SHAPES["video_log"]._replace(frame=spelled), tmp_path, "parquet")
+    own = draft_files([file], tmp_path)
+    variants = tomllib.loads(own.text)["variants"]
+    assert variants["control"]["of"] == ["control", "Control "]
+    assert sum(question.startswith("variants: are") for question in own.questions) == 2
+    (tmp_path / "e.toml").write_text(own.text)
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    units = {v.name: v.units for v in result.experiment.variants}
+    assert units == frame.groupby("variant")["uid"].nunique().to_dict()
+
+
 def test_a_count_of_clicks_is_no_click() -> None:
     (clicks,) = (
         g

@@ -161,6 +161,28 @@ def test_a_guardrail_is_planned_for_its_margin() -> None:
     assert plan.units == pytest.approx(by_formula, rel=1e-3)
 
 
+def test_a_quantile_is_planned_and_decided_on_too() -> None:
+    random = np.random.default_rng(1)
+    log = table(20_000, latency=np.round(random.gamma(4, 50, 20_000)))
+    slow = {"name": "latency", "quantile": 0.9, "role": "guardrail", "direction": "decrease"}
+    result = planned([GOAL, {**slow, "margin": 0.03}], log, mde=0.2)
+    plan = result.plans[1]
+    density = stats.gamma.pdf(stats.gamma.ppf(0.9, 4, scale=50), 4, scale=50)
+    se = np.sqrt(0.9 * 0.1) / density
+    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    assert plan.baseline == pytest.approx(stats.gamma.ppf(0.9, 4, scale=50), rel=0.03)
+    assert plan.units == pytest.approx(2 * (z * se / plan.baseline / 0.03) ** 2, rel=0.15)
+    assert result.decision.guardrails == 1
+    assert result.decision.units > plan.units_control + plan.units
+
+
+def test_an_absolute_margin_without_bad_events_has_no_plan() -> None:
+    crashes = {**GUARDRAIL, "name": "crashed", "margin": {"absolute": 0.001}}
+    result = planned([GOAL, crashes], table(crashed=0), mde=0.1)
+    assert result.plans[1].reason == "control_near_zero"
+    assert "crashed cannot be planned" in result.decision.reason
+
+
 def test_the_decision_needs_more_than_its_largest_test() -> None:
     result = planned([GOAL, {**GOAL, "name": "opened"}], table(), mde=0.05)
     single = max(plan.units_control + plan.units for plan in result.plans)

@@ -119,6 +119,16 @@ def test_a_guardrail_is_judged_by_the_exact_interval() -> None:
     assert analyzed((2, 400), (5, 400), **margin).status == "unclear"
 
 
+def test_a_guardrail_without_a_bad_event_can_hold() -> None:
+    margin = {"role": "guardrail", "direction": "decrease", "margin": {"absolute": 0.001}}
+    row = analyzed((0, 6_000), (0, 6_000), unit="share", **margin)
+    assert (row.status, row.p_value, row.lift) == ("non_inferior", 1.0, None)
+    assert row.difference_high == pytest.approx(3.689 / 6_000, rel=1e-3)
+    assert analyzed((0, 2_000), (0, 2_000), unit="share", **margin).status == "unclear"
+    # Zeros that are no shares may be large when they come.
+    assert analyzed((0, 6_000), (0, 6_000), **margin).reason == "zero_variance"
+
+
 def test_intervals_of_a_family_are_exact_too() -> None:
     log = pd.DataFrame(
         {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
 import pytest
 
+import abeval
 from abeval.errors import AbevalError, LogError
 from tests.logs.small import analyze, per_unit, small_log, values
 
@@ -230,6 +232,34 @@ def test_variants_the_experiment_does_not_know() -> None:
     found = analyze(log)
     account = dict(found.accounting[0].set_aside)
     assert account == {"not_compared": 10, "null_variant": 5}
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_variants_in_another_spelling_are_named(tmp_path: Path, store: bool) -> None:
+    """A fifth of the rows is lost because clients capitalise; it was a number in a note."""
+    log = small_log()
+    log.loc[::4, "variant"] = log.variant[::4].str.upper() + " "
+    log.loc[1:10:4, "variant"] = "zz"
+    entries: dict[str, Any] = {"name": "x", "unit": "user_id", "control": "a"}
+    entries |= {"variants": {"a": {}, "b": {}}, "cleaning": {"duplicates": "unchecked"}}
+    logs = {"impressions": {"path": "*.parquet"}}
+    loaded = abeval.define(tmp_path, **entries, logs=logs, metrics=[{"name": "ctr"}])
+    log[:100].to_parquet(tmp_path / "1.parquet")
+    if store:
+        loaded.analyze(store=tmp_path / "store")
+    log[100:].to_parquet(tmp_path / "2.parquet")
+    result = loaded.analyze(store=tmp_path / "store" if store else None)
+    (check,) = (check for check in result.trust if check.name == "variant_spelling")
+    others = log.variant[::4].value_counts().to_dict()
+    assert check.status == "fail"
+    assert check.value == pytest.approx(sum(others.values()) / len(log))
+    for variant, rows in others.items():
+        assert f"{variant!r} ({rows})" in check.message
+    assert '[variants.a] of = ["a", "A "]' in check.remedy
+    assert '[variants.b] of = ["b", "B "]' in check.remedy
+    (note,) = (note for note in result.notes if "not compared" in note)
+    assert "'zz'" in note
+    assert "zz" not in check.message
 
 
 def test_a_log_that_names_no_variant_needs_an_assignment() -> None:

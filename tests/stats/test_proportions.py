@@ -170,6 +170,18 @@ def test_nobody_or_everybody_succeeds(n: int) -> None:
             assert refusal.value.reason == "zero_variance"
 
 
+def test_nobody_in_both_may_still_differ_by_the_rule_of_three() -> None:
+    n, m = 6_000, 3_000
+    effect = proportions.unchanged(Count(0, n), Count(0, m))
+    assert (effect.low, effect.high) == pytest.approx((-3.689 / n, 3.689 / m), rel=1e-3)
+    failed = proportions.unchanged(Count(n, n), Count(m, m))
+    assert (failed.low, failed.high) == pytest.approx((-3.689 / m, 3.689 / n), rel=1e-3)
+    # The rate of the treatment at its end gives nobody in 2.5 %.
+    assert (1 - effect.high) ** m == pytest.approx(0.025, rel=1e-9)
+    with pytest.raises(Refusal):
+        proportions.unchanged(Count(0, n), Count(1, m))
+
+
 def test_opposite_extremes() -> None:
     e = proportions.miettinen_nurminen(Count(0, 40), Count(41, 41))
     assert e.high == 1

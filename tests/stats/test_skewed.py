@@ -12,7 +12,7 @@ import scipy.stats
 from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.split_moments import Skewed
+from abeval.stats.split_moments import Skewed, at
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -137,6 +137,22 @@ class TestIntervals:
         with pytest.raises(Refusal, match="no upper end"):
             skewed.effect(test)
         assert skewed_ends.is_bounded(skewed.times_units(test, 30.0))
+
+    def test_an_end_at_the_edge_of_what_is_looked_at_is_refused(self) -> None:
+        arms = compared(np.array([2.0, 8.0, 9.0]), np.array([1.0, 10.0, 11.0]))
+        with pytest.raises(Refusal) as refusal:
+            skewed.effect(arms)
+        assert refusal.value.reason == "too_few_units"
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_at_equal_sizes_a_little_more_effect_is_no_other_test(self, seed: int) -> None:
+        """Rounding chose one of two tests for each ratio: p jumped by up to .05."""
+        arms = compared(spent(seed, 30, 1.5), spent(seed + 10, 30, 1.5))
+        ratios = np.linspace(1.01, 5, 1_000)
+        p_values = np.array([at(arms, ratio).lower[0] for ratio in ratios])
+        assert np.abs(np.diff(p_values, 2)).max() < 1e-3
+        other = compared(spent(seed + 10, 30, 1.5), spent(seed, 30, 1.5))
+        assert at(arms, 1.0).lower[0] == pytest.approx(at(other, 1.0).upper[0], rel=1e-9)
 
     def test_far_tails_have_a_logarithm(self) -> None:
         effect = skewed.effect(compared(spent(1, 90_000), 3 + spent(2, 10_000)))

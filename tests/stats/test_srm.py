@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 from scipy import stats
 
-from abeval.stats import srm, srm_segments
+from abeval.stats import srm, srm_exact, srm_segments
 from abeval.stats.records import Refusal
 
 counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
@@ -130,6 +130,76 @@ def test_small_segments_of_three_arms_hold_their_level() -> None:
     rows, index = np.unique(draws, axis=0, return_inverse=True)
     assert len(rows) == len(p)
     assert np.mean(p[index] <= 0.05) <= 0.05
+
+
+RAMP = [[99, 1], [1, 1]]
+"""Weights of two stretches: one percent, then half."""
+
+
+def test_one_unit_of_a_ramp_is_no_evidence() -> None:
+    """Chi-square says 1.8e-8 of one unit in three where one percent are expected."""
+    found = srm.stratified([[2, 1], [0, 0]], RAMP)
+    assert (found.p_value, found.is_exact) == (pytest.approx(1 - 0.99**3, rel=1e-9), True)
+
+
+def test_few_units_over_strata_are_judged_by_all_outcomes() -> None:
+    units, shares = np.array([7, 4, 5]), np.array([0.01, 0.5, 0.9])
+    chance = np.zeros(17)
+    for outcome in np.ndindex(8, 5, 6):
+        chance[sum(outcome)] += np.prod(stats.binom.pmf(outcome, units, shares))
+    for arm in range(17):
+        taken = np.minimum(units, [max(0, arm - 9), max(0, min(4, arm - 5)), min(5, arm)])
+        table = np.column_stack([units - taken, taken])
+        assert taken.sum() == arm
+        found = srm.stratified(table, np.column_stack([1 - shares, shares]))
+        expected = chance[chance <= chance[arm] * (1 + 1e-9)].sum()
+        assert found.p_value == pytest.approx(expected, rel=1e-9)
+
+
+@quick
+@given(st.integers(1, 3000), st.floats(0.001, 0.999), st.floats(0, 1))
+def test_one_stratum_is_the_binomial_test(units: int, share: float, place: float) -> None:
+    count = int(stats.binom.ppf(np.clip(place, 1e-9, 1 - 1e-9), units, share))
+    ours = srm_exact.two_sided(count, [units], [share])
+    assert ours == pytest.approx(stats.binomtest(count, units, share).pvalue, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "weights", [RAMP, [[98, 1, 1], [1, 1, 1]], [[9, 1, 0], [1, 1, 1]]], ids=str
+)
+def test_cells_of_few_units_hold_their_level_over_a_ramp(weights: list[list[int]]) -> None:
+    """Of cells of six units under the first ramp, chi-square rejects 2.8 % at .001."""
+    rng = np.random.default_rng(8)
+    units = rng.multinomial(6, [0.9, 0.1], size=2000)
+    shares = np.array(weights) / np.sum(weights, axis=1, keepdims=True)
+    tables = np.stack([rng.multinomial(units[:, i], shares[i]) for i in (0, 1)], axis=1)
+    kinds, times = np.unique(tables, axis=0, return_counts=True)
+    p_values = np.array([srm.stratified(kind, weights).p_value for kind in kinds])
+    assert times[p_values <= 0.001].sum() <= 8
+    assert times[p_values <= 0.05].sum() <= 130
+
+
+def test_chi_square_stays_where_enough_units_are_expected() -> None:
+    table, shares = np.array([[480, 20], [11, 9]]), np.array([[0.99, 0.01], [0.5, 0.5]])
+    units = table.sum(axis=1)
+    z = (table[:, 1] - units * shares[:, 1]).sum() / np.sqrt((units * shares.prod(axis=1)).sum())
+    found = srm.stratified(table, shares)
+    assert (found.is_exact, found.p_value) == (False, pytest.approx(stats.chi2.sf(z * z, 1)))
+    assert not srm.believable([495, 5], [99, 1]).is_exact
+
+
+@pytest.mark.parametrize(("times", "is_exact"), [(1, True), (5, False)])
+def test_a_small_stretch_beside_large_ones_is_as_chi_square_says(
+    times: int, is_exact: bool
+) -> None:
+    """From a thousand expected units on, their sum is normal whatever the small stretch is."""
+    table = np.array([[3, 1], [times * 60_000 - 80, times * 600 + 80]])
+    shares = np.array([[0.5, 0.5], [100 / 101, 1 / 101]])
+    found = srm.stratified(table, shares)
+    assert found.is_exact is is_exact
+    units = table.sum(axis=1)
+    z = (table[:, 1] - units * shares[:, 1]).sum() / np.sqrt((units * shares.prod(axis=1)).sum())
+    assert np.log(found.p_value) == pytest.approx(np.log(stats.chi2.sf(z * z, 1)), rel=0.06)
 
 
 def test_segment_without_units_and_single_segment() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.errors import AbevalError
-from abeval.logs import prepare
+from abeval.logs import placing
 from abeval.store.closing import Closing
 from abeval.store.state import State
 from tests.examples import drawn
@@ -319,7 +319,7 @@ def test_a_run_killed_before_its_state_is_written_leaves_the_one_before(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(prepare, "_write_units", killed)
+        patched.setattr(placing, "_write_units", killed)
         with pytest.raises(KeyboardInterrupt):
             experiment(tmp_path).analyze(store=tmp_path / "store")
     notes = same(tmp_path)

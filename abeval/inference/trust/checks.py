@@ -22,6 +22,7 @@ from abeval.inference.trust.replays import NAME as AA
 from abeval.inference.trust.replays import aa_check, doubted
 from abeval.inference.trust.rows import row_checks
 from abeval.inference.trust.segments import segment_checks
+from abeval.inference.trust.spelling import spelling_checks
 from abeval.inference.trust.split import change_checks, srm_check
 from abeval.inference.trust.units import assignment, crossover
 from abeval.results import Check
@@ -54,6 +55,7 @@ def _findings(analysis: Analysis, aa: AAResult | None) -> list[Finding]:
         *lacking_checks(analysis),
         *([outside_period(experiment, aggregates)] if of_log else []),
         *row_checks(analysis),
+        *spelling_checks(analysis),
     ]
 
 

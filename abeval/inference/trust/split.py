@@ -17,8 +17,9 @@ from abeval.inference.trust.split_places import running, split_places, where
 from abeval.logs.stretches import Stretch, Stretches
 from abeval.results import Check
 from abeval.results import format as fmt
-from abeval.stats import multiplicity, srm, srm_segments
+from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
+from abeval.stats.srm import SRM
 
 LOST = "look for units lost after assignment, redirects, bots, or a filter that acts on one variant"
 
@@ -46,7 +47,7 @@ def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
         return Check("srm", "fail", None, None, f"sample ratio: {refusal}", remedy=LOST)
     calm = f"units match the weights{split.where}: {split.counts}"
     p = "< 1e-300" if split.p_value == 0 else f"= {split.p_value:.2g}"
-    alarm = f"units do not match the weights{split.where} ({split.counts}; chi-square p {p})"
+    alarm = f"units do not match the weights{split.where} ({split.counts}; {split.test} p {p})"
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
         alarm = f"no units in {', '.join(empty)}; {alarm}"
     remedy = f"{LOST}{split.remedy}"
@@ -61,6 +62,7 @@ class _Split(NamedTuple):
     """The test of the split whose p-value counts, and what it is of."""
 
     p_value: float
+    test: str
     where: str
     counts: str
     remedy: str = ""
@@ -72,8 +74,8 @@ def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     if not stretches:
         plan = {} if len(experiment.schedule) == 0 else only_plan(experiment, aggregates)
-        p_value = srm.chi_square(list(totals.values()), list((plan or weights).values())).p_value
-        return _Split(p_value, "", _listed(totals))
+        whole = srm.believable(list(totals.values()), list((plan or weights).values()))
+        return _Split(whole.p_value, _test(whole), "", _listed(totals))
     if experiment.schedule:
         return _as_scheduled(stretches)
     return _unannounced(stretches, totals, weights)
@@ -81,11 +83,13 @@ def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
 
 def _as_scheduled(stretches: Stretches) -> _Split:
     """The worst of all stretches and of all units together, Holm over these tests."""
-    p_values = [_p_value(stretch.units, stretch.weights or {}) for stretch in stretches]
     observed = [list(stretch.units.values()) for stretch in stretches]
     planned = [list((stretch.weights or {}).values()) for stretch in stretches]
-    everywhere = srm.stratified(observed, planned).p_value
-    adjusted = multiplicity.adjust([*p_values, everywhere], "holm")
+    tests = [
+        *(_against(stretch.units, stretch.weights or {}) for stretch in stretches),
+        srm.stratified(observed, planned),
+    ]
+    adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     worst = int(np.argmin(adjusted))
     if adjusted[worst] >= _NAMED:
         where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
@@ -93,7 +97,7 @@ def _as_scheduled(stretches: Stretches) -> _Split:
         where, counts = " of all stretches together", _sums(stretches)
     else:
         where, counts = f" of {_named(stretches[worst])}", stretches[worst].units
-    return _Split(float(adjusted[worst]), where, _listed(counts))
+    return _Split(float(adjusted[worst]), _test(tests[worst]), where, _listed(counts))
 
 
 def _unannounced(
@@ -101,22 +105,24 @@ def _unannounced(
 ) -> _Split:
     """The file's weights are those of all units together, or of the latest stretch."""
     last = stretches[-1]
-    of_all, of_last = _p_value(totals, weights), _p_value(last.units, weights)
+    of_all, of_last = _against(totals, weights), _against(last.units, weights)
     remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
-    if of_all >= of_last:
-        return _Split(of_all, "", _listed(totals), remedy)
-    return _Split(of_last, f" of {_named(last)}", _listed(last.units), remedy)
+    if of_all.p_value >= of_last.p_value:
+        return _Split(of_all.p_value, _test(of_all), "", _listed(totals), remedy)
+    where, counts = f" of {_named(last)}", _listed(last.units)
+    return _Split(of_last.p_value, _test(of_last), where, counts, remedy)
 
 
-def _p_value(units: Mapping[str, int], weights: Mapping[str, float]) -> float:
-    """Chi-square, or exact where an expected count is below five."""
+def _against(units: Mapping[str, int], weights: Mapping[str, float]) -> SRM:
+    """The test of a stretch; without units there is nothing to doubt."""
     observed, planned = list(units.values()), [weights[name] for name in units]
-    counts, shares = srm.checked(observed, planned)
-    if counts.sum() == 0:
-        return 1.0
-    if (counts.sum() * shares).min() < srm_segments.CHI_SQUARE_MINIMUM:
-        return srm.exact(observed, planned)
-    return srm.chi_square(observed, planned).p_value
+    if sum(observed) == 0:
+        return SRM(0.0, len(srm.checked(observed, planned)[1]) - 1, 1.0)
+    return srm.believable(observed, planned)
+
+
+def _test(split: SRM) -> str:
+    return "exact" if split.is_exact else "chi-square"
 
 
 def _sums(stretches: Stretches) -> dict[str, int]:

@@ -20,6 +20,7 @@ from abeval.inference.trust.split_counts import (
 from abeval.results.trust import SplitDay, SplitPlace
 from abeval.stats import srm, srm_segments
 from abeval.stats.records import Refusal
+from abeval.stats.srm_exact import CHI_SQUARE_MINIMUM
 
 DAY, HOUR, CLOCK = "entry day", "entry hour", "hour of the day"
 """Dimensions of when units entered: the local day, each hour of each day, and the 24 hours."""
@@ -116,7 +117,7 @@ def _hours(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int
     weights = np.array(weights_by_stretch(experiment, aggregates)[0])
     if not counts or len(counts) > _MOST_HOURS:
         return {}
-    least = srm_segments.CHI_SQUARE_MINIMUM * weights.sum() / weights[weights > 0].min()
+    least = CHI_SQUARE_MINIMUM * weights.sum() / weights[weights > 0].min()
     few = [cell for cell, units in counts.items() if sum(units) < least]
     rest = np.sum([counts.pop(cell) for cell in few], axis=0).tolist() if few else []
     return counts | ({_FEW: rest} if few else {})
