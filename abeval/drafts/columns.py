@@ -41,6 +41,7 @@ class Column:
         low: The smallest number; None unless it holds numbers or booleans.
         high: The largest.
         values: Each value as text with its rows, most frequent first, where there are few.
+        is_whole: Whether it holds numbers without a fraction, whatever its type.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Column:
     low: float | None
     high: float | None
     values: tuple[tuple[str, int], ...]
+    is_whole: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -86,7 +88,7 @@ def look(engine: Engine, relation: str) -> Table:
     )
     ((rows, *measures),) = engine.rows(f"select count(*), {numbers} from {quoted(relation)}")
     columns = tuple(
-        _column(engine, relation, name, type, measures[4 * place : 4 * place + 4])
+        _column(engine, relation, name, type, measures[_MEASURES * place :])
         for place, (name, type) in enumerate(types.items())
     )
     return Table(relation, int(rows or 0), columns)
@@ -102,15 +104,20 @@ def _kind(type: str) -> Kind:
 def _measures(place: int, name: str, kind: Kind) -> str:
     column = quoted(name)
     value = f"cast({column} as double)" if kind in ("boolean", "integer", "real") else None
-    ends = f"min({value}), max({value})" if value else "null, null"
-    return f"count({column}), count(distinct {column}), {ends}"
+    ends = f"min({value}), max({value}), " if value else "null, null, "
+    whole = f"bool_and({value} = floor({value}))" if value else "false"
+    return f"count({column}), count(distinct {column}), {ends}{whole}"
+
+
+_MEASURES = 5
+"""Values of `_measures`."""
 
 
 def _column(
     engine: Engine, relation: str, name: str, type: str, measures: Sequence[object]
 ) -> Column:
     rows, distinct = int(str(measures[0])), int(str(measures[1]))
-    low, high = (None if end is None else float(str(end)) for end in measures[2:])
+    low, high = (None if end is None else float(str(end)) for end in measures[2:4])
     values: tuple[tuple[str, int], ...] = ()
     if 0 < distinct <= FEW:
         listed = engine.rows(
@@ -118,4 +125,5 @@ def _column(
             f"where {quoted(name)} is not null group by {quoted(name)} order by n desc, v"
         )
         values = tuple((str(value), int(count or 0)) for value, count in listed)
-    return Column(name, type, _kind(type), rows, distinct, low, high, values)
+    whole = bool(measures[4]) and _kind(type) in ("integer", "real")
+    return Column(name, type, _kind(type), rows, distinct, low, high, values, whole)

@@ -57,13 +57,17 @@ class Arms:
 
 def unit_guess(table: Table) -> Guess:
     """The randomisation unit: a column by its name, else each row."""
-    columns = [c for c in table.columns if c.kind in ("text", "integer") and c.distinct > FEW]
+    columns = [c for c in table.columns if _may_be_id(c) and c.distinct > FEW]
     named = sorted(
         (place, c.name) for c in columns if (place := words.named(c.name, words.UNIT)) is not None
     )
     if named:
         column = next(c for c in columns if c.name == named[0][1])
         missing = table.rows - column.rows
+        if column.kind == "real":
+            units = f"{column.distinct:,} units in {table.rows:,} rows"
+            reason = f"{units}; its whole numbers are stored as {column.type}"
+            return Guess("unit", column, "likely", reason)
         if missing:
             reason = f"{missing:,} of {table.rows:,} rows have none"
             return Guess("unit", column, "likely", reason)
@@ -75,6 +79,11 @@ def unit_guess(table: Table) -> Guess:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
         return Guess("unit", None, "not sure", reason)
     return Guess("unit", None, "likely", "no column names a unit, so each row is one")
+
+
+def _may_be_id(column: Column) -> bool:
+    """Whether a column can hold ids: text or whole numbers, also where pandas wrote 7 as 7.0."""
+    return column.kind in ("text", "integer") or (column.kind == "real" and column.is_whole)
 
 
 def variant_candidates(table: Table) -> list[Column]:

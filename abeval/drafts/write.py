@@ -14,6 +14,7 @@ from abeval.drafts import words
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.guess import Arms, Guess, time_unit
 from abeval.engines.sql import quoted
+from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
 FITS = 0.01
@@ -147,6 +148,11 @@ def _write_logs(document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables
     paths = tables.paths.get(tables.main.relation)
     if paths:
         main.add("path", tomlkit.item(paths[0] if len(paths) == 1 else list(paths)))
+    unit = next(g for g in guesses if g.entry == "unit").column
+    if unit is not None and unit.kind == "real":
+        query = tomlkit.string(cast_query(unit.name, "bigint"), literal="'" not in unit.name)
+        query.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
+        main.add("query", query)
     columns = tomlkit.table()
     for guess in guesses:
         if guess.entry in _NO_COLUMN or guess.column is None or guess.column.name == guess.entry:

@@ -43,7 +43,8 @@ def _of_footers(
     listed = ", ".join(literal(exact(file)) for file in files)
     rows = connection.execute(
         "select file_name, name, coalesce(num_children, 0), "
-        "coalesce(nullif(split_part(logical_type, '(', 1), ''), type, 'nested') "
+        "coalesce(nullif(split_part(logical_type, '(', 1), ''), "
+        "case when converted_type = 'UTF8' then 'StringType' end, type, 'nested') "
         f"from parquet_schema([{listed}])"
     ).fetchall()
     columns: dict[str, dict[str, str]] = {}
@@ -64,13 +65,21 @@ def _of_text(connection: duckdb.DuckDBPyConnection, kind: str, file: str) -> dic
     options = ", header = true, skip = 0, comment = ''" if kind == "csv" else ", sample_size = -1"
     read = f"read_{kind}({literal(exact(file))}, hive_partitioning = false{options})"
     described = connection.execute(f"describe from {read}").fetchall()
-    numbers = ("BIGINT", "HUGEINT", "DOUBLE")
-    return {
-        str(name): "number" if str(type_) in numbers else str(type_)
-        for name, type_, *_ in described
-    }
+    return {str(name): _TEXT_KINDS.get(str(type_), str(type_)) for name, type_, *_ in described}
+
+
+_TEXT_KINDS = {"BIGINT": "number", "HUGEINT": "number", "DOUBLE": "number", "VARCHAR": "text"}
+"""Types that DuckDB finds in CSV and JSON → what they are called."""
 
 
 def _of_kind(kind: str) -> str:
     """A type of Parquet; whole numbers of any size are one."""
-    return "whole number" if kind in ("INT32", "INT64", "IntType") else kind
+    return _PARQUET_KINDS.get(kind, kind)
+
+
+_PARQUET_KINDS = {
+    "INT32": "whole number",
+    "INT64": "whole number",
+    "IntType": "whole number",
+    "StringType": "text",
+}

@@ -54,6 +54,7 @@ class AtLevel(NamedTuple):
     """A contrast at an error rate, as it may be read at this look."""
 
     interval: Interval
+    statistic: float
     p_value: float
     boundary: LookBoundary | None
     level: float
@@ -132,10 +133,11 @@ def with_gain(
     rule = rule if own.boundary is not None else replace(rule, looks=None)
     contrasts = _own(own, rule), _mirrored(own, mirrored, target)
     shown = Interval(own.effect.low, own.effect.high)
-    plain = AtLevel(shown, own.effect.p_value, own.boundary, rule.alpha)
+    effect = own.effect
+    plain = AtLevel(shown, effect.statistic, effect.p_value, own.boundary, rule.alpha)
     image = _at_level(contrasts[1], own.effect, rule, rule.alpha)
     # The gain is proven where both differences are: the less certain one decides.
-    decides = max(plain, image, key=lambda one: one.p_value)
+    decides = max(plain, image, key=lambda one: (one.p_value, -abs(one.statistic)))
     distance = _control(own) - target
     ends = toward.gain_interval(plain.interval, image.interval)
     judged = contrasts[1].comparison.effect
@@ -197,6 +199,8 @@ def _mirrored(own: Comparison, mirrored: Comparison | None, target: float) -> Co
         judged = mirrored.effect
         variance = variance if judged is None else judged.se**2
         judged = None if judged is None else _normal(judged, mirrored)
+        # It is unadjusted: the sum of two independent values.
+        covariance = None if spread is None else spread.control
         return Contrast(mirrored, judged, variance, covariance)
     control = _control(own)
     difference, se = effect.difference + 2 * (control - target), math.sqrt(max(variance, 0.0))
@@ -213,16 +217,16 @@ def _at_level(contrast: Contrast, own: Effect, rule: Rule, alpha: float) -> AtLe
     """A contrast at this look; without an effect, or where its interval has no end, unknown."""
     effect, comparison = contrast.effect, contrast.comparison
     if effect is None:
-        return AtLevel(_UNKNOWN, 1.0, None, alpha)
+        return AtLevel(_UNKNOWN, 0.0, 1.0, None, alpha)
     spread = comparison.spread or (0.0, 0.0)
     # Looks begin by the precision of the metric's own value, not of a mirror image's.
     seen = effect._replace(control=own.control, treatment=own.treatment)
     try:
         look = at_look(seen, rule.looks, alpha, (spread[0], spread[1]))
         ends = comparison.interval(look.level)
-        return AtLevel(ends, look.effect.p_value, look.boundary, look.level)
+        return AtLevel(ends, effect.statistic, look.effect.p_value, look.boundary, look.level)
     except Refusal:
-        return AtLevel(_UNKNOWN, 1.0, None, alpha)
+        return AtLevel(_UNKNOWN, 0.0, 1.0, None, alpha)
 
 
 def _within(

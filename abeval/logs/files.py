@@ -27,6 +27,7 @@ class FileFacts:
         rows: Number of rows that they have by themselves; None if that is not cheap to know.
         are_lines: Whether the rows were counted as lines, of which one row may have several.
         drift: Column in lower case → type → the files that have it so, if files differ.
+        has_types: Whether a file says the types of its columns, which one of CSV does not.
     """
 
     files: Sequence[str] = ()
@@ -35,6 +36,7 @@ class FileFacts:
     rows: int | None = None
     are_lines: bool = False
     drift: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    has_types: bool = True
 
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
@@ -63,6 +65,7 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
         rows,
         files.kind != "parquet",
         _drift(columns, sorted(every)),
+        files.kind != "csv",
     )
 
 
@@ -79,6 +82,29 @@ def _drift(
         if len(by_type) > 1:
             drift[name] = by_type
     return drift
+
+
+def mixed_id(facts: FileFacts, column: str) -> str | None:
+    """Which files have an id as text and which as a number; None where all have it alike.
+
+    Read as one type, 12 and `0012` would be two ids. Ids of CSV are text anyhow.
+    """
+    by_type = facts.drift.get(column.lower(), {})
+    texts = [file for kind in _TEXTS for file in by_type.get(kind, ())]
+    numbers = [file for kind in _NUMBERS for file in by_type.get(kind, ())]
+    if not (texts and numbers and facts.has_types):
+        return None
+    return f"text in {_names(texts)}, but a number in {_names(numbers)}"
+
+
+_TEXTS = ("text", "UUIDType", "UUID")
+_NUMBERS = ("number", "whole number", "DOUBLE", "FLOAT", "DecimalType")
+
+
+def with_type(facts: FileFacts, column: str, kind: str) -> str:
+    """` in FILE, …`: the files that have a column of this type, if others have another."""
+    files = facts.drift.get(column.lower(), {}).get(kind, ())
+    return f" in {_names(files)}" if files else ""
 
 
 def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:

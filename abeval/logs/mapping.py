@@ -8,10 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.columns import canonical_columns
 from abeval.experiment.problems import near_miss
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import OWN_TABLE, LogSource
+from abeval.logs.files import FileFacts, mixed_id, with_type
 
 _WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
 _FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
@@ -20,6 +22,8 @@ _ZONED = re.compile(r"^TIMESTAMP(TZ| WITH TIME ZONE)")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
 SERVED_FLAGS = ("timeout", "fallback", "stale")
 """Columns of the impressions that say that the variant was not served as it was meant."""
+
+_IDS = ("unit_id", "item_id", "impression_id", "request_id")
 
 _NOTHING = '"NULL"'
 """The type of a column that is null in every row."""
@@ -65,7 +69,11 @@ def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
 
 
 def map_columns(
-    log: str, source: LogSource, types: Mapping[str, str], unit: str | None
+    log: str,
+    source: LogSource,
+    types: Mapping[str, str],
+    unit: str | None,
+    files: FileFacts | None = None,
 ) -> LogColumns:
     """The canonical columns of a log: as the experiment file maps them, else by their own names.
 
@@ -74,6 +82,7 @@ def map_columns(
         source: The log's entry in the experiment file.
         types: The type of every column of the log.
         unit: The column of the unit, None for a log without units.
+        files: What is to be known of its files, if it is read from files.
 
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.
@@ -101,7 +110,9 @@ def map_columns(
             "logs.items: no column item_id",
             'map it: columns = { item_id = "..." }; the log has: ' + ", ".join(types),
         )
-    _check_types(columns, source)
+    facts = FileFacts() if files is None or source.query is not None else files
+    _check_ids(columns, facts)
+    _check_types(columns, source, facts)
     return columns
 
 
@@ -111,14 +122,64 @@ def _find(name: str, types: Mapping[str, str]) -> str | None:
     return next((column for column in types if column.lower() == name.lower()), None)
 
 
-def _check_types(columns: LogColumns, source: LogSource) -> None:
+def _check_types(columns: LogColumns, source: LogSource, files: FileFacts) -> None:
     problems = [
-        f"logs.{columns.log}: column {column!r} is {columns.types[column]}, {problem}"
+        f"logs.{columns.log}: column {column!r} is {columns.types[column]}"
+        f"{with_type(files, column, columns.types[column])}, {problem}"
         for name, column in columns.mapped.items()
         if (problem := _type_problem(name, columns.types[column], source)) is not None
     ]
-    if problems:
-        raise LogError("\n".join(problems), _TYPE_HINT)
+    if not problems:
+        return
+    decimal = [c for n, c in columns.mapped.items() if _is_decimal_id(n, columns.types[c])]
+    hint = f"{_cast_hint(columns.log, decimal[0])}; or {_TYPE_HINT}" if decimal else _TYPE_HINT
+    raise LogError("\n".join(problems), hint)
+
+
+def _is_decimal_id(canonical: str, kind: str) -> bool:
+    return canonical in _IDS and _FRACTION.match(kind) is not None
+
+
+def _cast_hint(log: str, column: str) -> str:
+    return (
+        "pandas writes whole numbers with a null so; where every id is whole, write in "
+        f"[logs.{log}]: query = '{cast_query(column, 'bigint')}'"
+    )
+
+
+def _check_ids(columns: LogColumns, files: FileFacts) -> None:
+    """Refuse ids that are text in some files and numbers in others: one could be two ids."""
+    # Requests and impressions of one file have no rows in others.
+    for name in ("unit_id", "item_id"):
+        column = columns.mapped.get(name)
+        mixed = None if column is None else mixed_id(files, column)
+        if column is not None and mixed is not None:
+            raise LogError(
+                f"logs.{columns.log}: column {column!r} is {mixed}: 12 and '0012' would be two "
+                "different ids",
+                f"write it with one type{_or_cast(columns, column)}",
+            )
+
+
+def _or_cast(columns: LogColumns, column: str) -> str:
+    """How to cast ids of several types; nothing where the engine reads them as values of JSON."""
+    if _TEXT.match(columns.types[column]) is None:
+        return ""
+    return (
+        f"; or, where every id is a whole number, in [logs.{columns.log}]: "
+        f"query = '{cast_query(column, 'bigint')}'; else the same with varchar"
+    )
+
+
+def cast_query(column: str, kind: str) -> str:
+    """The `query` of a log that gives a column another type.
+
+    Example:
+        >>> cast_query("user_id", "bigint")
+        'select * replace (cast("user_id" as bigint) as "user_id") from log'
+    """
+    name = quoted(column)
+    return f"select * replace (cast({name} as {kind}) as {name}) from {OWN_TABLE}"
 
 
 _TYPE_HINT = (
@@ -136,7 +197,7 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
     if kind == _NOTHING:
         return None
     match canonical:
-        case "unit_id" | "item_id" | "impression_id" | "request_id":
+        case name if name in _IDS:
             return _id_problem(canonical, kind)
         case "ts":
             return _time_problem(kind, source)

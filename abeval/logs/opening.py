@@ -76,9 +76,10 @@ def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
         opened = open_log(engine, experiment, run.frames, log)
         types = engine.columns(relation_of("raw", log))
         unit = _unit_column(experiment, log, source, types)
-        columns[log] = map_columns(log, source, types, None if unit == ROW_UNIT else unit)
         framed = _frame_of(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
+        unit_column = None if unit == ROW_UNIT else unit
+        columns[log] = map_columns(log, source, types, unit_column, files[log])
         check_all_read(log, opened.read, files[log])
         rows[log] = opened.rows
         notes += opened.notes

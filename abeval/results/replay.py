@@ -56,7 +56,8 @@ class ReplayRow:
         traffic: The variant that served the units, or `pooled`.
         metric: Its id, which carries the definition.
         value: The metric; None if it has no value, for `reason`.
-        low: Lower end of its interval, clustered by unit.
+        low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
+            and one request a unit, Wilson's (1927).
         high: Upper end.
         units: Units in the traffic.
         counted: The denominator: requests, impressions, clicks, pairs, lists or units.

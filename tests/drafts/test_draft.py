@@ -21,6 +21,7 @@ FORMATS = ("csv", "parquet", "jsonl")
 
 
 def written(shape: Shape, folder: Path, format: str) -> Path:
+    folder.mkdir(exist_ok=True)
     file = folder / f"table.{format}"
     if format == "csv":
         shape.frame.to_csv(file, index=False)
@@ -103,6 +104,28 @@ def test_spellings_of_a_variant_are_joined_and_asked(tmp_path: Path) -> None:
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     units = {v.name: v.units for v in result.experiment.variants}
     assert units == frame.groupby("variant")["uid"].nunique().to_dict()
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_ids_that_pandas_wrote_with_a_point_are_units(tmp_path: Path, format: str) -> None:
+    """Ids with a null among them are 7.0: each row was taken for a unit, and nothing asked."""
+    frame = SHAPES["video_log"].frame
+    first = frame.index < len(frame) // 2
+    for number, part in enumerate((frame[first], frame[~first].assign(uid=frame.uid + 0.0))):
+        written(SHAPES["video_log"]._replace(frame=part), tmp_path / str(number), format)
+    files = [tmp_path / str(number) / f"table.{format}" for number in range(2)]
+    own = draft_files(files, tmp_path)
+    (unit,) = (g for g in own.guesses if g.entry == "unit")
+    assert unit.column is not None
+    assert (unit.column.name, unit.certainty) == ("uid", "likely")
+    (tmp_path / "e.toml").write_text(own.text)
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    assert sum(v.units for v in result.experiment.variants) == frame.uid.nunique()
+
+
+def test_numbers_with_fractions_are_no_ids() -> None:
+    frame = SHAPES["video_log"].frame
+    assert tomllib.loads(draft(frame.assign(uid=frame.uid + 0.5)).text)["unit"] == "row"
 
 
 def test_a_count_of_clicks_is_no_click() -> None:

@@ -385,6 +385,35 @@ def test_a_column_whose_type_differs_between_files_is_named(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_an_id_that_is_text_in_some_files_is_refused(tmp_path: Path, ending: str) -> None:
+    """Ids of later days are `0007` for 7: half of the units were new ones, with a note."""
+    padded = LOG.user_id.map("{:04d}".format)
+    put(tmp_path / "log" / f"d1.{ending}", LOG[: ROWS // 2])
+    put(tmp_path / "log" / f"d2.{ending}", LOG[ROWS // 2 :].assign(user_id=padded[ROWS // 2 :]))
+    with pytest.raises(AbevalError, match=f"text in d2.{ending}, but a number in d1.") as error:
+        read(tmp_path, "log")
+    assert ("query = " in str(error.value)) == (ending == "parquet")
+    if ending == "jsonl":
+        return
+    query = str(error.value).split("query = '")[1].split("'")[0]
+    result = read(tmp_path, "log", source={"query": query})
+    assert sum(v.units for v in result.experiment.variants) == LOG.user_id.nunique()
+
+
+def test_whole_numbers_with_a_point_name_their_files_and_the_cast(tmp_path: Path) -> None:
+    """Pandas writes the ids of a day with a null as 7.0."""
+    put(tmp_path / "log" / "d1.parquet", LOG[: ROWS // 2])
+    later = LOG[ROWS // 2 :].assign(user_id=LOG.user_id[ROWS // 2 :].astype(float))
+    put(tmp_path / "log" / "d2.parquet", later)
+    with pytest.raises(AbevalError, match="'user_id' is DOUBLE in d2") as error:
+        read(tmp_path, "log")
+    query = str(error.value).split("query = '")[1].split("'")[0]
+    put(tmp_path / "whole.parquet")
+    whole = values(read(tmp_path, "whole.parquet"))
+    assert values(read(tmp_path, "log", source={"query": query})) == whole
+
+
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe", "zero"])
 def test_a_device_or_a_pipe_is_no_log(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")

@@ -3,8 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from statsmodels.stats.proportion import proportion_confint
 
+import abeval
+from abeval.offline.estimates import jackknife
 from abeval.offline.estimates.inference import Columns, compare, estimate, smooth
 from abeval.stats.moments import Moments
 
@@ -73,3 +77,77 @@ def test_few_units_have_a_value_and_no_interval():
     assert compare(given, given, EVERYONE, 0.05) == "zero_variance"
     nobody = np.zeros(400, dtype=bool)
     assert estimate(given, nobody, 0.05).reason == "no_units"
+
+
+def one_request_each(values):
+    """Rows of an evaluation: requests with one relevant item, at these places of a list of ten."""
+    places = np.asarray(values)
+    n = len(places)
+    run = pd.DataFrame(
+        {
+            "request_id": np.repeat(np.arange(n), 10),
+            "item_id": np.tile(np.arange(10), n),
+            "score": np.tile(np.arange(10, 0, -1.0), n),
+        }
+    )
+    truth = pd.DataFrame({"request_id": np.arange(n), "item_id": places - 1})
+    metrics = ["hit@5", "recall@5", "precision@5", "ndcg@5[lin]"]
+    rows = abeval.evaluate(run, truth, metrics=metrics).result.rows
+    return {row.metric: row for row in rows}
+
+
+@pytest.mark.parametrize(("place", "value"), [(100, 0.0), (1, 1.0)])
+def test_what_does_not_vary_has_no_interval_of_no_width(place, value):
+    rows = one_request_each([place] * 40)
+    for name in ("recall@5", "ndcg@5[lin]", "precision@5"):
+        row = rows[name]
+        assert (row.low, row.high, row.reason) == (None, None, "zero_variance")
+        assert row.value == pytest.approx(value / 5 if name == "precision@5" else value)
+    # A hit is 0 or 1 by definition, so none of forty says something about others.
+    hit = rows["hit@5"]
+    wilson = proportion_confint(round(40 * value), 40, method="wilson")
+    assert (hit.value, hit.reason) == (value, None)
+    assert (hit.low, hit.high) == pytest.approx(wilson, abs=1e-9)
+
+
+def test_few_hits_have_the_interval_of_a_share():
+    rows = one_request_each([1] * 2 + [100] * 38)
+    wilson = proportion_confint(2, 40, method="wilson")
+    for name in ("hit@5", "recall@5"):
+        assert (rows[name].low, rows[name].high) == pytest.approx(wilson, abs=1e-9)
+    # Values other than 0 and 1 keep the delta method.
+    assert rows["precision@5"].low < 0
+
+
+def test_intervals_of_few_hits_cover_the_truth():
+    """Of 40 requests with a true share of 5 %, the delta method covered it in 86 %."""
+    rng, covered, runs = np.random.default_rng(3), 0, 1000
+    for hits in rng.random((runs, 40)) < 0.05:
+        found = estimate(
+            Columns(hits.astype(float), np.ones(40), None, "ratio", True), EVERYONE[:40], 0.05
+        )
+        covered += found.low <= 0.05 <= found.high
+    assert covered / runs > 0.93
+
+
+def test_what_does_not_vary_can_be_compared_with_what_does():
+    n = 60
+    truth = pd.DataFrame({"request_id": np.arange(n), "item_id": 0})
+    lists = {
+        "request_id": np.repeat(np.arange(n), 10),
+        "item_id": np.tile(np.arange(10), n),
+        "score": np.tile(np.arange(10.0), n),
+    }
+    never = pd.DataFrame(lists)
+    often = never.assign(score=np.random.default_rng(1).random(len(never)))
+    runs = {"never": never, "often": often}
+    result = abeval.evaluate(runs, truth, metrics=["recall@3"]).result
+    first, _ = result.rows
+    (pair,) = result.pairs
+    assert first.reason == "zero_variance"
+    assert pair.reason is None
+    assert 0 < pair.low < pair.difference < pair.high
+
+
+def test_a_jackknife_of_equal_values_has_no_interval():
+    assert jackknife.estimate(1.0, np.ones(64), 400, 0.05).reason == "zero_variance"

@@ -14,13 +14,20 @@ from abeval.offline.metrics.definitions import Form, OfflineMetric
 from abeval.offline.metrics.presets import Policy
 from abeval.offline.metrics.units import UnitValues, cut_column
 from abeval.results.replay import ReplayRow
-from abeval.stats import effects, paired
+from abeval.stats import effects, paired, proportions
 from abeval.stats.arrays import Bools, Floats
 from abeval.stats.moments import Moments
+from abeval.stats.proportions import Count
 from abeval.stats.records import Effect, Refusal
 
 MIN_UNITS = 30
 """Fewer units than this are too few for a large-sample interval."""
+
+FEW = 10
+"""Fewer hits or misses than this, of units of one request each, have an interval of a share."""
+
+_ROUNDING = 1e-9
+"""A standard error below this share of the value is rounding: nothing varies."""
 
 _REASONS = {
     "zero_denominator": "empty_denominator",
@@ -37,12 +44,14 @@ class Columns:
         below: The denominator.
         clicks: Clicks; None unless the metric needs their entropy.
         form: What is computed from the means.
+        is_share: Whether what is averaged is 0 or 1 by definition, whatever the data.
     """
 
     above: Floats
     below: Floats
     clicks: Floats | None
     form: Form
+    is_share: bool = False
 
     def stacked(self, of: Bools) -> list[Floats]:
         """The variables of some units."""
@@ -60,6 +69,11 @@ class Value:
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+
+    @property
+    def why_not_compared(self) -> str | None:
+        """Its reason, unless it only does not vary: then it can be compared with one that does."""
+        return None if self.reason == "zero_variance" else self.reason
 
     def row(
         self,
@@ -103,12 +117,13 @@ def _of_requests(metric: OfflineMetric, values: UnitValues, policy: Policy) -> C
     above = values[cut_column(definition.numerator, metric.cutoff)]
     listed = policy.missing_for(definition.name) == "drop"
     relevant = values["listed_relevant" if listed else "relevant"]
+    is_share = definition.name == "hit"
     if policy.no_relevant == "drop":
-        return Columns(above, relevant, None, "ratio")
+        return Columns(above, relevant, None, "ratio", is_share)
     every = values["listed" if listed else "requests"]
     if policy.no_relevant == "one" and definition.name in ("ndcg", "map"):
         above = above + (every - relevant)
-    return Columns(above, every, None, "ratio")
+    return Columns(above, every, None, "ratio", is_share)
 
 
 def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
@@ -122,9 +137,40 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
         return Value(None, reason=_REASONS.get(refusal.reason, refusal.reason))
     if moments.n < MIN_UNITS:
         return Value(value, reason="too_few_units")
+    few = _few(columns, of)
+    if few is not None:
+        return Value(value, *proportions.interval(few, alpha))
     spread = paired.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
-    interval = effects.interval(value, math.sqrt(spread.variance), spread.df, alpha)
-    return Value(value, interval.low, interval.high)
+    return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
+
+
+def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
+    """A value with its interval by t, which it does not have if nothing varies.
+
+    Example:
+        >>> with_interval(0.1, 0.0, 39, 0.05).reason
+        'zero_variance'
+    """
+    if se <= _ROUNDING * abs(value):
+        return Value(value, reason="zero_variance")
+    return Value(value, *effects.interval(value, se, df, alpha))
+
+
+def _few(columns: Columns, of: Bools) -> Count | None:
+    """Hits and all units, where each has one request of value 0 or 1 and few are of one kind.
+
+    A mean of no hits at all is a share only by definition: another metric that happens to be 0
+    everywhere may have any value elsewhere.
+    """
+    if columns.form != "ratio":
+        return None
+    above, below = columns.stacked(of)[:2]
+    if not (((below == 0) | (below == 1)) & ((above == 0) | (above == below))).all():
+        return None
+    count = Count(int(above.sum()), int(below.sum()))
+    fewest = min(count.successes, count.units - count.successes)
+    is_share = fewest > 0 or columns.is_share
+    return count if fewest < FEW and is_share else None
 
 
 def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:

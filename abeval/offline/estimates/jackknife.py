@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from abeval.offline.candidates.traffic import UNIT_GROUPS
-from abeval.offline.estimates.inference import MIN_UNITS, Value
+from abeval.offline.estimates.inference import MIN_UNITS, Value, with_interval
 from abeval.stats import effects
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.records import Effect, Refusal
@@ -37,9 +37,7 @@ def estimate(value: float, without: Floats, units: int, alpha: float) -> Value:
     """
     if units < MIN_UNITS or without.size < _FEWEST:
         return Value(value, reason="too_few_units")
-    se = standard_error(without)
-    low, high = effects.interval(value, se, without.size - 1, alpha)
-    return Value(value, low, high)
+    return with_interval(value, standard_error(without), without.size - 1, alpha)
 
 
 def compare(

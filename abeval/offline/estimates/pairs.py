@@ -81,7 +81,8 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
 def _pair(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> PairRow:
     values = [side.value(metric, traffic) for side in (before, after)]
     # A missing value is a better reason than a missing interval.
-    reasons = [value.reason for value in sorted(values, key=lambda v: v.value is not None)]
+    values_first = sorted(values, key=lambda value: value.value is not None)
+    reasons = [value.why_not_compared for value in values_first]
     difference = compare_sides(before, after, metric, traffic, reasons[0] or reasons[1])
     head = (before.model, after.model, traffic, metric.id, values[0].value, values[1].value)
     return difference.row(head, int(before.estimates.mask(traffic).sum()))

@@ -25,7 +25,8 @@ def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
             if model not in of_first.models:
                 continue
             after, before = Side(of_first, model), Side(of_other, model)
-            reason = after.value(metric, traffic).reason or before.value(metric, traffic).reason
+            sides = after.value(metric, traffic), before.value(metric, traffic)
+            reason = sides[0].why_not_compared or sides[1].why_not_compared
             difference = compare_sides(before, after, metric, traffic, reason)
             yield Gap(model, traffic, metric.id, first, name, *difference)
 
@@ -70,7 +71,8 @@ def _summed(
 
 def _sum(parts: Sequence[Columns]) -> Columns:
     above, below = sum(part.above for part in parts), sum(part.below for part in parts)
-    return Columns(parts[0].above * 0 + above, parts[0].below * 0 + below, None, "ratio")
+    sums = parts[0].above * 0 + above, parts[0].below * 0 + below
+    return Columns(*sums, None, "ratio", parts[0].is_share)
 
 
 def _rows(
