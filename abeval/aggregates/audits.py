@@ -105,7 +105,9 @@ def _parts(
         yield from _of_duplicates(experiment, engine, shape, totals)
     if shape.exposures is not None:
         silent = engine.frame(query("audit/silent_units"))
-        yield _Part("silent", silent.assign(cell="", y=silent["silent"], x=silent["units"]))
+        # Units that entered late had less time, so they are compared with those of their stretch.
+        cells = silent["stretch"].map(str)
+        yield _Part("silent", silent.assign(cell=cells, y=silent["silent"], x=silent["units"]))
     yield from _set_aside(experiment, engine, shape)
 
 

@@ -55,3 +55,15 @@ class BucketSums:
             [[2.0, 3.0, 4.0, 6.0, 9.0]]
         """
         return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1), before)
+
+    def scaled(self, per_y: float, per_x: float) -> "BucketSums":
+        """The same of values in the metric's own unit, where sums are multiples of a resolution.
+
+        Example:
+            >>> sums = BucketSums.of_units(np.array([2e6]), np.array([3.0]))
+            >>> sums.scaled(1e-6, 1.0).sums.tolist()
+            [[2.0, 3.0, 4.0, 6.0, 9.0]]
+        """
+        units = [per_y, per_x, per_y * per_y, per_y * per_x, per_x * per_x]
+        before = None if self.before is None else self.before * np.array([per_y, per_x, 1.0])
+        return BucketSums(self.units, self.sums * np.array(units), before)

@@ -88,7 +88,7 @@ def aa_replays(
 
     Args:
         experiment: Its level, variants and adjustment.
-        sums: Metric → its pooled sums.
+        sums: Metric → its pooled sums, in the metric's own unit.
         counts: Variant → its analysed units.
         runs: Replays.
         seed: Of the re-splits.
@@ -96,12 +96,14 @@ def aa_replays(
             single units tell which.
     """
     share, units = _share(experiment, counts), sum(counts.values())
+    # An exact test judges the values as they are, also where others are adjusted.
+    few = [name for name, one in sums.items() if few_expected(one, share)]
     if experiment.inference.adjust in ("cuped", "regression"):
         sums = {name: without_past(one) for name, one in sums.items()}
     refused: dict[str, str] = {}
     knows_skewed = skewed is not None or deals_units(units)
     if skewed is None:
-        refused = dict.fromkeys((n for n, one in sums.items() if few_expected(one, share)), EXACT)
+        refused = dict.fromkeys(few, EXACT)
         skewed, too_skewed = _skewed_units(
             {name: one for name, one in sums.items() if name not in refused}, share
         )

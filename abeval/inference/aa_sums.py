@@ -10,6 +10,8 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
 from abeval.stats.split_moments import Skewed
 
+_ROUNDING = 1e-11
+
 
 def without_past(sums: BucketSums) -> BucketSums:
     """Units less what their own past explains, with one slope over all (Deng et al. 2013).
@@ -75,7 +77,7 @@ def few_expected(sums: BucketSums, share: float) -> bool:
     """Whether values of 0 and 1 are so few in the smaller variant that an exact test judges them.
 
     Args:
-        sums: Pooled sums of a metric.
+        sums: Pooled sums of a metric, in its own unit.
         share: Of units that go to treatment.
 
     Example:
@@ -85,7 +87,9 @@ def few_expected(sums: BucketSums, share: float) -> bool:
     """
     y, x, yy, _, xx = sums.sums.sum(axis=0).tolist()
     n = float(sums.units.sum())
-    if not y == yy == round(y) or not x == xx == n:
+    # Values in steps of a resolution are rounded when they are scaled.
+    shares, means = np.isclose([y, y], [yy, round(y)], rtol=_ROUNDING, atol=0), (x, xx)
+    if not shares.all() or not np.allclose(means, n, rtol=_ROUNDING, atol=0):
         return False
     smaller = min(share, 1 - share)
     limit = FEW_UNEVEN if 1 - smaller > UNEVEN * smaller else FEW

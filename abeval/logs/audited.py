@@ -81,11 +81,11 @@ def _served_score(experiment: Experiment, shape: LogShape) -> str:
 
 
 def audited_units(shape: LogShape, buckets: int) -> str:
-    """The analysed units of the first sub-buckets, each with its cluster and segments."""
+    """The analysed units of the first sub-buckets, each with cluster, stretch and segments."""
     segments = "".join(f", {quoted(f's_{name}')}" for name in shape.segments)
     return (
-        f"select unit_id, variant, sub_bucket % {CLUSTERS} as cluster{segments} from units "
-        f"where sub_bucket < {buckets}"
+        f"select unit_id, variant, stretch, sub_bucket % {CLUSTERS} as cluster{segments} "
+        f"from units where sub_bucket < {buckets}"
     )
 
 

@@ -6,6 +6,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+_ROUNDING = 1e-13
+
 
 class Unit(NamedTuple):
     """What one unit adds to the numerator and the denominator of a metric."""
@@ -47,6 +49,30 @@ class Influence(NamedTuple):
     lift_without: float
     control: int
     treatment: int
+
+
+def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
+    """A number of units that surely have another value than 0.
+
+    So many as are listed, and of the rest at least (Σv)² / Σv² (the inequality of Cauchy and
+    Schwarz).
+
+    Args:
+        values: Of some units.
+        total: Sum of the values of all units.
+        squares: Sum of their squares.
+
+    Example:
+        >>> fewest_apart([5.0, 0.0], total=5.0, squares=25.0)
+        1.0
+        >>> fewest_apart([5.0, 1.0], total=36.0, squares=56.0)
+        32.0
+    """
+    rest = total - sum(values)
+    rest_squares = squares - sum(value * value for value in values)
+    # Sums are rounded; a larger divisor keeps the number too small rather than too large.
+    among = rest * rest / max(rest_squares, _ROUNDING * squares) if squares > 0 else 0.0
+    return sum(value != 0 for value in values) + among
 
 
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:

@@ -11,7 +11,7 @@ from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.engines.queries import query
 from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
 from abeval.results.aa import AAResult
 from abeval.time.open import by_source, open_logs
 
@@ -41,5 +41,5 @@ def collect_buckets(
         run.step(f"sums per sub-bucket of {source}")
         queries.load(source, group)
         queries.total_units(source)
-        sums |= {m.name: queries.bucket_sums(m, by_units) for m in group}
+        sums |= {m.name: queries.bucket_sums(m, by_units).scaled(*scales(m)) for m in group}
     return sums, refused, counts

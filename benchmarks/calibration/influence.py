@@ -3,7 +3,8 @@
     python -m benchmarks.calibration.influence
 
 One variant of each world: a share of the units buys, for a lognormal or Pareto amount. For
-comparison: how often the largest makes 30 and 70 % of the variance.
+comparison: how often the largest makes 30 and 70 % of the variance. Draws with too few buyers,
+which the check does not look at, count as none of these.
 """
 
 import argparse
@@ -14,10 +15,21 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.experiment.trust import TrustOptions
-from abeval.inference.audits.influence import single
+from abeval.inference.audits.influence import FEWEST_APART, single, units_apart
 from abeval.stats.arrays import Floats
+from abeval.stats.influence import Unit
+from abeval.stats.moments import Moments
 
-UNITS = ((1_000, 0.03), (3_000, 0.03), (10_000, 0.03), (1_000, 0.3), (10_000, 0.3))
+UNITS = (
+    (1_000, 0.003),
+    (1_000, 0.01),
+    (1_000, 0.02),
+    (1_000, 0.03),
+    (3_000, 0.03),
+    (10_000, 0.03),
+    (1_000, 0.3),
+    (10_000, 0.3),
+)
 AMOUNTS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "lognormal 1": lambda random, n: random.lognormal(0, 1, n),
     "lognormal 1.5": lambda random, n: random.lognormal(0, 1.5, n),
@@ -70,7 +82,11 @@ def _look(
     buys = random.random(units) < buyers
     value = np.zeros(units)
     value[buys] = draw(random, int(buys.sum()))
-    deviations = np.sort(np.abs(value - value.mean()))[::-1]
+    order = np.argsort(-np.abs(value - value.mean()))
+    deviations = np.abs(value - value.mean())[order]
+    top = [Unit(float(y), 1.0) for y in value[order[:10]]]
+    if units_apart(Moments.of(value, np.ones(units)), top) < FEWEST_APART:
+        return 0.0, 0.0
     one = single("revenue", "treatment", deviations[:10].tolist(), float(deviations @ deviations))
     return one.share, one.times
 

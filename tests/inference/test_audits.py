@@ -131,6 +131,42 @@ def test_exposed_units_without_an_impression() -> None:
     assert found.threshold is None
 
 
+def ramped(lost: float) -> Check:
+    """`silent_units` of a ramp from 10 to 50 %: who enters late has less time to come."""
+    random, n = np.random.default_rng(12), 6_000
+    start = pd.Timestamp("2026-10-01")
+    day = random.integers(0, 10, n)
+    variant = np.where(random.random(n) < np.where(day < 4, 0.1, 0.5), "b", "a")
+    entry = start + pd.to_timedelta(day * 24.0 + random.random(n) * 24, unit="h")
+    exposed = pd.DataFrame({"user_id": np.arange(n), "variant": variant, "ts": entry})
+    waits = random.exponential(48.0, n)
+    comes = (day * 24 + waits < 240) & ~((variant == "b") & (random.random(n) < lost))
+    log = exposed.assign(
+        ts=entry + pd.to_timedelta(waits, unit="h"), request_id=np.arange(n), item_id=1, click=0
+    )[comes]
+    dates = [f"2026-10-{n:02d}" for n in (1, 5, 12)]
+    splits = [
+        {"from": dates[0], "weights": {"a": 0.9, "b": 0.1}},
+        {"from": dates[1], "weights": {"a": 0.5, "b": 0.5}},
+    ]
+    result = analyze(
+        log,
+        exposures=exposed,
+        metrics=["ctr"],
+        period={"start": dates[0], "end": dates[2]},
+        assignment={"splits": splits},
+        trust={"aa_runs": 0},
+    )
+    return check(result, "silent_units")
+
+
+def test_a_ramp_makes_no_units_silent_and_lists_that_are_lost_do() -> None:
+    sound, broken = ramped(0.0), ramped(0.2)
+    assert (sound.status, sound.value) == ("pass", 0.0)
+    assert "within the stretches of one split" in sound.message
+    assert broken.status == "warn"
+
+
 def test_a_log_that_ends_too_early() -> None:
     log = simulated(120_000, seed=5)
     ts = log.impressions["ts"].to_numpy()
@@ -178,6 +214,112 @@ def test_each_effect_says_what_its_ten_units_make_of_it() -> None:
     assert one.lift_without == pytest.approx(means["b"] / means["a"] - 1, abs=0.01)
     assert one.units == 10
     assert "49,854" not in found.message
+
+
+def table_of(units: int = 600, **metrics: object) -> pd.DataFrame:
+    number = np.arange(units)
+    variant = np.where(number % 2 == 0, "control", "treatment")
+    return pd.DataFrame({"user_id": number, "variant": variant, **metrics})
+
+
+def analysed_table(table: pd.DataFrame, metrics: list[str]) -> Result:
+    return abeval.analyze(
+        table, unit="user_id", variant="variant", metrics=metrics, control="control"
+    )
+
+
+def test_the_only_success_buyer_or_failure_of_a_variant_is_no_fault() -> None:
+    random = np.random.default_rng(4)
+    number = np.arange(600)
+    # Control has one of each: the most ordinary thing of a rare metric.
+    few = np.isin(number, [10, 21, 33, 55])
+    names = ["visits", "bought", "revenue", "kept"]
+    table = table_of(
+        visits=random.poisson(3, 600),
+        bought=few.astype(int),
+        revenue=np.where(few, 20 + 5.25 * number, 0.0),
+        kept=1 - few,
+    )
+    result = analysed_table(table, names)
+    found = check(result, "influence")
+    assert found.status == "pass"
+    assert "not looked at in every variant: bought, revenue and kept" in found.message
+    assert {result[name].status for name in names}.isdisjoint({"untrusted"})
+    assert [one.decision for one in result.verdicts] == ["keep_running"]
+    only = check(analysed_table(table, ["bought"]), "influence")
+    assert (only.status, "fewer than 10 units" in only.message) == ("skipped", True)
+
+
+@pytest.mark.parametrize("buyers", [11, 600])
+def test_a_bot_among_eleven_buyers_or_among_all_is_seen(buyers: int) -> None:
+    number = np.arange(600)
+    revenue = np.where(number // 2 < buyers, 5.0 + number % 7, 0.0)
+    revenue[2] = 40_000.0
+    found = check(analysed_table(table_of(revenue=revenue), ["revenue"]), "influence")
+    assert (found.status, found.metrics) == ("fail", ("revenue",))
+
+
+def with_tiny(tiny: int, seed: int, spread: float = 6.0) -> pd.DataFrame:
+    """Rows of users of their own hours, sound, of two variants and of a very small third one."""
+    random = np.random.default_rng(seed)
+    units = np.repeat(["control", "treatment", "tiny"], [1_000, 1_000, tiny])
+    unit = np.repeat(np.arange(len(units)), random.poisson(4, len(units)) + 1)
+    own = random.normal(14, spread, len(units))[unit]
+    other = random.normal(14, spread, len(unit))
+    hours = np.where(random.random(len(unit)) < 0.5, own, other).astype(int) % 24
+    day = random.integers(0, 7, len(unit)) * 24
+    seconds = (hours + day) * 3_600 + random.integers(0, 3_600, len(unit))
+    return pd.DataFrame(
+        {
+            "user_id": unit,
+            "variant": units[unit],
+            "ts": pd.Timestamp("2026-10-01") + pd.to_timedelta(seconds, unit="s"),
+            "impression_id": np.arange(len(unit)),
+            "item_id": random.integers(0, 500, len(unit)),
+            "position": pd.array(random.integers(1, 9, len(unit)), "Int64"),
+            "request_id": np.arange(len(unit)),
+            "click": random.integers(0, 9, len(unit)) == 0,
+        }
+    )
+
+
+def checked(log: pd.DataFrame) -> dict[str, Check]:
+    sizes = log.groupby("variant")["user_id"].nunique()
+    experiment = abeval.define(
+        name="tiny",
+        unit="user_id",
+        control="control",
+        variants={name: {"weight": int(n)} for name, n in sizes.items()},
+        logs={"impressions": {}},
+        metrics=[{"name": "ctr"}],
+    )
+    return {one.name: one for one in experiment.check(logs={"impressions": log}).trust}
+
+
+@pytest.mark.parametrize(("tiny", "seed"), [(14, 0), (40, 1), (40, 3)])
+def test_a_tiny_variant_makes_no_fault_by_chance(tiny: int, seed: int) -> None:
+    log = with_tiny(tiny, seed)
+    # One user in twenty has no positions, in every variant; of a tiny one it may well be nobody.
+    nobody = np.random.default_rng(seed).random(2_000 + tiny) < 0.05
+    log["position"] = log["position"].mask(nobody[log["user_id"]])
+    checks = checked(log)
+    assert [one.name for one in checks.values() if one.status in ("warn", "fail")] == []
+    if tiny == 14:
+        words = "; tiny has 14 units of the 30 that a comparison needs"
+        assert all(checks[name].message.endswith(words) for name in ("clock", "nulls"))
+        alone = checked(log[log["variant"] != "treatment"])
+        assert alone["clock"].status == alone["nulls"].status == "skipped"
+        assert "tiny has 14 units, and a comparison needs 30" in alone["clock"].message
+
+
+def test_a_small_variant_with_a_fault_is_seen() -> None:
+    log = with_tiny(200, seed=2, spread=3.0)
+    small = log["variant"] == "tiny"
+    log["position"] = log["position"].mask(small)
+    log["ts"] = log["ts"] + pd.to_timedelta(np.where(small, 8, 0), unit="h")
+    checks = checked(log)
+    assert (checks["nulls"].status, checks["clock"].status) == ("fail", "fail")
+    assert "tiny is 8 hours later" in checks["clock"].message
 
 
 def test_few_units_are_not_looked_at_where_the_file_says_so() -> None:

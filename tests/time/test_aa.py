@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -11,7 +12,7 @@ import abeval
 from abeval.aggregates.buckets import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import _row, aa_p_values
+from abeval.inference.aa import EXACT, _row, aa_p_values
 from abeval.inference.aa_sums import skewness_of_units, without_past
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
@@ -138,6 +139,35 @@ def test_values_are_replayed_less_what_their_past_explains():
     fitted = np.linalg.lstsq(design, y - y.mean(), rcond=None)[0]
     assert own.sums[:, 0] == pytest.approx(y - design @ fitted)
     assert skewness_of_units(own) < 0.5 * skewness_of_units(sums)
+
+
+@pytest.mark.parametrize("adjust", ["none", "cuped"])
+def test_few_crashes_of_an_own_metric_are_fishers_in_replays_as_in_rows(adjust):
+    number = np.arange(4_000)
+    table = pd.DataFrame(
+        {
+            "user_id": number,
+            "variant": np.where(number % 2 == 0, "a", "b"),
+            "visits": number % 11,
+            "crash": (number % 401 == 0).astype(int),
+            "before": number % 7,
+        }
+    )
+    loaded = abeval.define(
+        name="crashes",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"units": {"covariates": ["before"]}},
+        metrics=[{"name": "visits"}, {"name": "crash"}],
+        inference={"adjust": adjust},
+        trust={"aa_runs": 0},
+    )
+    logs = {"units": table}
+    assert loaded.analyze(logs=logs)["crash"].method == "fisher_exact"
+    replayed = loaded.aa(logs=logs, runs=200)
+    assert replayed.refused == {"crash": EXACT}
+    assert [row.metric for row in replayed.metrics] == ["visits"]
 
 
 def test_a_log_with_a_past_is_replayed_by_cuped():

@@ -3,16 +3,24 @@
 Every module of checks beside this one reads the aggregates through it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.finding import skipped
+from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats.faults import Difference, Sums, difference
 
 Cells = Mapping[str, Mapping[str, Sums]]
 """Cell → variant → sums."""
+
+FEWEST_UNITS = 30
+"""Of fewer units all may be alike by chance, and no variance says so."""
 
 SHOWN = 3
 """So many cells are listed in a message."""
@@ -50,16 +58,43 @@ def cells_of(aggregates: Aggregates, audit: str) -> Cells:
     return cells
 
 
-def uneven(experiment: Experiment, cells: Cells) -> list[Uneven]:
+def too_few(analysis: Analysis) -> dict[str, int]:
+    """Variants with too few units to be compared, and how many they have."""
+    counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
+    return {variant: units for variant, units in counts.items() if units < FEWEST_UNITS}
+
+
+def compared(analysis: Analysis) -> list[str]:
+    """The variants that are compared with control: none where control has too few units."""
+    few = too_few(analysis)
+    if analysis.experiment.control in few:
+        return []
+    return [variant for variant in analysis.experiment.treatments if variant not in few]
+
+
+def without_few(analysis: Analysis, check: Check) -> Check:
+    """A check of differences, which names variants with too few units, or is skipped for them."""
+    few = too_few(analysis)
+    if not few or check.status == "skipped":
+        return check
+    units = listing([f"{variant} has {n:,} units" for variant, n in few.items()])
+    if not compared(analysis):
+        return skipped(check.name, f"{units}, and a comparison needs {FEWEST_UNITS}")
+    message = f"{check.message}; {units} of the {FEWEST_UNITS} that a comparison needs"
+    return replace(check, message=message)
+
+
+def uneven(analysis: Analysis, cells: Cells) -> list[Uneven]:
     """Every cell in which a variant differs from control for sure, the most different first."""
+    experiment = analysis.experiment
     several = max(1, len(cells) * len(experiment.treatments))
-    compared = (
+    pairs = (
         (cell, variant, difference(sums[experiment.control], sums[variant], several))
         for cell, sums in cells.items()
-        for variant in experiment.treatments
+        for variant in compared(analysis)
         if experiment.control in sums and variant in sums
     )
-    differ = [Uneven(c, v, one) for c, v, one in compared if one is not None and one.sure > 0]
+    differ = [Uneven(c, v, one) for c, v, one in pairs if one is not None and one.sure > 0]
     return sorted(differ, key=lambda one: -one.difference.sure)
 
 
@@ -72,6 +107,15 @@ def shares(cells: Cells, cell: str) -> dict[str, float]:
     """Variant → its share in a cell."""
     of_cell = cells.get(cell, {})
     return {variant: sums.y / sums.x for variant, sums in of_cell.items() if sums.x}
+
+
+def whole_shares(cells: Cells) -> dict[str, float]:
+    """Variant → its share over all cells."""
+    y, x = Counter[str](), Counter[str]()
+    for of_cell in cells.values():
+        y.update({variant: sums.y for variant, sums in of_cell.items()})
+        x.update({variant: sums.x for variant, sums in of_cell.items()})
+    return {variant: y[variant] / x[variant] for variant in x if x[variant]}
 
 
 def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.inference.audits.counts import SHOWN, cells_of, listing
+from abeval.inference.audits.counts import SHOWN, cells_of, compared, listing, without_few
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.logs.audited import CLUSTERS
@@ -44,7 +44,7 @@ def hour_checks(analysis: Analysis) -> list[Check]:
         return [skipped(name, message) for name in ("clock", "missing_hours", "late_data")]
     shifts = _shifts(analysis)
     return [
-        _clock(shifts),
+        without_few(analysis, _clock(shifts)),
         _missing(analysis, timeline, bool(shifts)),
         _late(analysis, timeline),
     ]
@@ -80,7 +80,7 @@ def _shifts(analysis: Analysis) -> dict[str, int]:
 
     moved = {
         name: faults.shift(rhythm(experiment.control), rhythm(name)).hours
-        for name in experiment.treatments
+        for name in compared(analysis)
     }
     return {name: hours for name, hours in moved.items() if hours}
 

@@ -7,8 +7,10 @@ counted, never named.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from abeval.aggregates.moment_rows import CAPPED, WHOLE, pooled
-from abeval.inference.audits.counts import percent
+from abeval.inference.audits.counts import listing, percent
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.metrics.definition import Metric, scales
@@ -18,6 +20,9 @@ from abeval.stats.moments import Moments
 
 FEWEST_UNITS = 100
 """Of fewer units some always make much of the variance."""
+
+FEWEST_APART = 10
+"""Where fewer units have another value than the rest, one of them is all of the variance."""
 
 _MOST = 1e6
 """Times as far out as the next, beyond which no more is told."""
@@ -56,21 +61,23 @@ def influence_check(analysis: Analysis) -> Check:
     if analysis.aggregates.extremes.empty:
         message = "units are not looked at one by one ([privacy] min_units, a store, or no mean)"
         return skipped("influence", message)
-    singles = sorted(_singles(analysis), key=lambda one: -one.times)
+    looks = list(_looks(analysis))
+    singles = sorted((look.single for look in looks if look.single), key=lambda one: -one.times)
+    few = _few(looks)
     if not singles:
-        return skipped(
-            "influence", f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
-        )
+        reason = few or f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
+        return skipped("influence", reason)
+    also = f"; {few}" if few else ""
     worst, options = singles[0], analysis.experiment.trust
     reason = (
         "how many times as far out as the next unit one is that makes 30 % of a variance: the "
         "largest of few buyers is seldom 10 times as far out, a fault often 100 times"
     )
     words = Words(
-        "no unit stands apart from every other",
+        f"no unit stands apart from every other{also}",
         f"one single unit of {worst.variant} makes {percent(worst.share)} of the variance of "
         f"{worst.metric}, {worst.times:,.0f} times as far out as the next"
-        f"{_owed(analysis, worst)}",
+        f"{_owed(analysis, worst)}{also}",
         "look whether it is a person; cap the metric ([[metrics]] cap), or filter bots alike in "
         "all variants",
     )
@@ -98,7 +105,14 @@ def _owed(analysis: Analysis, worst: Single) -> str:
     return ""
 
 
-def _singles(analysis: Analysis) -> Iterator[Single]:
+class _Look(NamedTuple):
+    """A metric in a variant, and its unit that deviates most; None where too few stand apart."""
+
+    metric: str
+    single: Single | None
+
+
+def _looks(analysis: Analysis) -> Iterator[_Look]:
     for metric in analysis.metrics:
         if not _has_units(analysis, metric):
             continue
@@ -110,7 +124,50 @@ def _singles(analysis: Analysis) -> Iterator[Single]:
             total = _squares(moments[variant], group.value)
             deviations = sorted((abs(u.y - group.value * u.x) for u in group.units), reverse=True)
             if total > 0 and deviations:
-                yield single(metric.name, variant, deviations, total)
+                enough = units_apart(moments[variant], group.units) >= FEWEST_APART
+                one = single(metric.name, variant, deviations, total) if enough else None
+                yield _Look(metric.name, one)
+
+
+def _few(looks: Sequence[_Look]) -> str:
+    """Which metrics are not looked at, and why; empty if none is left out."""
+    names = list(dict.fromkeys(look.metric for look in looks if look.single is None))
+    if not names:
+        return ""
+    return (
+        f"not looked at in every variant: {listing(names)}, where fewer than {FEWEST_APART} units "
+        "have another value than all the others"
+    )
+
+
+def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
+    """A number of units that surely have another value than the rest.
+
+    That is another than 0. Where the value that deviates most is between 0 and 1, as a share is,
+    the rest may as well have 1: then the units with another value than 1 count, if they are fewer.
+
+    Args:
+        moments: Of (y, x) over the units of a variant.
+        units: Those that deviate most, in order.
+
+    Example:
+        >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
+        >>> round(units_apart(one_failure, [influence.Unit(0.0, 1.0), influence.Unit(1.0, 1.0)]), 6)
+        1.0
+    """
+    y, x = moments.mean[:2]
+    products = moments.comoment[:2, :2] + moments.n * np.outer([y, x], [y, x])
+    apart = influence.fewest_apart(
+        [unit.y for unit in units], moments.n * float(y), float(products[0, 0])
+    )
+    if not 0 <= units[0].y <= units[0].x:
+        return apart
+    below = influence.fewest_apart(
+        [unit.x - unit.y for unit in units],
+        moments.n * float(x - y),
+        float(products[0, 0] - 2 * products[0, 1] + products[1, 1]),
+    )
+    return min(apart, below)
 
 
 def single(metric: str, variant: str, deviations: Sequence[float], total: float) -> Single:

@@ -17,6 +17,8 @@ from abeval.inference.audits.counts import (
     percent,
     shares,
     uneven,
+    whole_shares,
+    without_few,
 )
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import (
@@ -58,16 +60,23 @@ def audit_checks(analysis: Analysis) -> list[Check]:
     if analysis.aggregates.audits.empty:
         return [skipped("audits", _NOT_AUDITED)]
     if analysis.experiment.of_units:
-        return [_nulls(analysis), *_duplicates(analysis)]
-    return [
-        *_holes(analysis),
-        _nulls(analysis),
-        *_duplicates(analysis),
-        *_set_aside(analysis),
-        *_clicks(analysis),
-        *_served(analysis),
-        *_silent(analysis),
-    ]
+        checks = [_nulls(analysis), *_duplicates(analysis)]
+    else:
+        checks = [
+            *_holes(analysis),
+            _nulls(analysis),
+            *_duplicates(analysis),
+            *_set_aside(analysis),
+            *_clicks(analysis),
+            *_served(analysis),
+            *_silent(analysis),
+        ]
+    return [one if _judges_shares(one) else without_few(analysis, one) for one in checks]
+
+
+def _judges_shares(check: Check) -> bool:
+    """Whether a check is also of each variant's own share, of however few units."""
+    return check.name.startswith(("clicks_before", "served"))
 
 
 _NOT_AUDITED = (
@@ -83,15 +92,15 @@ def _holes(analysis: Analysis) -> list[Check]:
     if not whole:
         message = "without request_id and position it is unknown whether lists are whole"
         return [skipped("list_holes", message)]
-    by_place = uneven(experiment, cells_of(aggregates, "holes_at"))
+    by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
     by_segment = [
         one._replace(cell=f"{name} = {one.cell!r}")
         for name in experiment.segments
-        for one in uneven(experiment, cells_of(aggregates, f"holes:{name}"))
+        for one in uneven(analysis, cells_of(aggregates, f"holes:{name}"))
     ]
     everywhere = shares(whole, "")
     natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
-    value = most([*uneven(experiment, whole), *by_place, *by_segment])
+    value = most([*uneven(analysis, whole), *by_place, *by_segment])
     listed = ", ".join(f"{name} {percent(share)}" for name, share in everywhere.items())
     lengths = shares(cells_of(aggregates, "list_length"), "")
     long = ", ".join(f"{name} {length:.1f}" for name, length in lengths.items())
@@ -136,7 +145,7 @@ def _nulls(analysis: Analysis) -> Check:
     cells = cells_of(analysis.aggregates, "null")
     if not cells:
         return skipped("nulls", "no column of the log can be null")
-    differing = uneven(experiment, cells)
+    differing = uneven(analysis, cells)
     fixed = [one for one in differing if not _is_movable(analysis, one.cell)]
     bad = fixed if most(fixed) >= experiment.trust.difference_warn else differing
     words = Words(
@@ -186,7 +195,7 @@ def _set_aside(analysis: Analysis) -> list[Check]:
 def _plain(analysis: Analysis, name: str, cells: Cells, what: str, remedy: str) -> Check:
     """A check of shares that no treatment moves."""
     experiment = analysis.experiment
-    differing = uneven(experiment, cells)
+    differing = uneven(analysis, cells)
     named = [one._replace(cell=one.cell or what) for one in differing]
     words = Words(
         f"{what}: the shares are alike in all variants",
@@ -217,7 +226,7 @@ def _before(analysis: Analysis, cells: Cells, metrics: tuple[str, ...] | None) -
         message,
         "look at the clocks of the two services, and at the join: the key may be of another list",
     )
-    check = graded("clicks_before", most(uneven(experiment, own)), limits(analysis), words, metrics)
+    check = graded("clicks_before", most(uneven(analysis, own)), limits(analysis), words, metrics)
     return _warned(check, max(shown.values(), default=0.0) >= experiment.trust.rows_warn, words)
 
 
@@ -232,7 +241,7 @@ def _delays(analysis: Analysis, cells: Cells, metrics: tuple[str, ...] | None) -
     }
     differing = [
         one._replace(cell=words_of[one.cell])
-        for one in uneven(experiment, own)
+        for one in uneven(analysis, own)
         if one.difference.sure >= experiment.trust.difference_fail
     ]
     words = Words(
@@ -280,7 +289,7 @@ def _not_as_meant(analysis: Analysis, name: str, cells: Cells) -> Check:
     reason = "these impressions dilute the effect by about their share"
     found = Limits(options.rows_warn, options.rows_fail, reason)
     check = graded(f"served:{name}", max(shown.values()), found, words)
-    differs = most(uneven(analysis.experiment, cells)) >= options.difference_fail
+    differs = most(uneven(analysis, cells)) >= options.difference_fail
     return _warned(check, differs, words)
 
 
@@ -288,17 +297,19 @@ _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale m
 
 
 def _silent(analysis: Analysis) -> list[Check]:
-    """Exposed units without an impression."""
+    """Exposed units without an impression, compared within stretches of entry days."""
     cells = cells_of(analysis.aggregates, "silent")
     if not cells:
         return []
-    shown = shares(cells, "")
+    shown = whole_shares(cells)
     listed = ", ".join(f"{variant} {percent(share)}" for variant, share in shown.items())
     message = f"exposed units without an impression: {listed}"
+    if len(cells) > 1:
+        message += "; compared within the stretches of one split"
     words = Words(
         message,
         message,
         "if an exposure is logged when a list is shown, look for lists that were not logged",
     )
-    differing = uneven(analysis.experiment, cells)
+    differing = uneven(analysis, cells)
     return [graded("silent_units", most(differing), limits(analysis, movable=True), words)]
