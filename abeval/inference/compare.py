@@ -24,6 +24,7 @@ from abeval.inference.stretches import (
     together,
     usable,
 )
+from abeval.inference.toward import compare_with_image, with_gain
 from abeval.metrics.definition import Metric, covariate_scales, scales
 from abeval.stats.moments import Moments
 
@@ -77,8 +78,9 @@ def _compare_catalogues(analysis: Analysis) -> dict[Key, Comparison]:
     if not metrics:
         return {}
     control = aggregates.incidence(experiment.control)
+    by_name, rule = {metric.name: metric for metric in metrics}, Rule(experiment.alpha)
     return {
-        (name, variant): comparison
+        (name, variant): with_gain(by_name[name], comparison, rule)
         for variant in experiment.treatments
         for name, comparison in compare_catalogue(
             metrics,
@@ -91,6 +93,27 @@ def _compare_catalogues(analysis: Analysis) -> dict[Key, Comparison]:
 
 def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     """Compare two variants on one metric, by the method of its kind and of the plan."""
+    own = _compare(analysis, metric, arms)
+    if metric.direction.toward is None or own.effect is None:
+        return own
+    rule = rule_of(analysis, metric, arms)
+    return with_gain(metric, own, rule, _mirrored(analysis, metric, arms, rule))
+
+
+def _mirrored(analysis: Analysis, metric: Metric, arms: Arms, rule: Rule) -> Comparison | None:
+    """The variant against control's mirror image in the target, where moments can be mirrored."""
+    if not metric.is_mean_or_ratio or rule.resample or analysis.experiment.inference.stratify_by:
+        return None
+    return compare_with_image(metric, _moments(analysis, metric), arms, rule)
+
+
+def _moments(analysis: Analysis, metric: Metric) -> ByStretch:
+    """Moments of all units, with its cap if the metric has one."""
+    is_capped = metric.name in analysis.aggregates.caps
+    return analysis.moments(metric, CAPPED if is_capped else WHOLE)
+
+
+def _compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     aggregates = analysis.aggregates
     units = arms.units(aggregates)
     why = _refusal(metric, analysis)
@@ -107,8 +130,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
         return _compare_cells(analysis, metric, SEGMENT + segment, arms)
-    moments = analysis.moments(metric, CAPPED if metric.name in aggregates.caps else WHOLE)
-    own = compare_within(metric, moments, arms, rule)
+    own = compare_within(metric, _moments(analysis, metric), arms, rule)
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
     if not metric.covariates or own.is_skewed:
         return own

@@ -13,6 +13,7 @@ from abeval.experiment.settings import Adjust, Relative, Resample
 from abeval.inference import proportions, skew
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.stats import effects, multiplicity, relative, skewed
+from abeval.stats.decisions import Gain
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.split_moments import Skewed
 
@@ -114,6 +115,28 @@ class Spread(NamedTuple):
     covariance: float
 
 
+class Gained(NamedTuple):
+    """How much nearer to the target of its metric a variant is than control; negative is farther.
+
+    Attributes:
+        value: The gain, in the metric's unit.
+        low: Lower end of its interval, at the level and the look of the effect.
+        high: Upper end; both are on one side of 0 where `p_value` is below the level.
+        p_value: Two-sided, of no gain.
+        across: Whether it is that of the difference to control's mirror image in the target, not of
+            the difference to control: where the target lies between, or near.
+        within: The gain that a margin is compared with, each end one-sided at half the level; on
+            the margin's scale, None without a margin.
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+    across: bool
+    within: Gain | None
+
+
 class Draws(NamedTuple):
     """Random draws: how many, and their seed."""
 
@@ -141,6 +164,7 @@ class Comparison:
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
         draws: What is random in it, None where nothing is.
+        gain: How much nearer to its target a metric is, where it has one.
     """
 
     units_control: int
@@ -158,6 +182,7 @@ class Comparison:
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
     draws: Draws | None = None
+    gain: Gained | None = None
 
     @property
     def is_skewed(self) -> bool:

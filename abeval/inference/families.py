@@ -19,9 +19,10 @@ def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, 
     """The p-value of every goal in every variant that has one."""
     by_name = {metric.name: metric for metric in metrics}
     return {
-        key: goodness_p_value(by_name[key[0]].direction, comparison.effect)
+        key: p_value
         for key, comparison in comparisons.items()
-        if by_name[key[0]].role == "goal" and comparison.effect is not None
+        if by_name[key[0]].role == "goal"
+        and (p_value := goodness_p_value(by_name[key[0]].direction, comparison)) is not None
     }
 
 
@@ -55,10 +56,11 @@ def guardrails_adjusted(
     adjusted: dict[Key, float] = {}
     for variant in experiment.treatments:
         own = {
-            (metric.name, variant): goodness_p_value(metric.direction, effect)
+            (metric.name, variant): p_value
             for metric in metrics
             if metric.role == "guardrail"
-            and (effect := comparisons[metric.name, variant].effect) is not None
+            and (p_value := goodness_p_value(metric.direction, comparisons[metric.name, variant]))
+            is not None
         }
         p_values = list(own.values())
         if own and experiment.inference.family != "none":
@@ -107,7 +109,8 @@ def family_intervals(
 ) -> tuple[FamilyInterval, ...]:
     """Intervals of goals that agree with the adjusted p-values (`multiplicity.interval_levels`).
 
-    Dunnett's hold together. Stepwise methods such as Holm's have none, nor have repeated looks.
+    Dunnett's hold together. Stepwise methods such as Holm's have none, nor have repeated looks, nor
+    goals whose p-value is not of the difference, because their target lies between both values.
     """
     family = family_of(metrics, comparisons)
     if not family or experiment.inference.looks != "fixed":
@@ -116,6 +119,7 @@ def family_intervals(
     return tuple(
         FamilyInterval(metric, variant, 1 - level, *_ends(comparisons[metric, variant], level))
         for (metric, variant), level in levels.items()
+        if (gain := comparisons[metric, variant].gain) is None or not gain.across
     )
 
 

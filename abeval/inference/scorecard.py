@@ -10,10 +10,17 @@ from math import isfinite
 from abeval.aggregates.moment_rows import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
+from abeval.inference.comparison import (
+    MIN_UNITS,
+    Arms,
+    Comparison,
+    Comparisons,
+    Reason,
+    Rule,
+)
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
-from abeval.inference.status import goodness_p_value, status_of
+from abeval.inference.status import goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow, Status
@@ -56,7 +63,7 @@ def _row(
     p_adjusted: float | None,
 ) -> Row:
     effect = comparison.effect
-    p_value = None if effect is None else goodness_p_value(metric.direction, effect)
+    p_value = goodness_p_value(metric.direction, comparison)
     if p_adjusted is not None:
         p_value = p_adjusted
     status = status_of(metric, comparison, p_value, experiment.alpha)
@@ -70,7 +77,7 @@ def _row(
         p_adjusted=p_adjusted,
         method=None if effect is None else effect.method,
         status=status,
-        reason=comparison.reason or _why_unclear(comparison, status, p_value, experiment.alpha),
+        reason=comparison.reason or _why_unclear(experiment, metric, comparison, status, p_value),
         units_needed=comparison.units_needed,
         mde=_mde(comparison, experiment.alpha),
         lift_method=None if comparison.lift is None else comparison.lift.method,
@@ -80,13 +87,17 @@ def _row(
 
 
 def _why_unclear(
-    comparison: Comparison, status: Status, p_value: float | None, alpha: float
+    experiment: Experiment,
+    metric: Metric,
+    comparison: Comparison,
+    status: Status,
+    p_value: float | None,
 ) -> Reason | None:
     """Why a small p-value decides nothing: the interval, another method, does not exclude zero."""
-    effect = comparison.effect
-    if status != "unclear" or effect is None or p_value is None or p_value > alpha:
+    ends = goodness_interval(metric.direction, comparison)
+    if status != "unclear" or ends is None or p_value is None or p_value > experiment.alpha:
         return None
-    return "interval_includes_zero" if effect.low <= 0 <= effect.high else None
+    return "interval_includes_zero" if ends[0] <= 0 <= ends[1] else None
 
 
 def _mde(comparison: Comparison, alpha: float) -> float | None:
@@ -126,10 +137,16 @@ def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
                         cell=cell,
                         partial=cell in partial,
                         **comparison.numbers._asdict(),
-                        reason=comparison.reason,
+                        reason=_why_not_judged(comparison),
                     )
                 )
     return tuple(rows)
+
+
+def _why_not_judged(comparison: Comparison) -> Reason | None:
+    """Why an effect of a slice is missing, says little, or is limited."""
+    few = min(comparison.units_control, comparison.units) < MIN_UNITS
+    return "too_few_units" if few and comparison.effect is not None else comparison.reason
 
 
 def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, ...]:

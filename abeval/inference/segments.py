@@ -7,10 +7,11 @@ import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from abeval.aggregates.moment_rows import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Rule
+from abeval.inference.comparison import MIN_UNITS, Arms, Rule
 from abeval.inference.means_and_ratios import estimate
 from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
 from abeval.metrics.definition import Metric
@@ -18,43 +19,50 @@ from abeval.results import SegmentContrast, SegmentTest
 from abeval.stats import heterogeneity, multiplicity, relative, simpson
 from abeval.stats.effects import compare as compare_estimates
 from abeval.stats.effects import from_difference
+from abeval.stats.estimated_weights import pooled
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Estimate, Refusal
 
 
 @dataclass(frozen=True)
-class SharedCells:
-    """The cells of a segment that control and a variant both have.
+class Cells:
+    """The cells of a segment in control and a variant.
 
     Attributes:
         segment: Its name.
         metric: The metric of the moments.
         arms: Control and the variant.
-        cells: Cell → moments by stretch and variant.
+        large: Cell → moments by stretch and variant, where both have `MIN_UNITS` or more.
+        small: The other cells with units in either.
     """
 
     segment: str
     metric: Metric
     arms: Arms
-    cells: Mapping[str, ByStretch]
+    large: Mapping[str, ByStretch]
+    small: Mapping[str, ByStretch]
 
 
-def _shared_cells(analysis: Analysis, moved: Container[str] = ()) -> Iterator[SharedCells]:
-    """Shared cells of every segment that did not move, for goals and guardrails of sums."""
+def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[Cells]:
+    """Cells of every segment that did not move, for goals and guardrails of sums."""
     for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
-                yield _shared_cells_of(analysis, segment, metric, variant)
+                yield _cells_of(analysis, segment, metric, variant)
 
 
-def _shared_cells_of(analysis: Analysis, segment: str, metric: Metric, variant: str) -> SharedCells:
+def _cells_of(analysis: Analysis, segment: str, metric: Metric, variant: str) -> Cells:
     slice_name, arms = SEGMENT + segment, Arms(analysis.experiment.control, variant)
-    by_cell = {
-        cell: analysis.moments(metric, slice_name, cell)
-        for cell in analysis.aggregates.cells(metric.name, slice_name)
-    }
-    shared = {cell: one for cell, one in by_cell.items() if None not in pair_of(one, arms)}
-    return SharedCells(segment, metric, arms, shared)
+    large: dict[str, ByStretch] = {}
+    small: dict[str, ByStretch] = {}
+    for cell in analysis.aggregates.cells(metric.name, slice_name):
+        one = analysis.moments(metric, slice_name, cell)
+        units = [0 if arm is None else arm.n for arm in pair_of(one, arms)]
+        if min(units) >= MIN_UNITS:
+            large[cell] = one
+        elif any(name in variants for variants in one for name in arms):
+            small[cell] = one
+    return Cells(segment, metric, arms, large, small)
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
@@ -62,8 +70,8 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
 
     Also of segments that the treatment may have changed: a test says what the mix is worth.
     """
-    alpha, shared = analysis.experiment.alpha, _shared_cells(analysis)
-    tests = [test for cells in shared if (test := _test(cells, alpha)) is not None]
+    alpha, segments = analysis.experiment.alpha, _every_segment(analysis)
+    tests = [test for cells in segments if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")
     return tuple(
@@ -72,21 +80,23 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     )
 
 
-def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
+def _test(cells: Cells, alpha: float) -> SegmentTest | None:
     """None where fewer than two cells have an effect to compare."""
-    comparisons = {
-        cell: compare_within(cells.metric, moments, cells.arms, Rule(alpha))
-        for cell, moments in cells.cells.items()
-    }
-    known = {cell: c.effect for cell, c in comparisons.items() if c.effect is not None}
+    known = _with_effect(cells, cells.large, alpha)
     if len(known) < 2:
         return None
     try:
         same = heterogeneity.cochran(
-            [e.difference for e in known.values()], [e.se for e in known.values()]
+            [one.effect.difference for one in known.values()],
+            [one.effect.se for one in known.values()],
+            [one.df for one in known.values()],
         )
-        same_lift = _same_lift(cells, list(known))
-        mix = _mix(cells, {cell: comparisons[cell] for cell in known})
+        same_lift = _same_lift(cells, known)
+        # The mix is that of all units: small cells count as one.
+        small = together(list(cells.small.values())) if cells.small else None
+        rest = {} if small is None else _with_effect(cells, {"": small}, alpha)
+        parts = [*known.values(), *rest.values()]
+        mix = _mix(cells, parts)
     except Refusal:
         return None
     test = same_lift or same
@@ -95,6 +105,7 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
         variant=cells.arms.treatment,
         segment=cells.segment,
         cells=len(known),
+        cells_left_out=len(cells.large) + len(cells.small) - len(known),
         scale="difference" if same_lift is None else "lift",
         q=test.q,
         p_value=test.p_value,
@@ -104,49 +115,76 @@ def _test(cells: SharedCells, alpha: float) -> SegmentTest | None:
         within=mix.within,
         mix=mix.mix,
         mix_p_value=mix.mix_p_value,
-        reversal_p_value=_reversal(cells, known, mix),
+        reversal_p_value=_reversal(cells, parts, mix),
         reversed=False,
     )
 
 
-def _same_lift(cells: SharedCells, names: Sequence[str]) -> heterogeneity.LiftHeterogeneity | None:
+class _Compared(NamedTuple):
+    """A cell with an effect.
+
+    Attributes:
+        moments: By stretch and variant.
+        effect: The difference.
+        df: Degrees of freedom of its standard error.
+        is_pooled: Whether it is one of values that spread alike in both variants.
+    """
+
+    moments: ByStretch
+    effect: Effect
+    df: float
+    is_pooled: bool
+
+
+def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> dict[str, _Compared]:
+    """The cells whose values vary and which a test of the scorecard holds for."""
+    named = {}
+    for cell, moments in of.items():
+        one = compare_within(cells.metric, moments, cells.arms, Rule(alpha))
+        if one.effect is not None and _varies(cells, moments):
+            is_pooled = one.permuted is not None or one.rare is not None
+            df = one.units_control + one.units - 2 if is_pooled else one.effect.df
+            named[cell] = _Compared(moments, one.effect, df, is_pooled)
+    return named
+
+
+def _same_lift(
+    cells: Cells, known: Mapping[str, _Compared]
+) -> heterogeneity.LiftHeterogeneity | None:
     """Whether the lift is one; None where lifts of some cell, or of all together, say nothing."""
     try:
-        pairs = [_arms(cells.cells[cell], cells.arms) for cell in names]
-        all_units = _arms(together([cells.cells[cell] for cell in names]), cells.arms)
-    except Refusal:
-        return None
-    control = [estimate(cells.metric, one) for one, _ in pairs]
-    treatment = [estimate(cells.metric, one) for _, one in pairs]
-    if min(one.value for one in (*control, *treatment)) < 0:
-        return None
-    whole = [estimate(cells.metric, one) for one in all_units]
-    try:
-        bounded = relative.fieller(whole[0], whole[1]).bounded
-        return heterogeneity.lifts(control, treatment) if bounded else None
+        pairs = [_estimates(cells, one.moments) for one in known.values()]
+        whole = _estimates(cells, together([one.moments for one in known.values()]))
+        if min(arm.value for pair in pairs for arm in pair) < 0:
+            return None
+        alike = [
+            pooled(*pair) if one.is_pooled else pair
+            for pair, one in zip(pairs, known.values(), strict=True)
+        ]
+        bounded = relative.fieller(*whole).bounded
+        return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
     except Refusal:
         return None
 
 
-def _reversal(cells: SharedCells, effects: Mapping[str, Effect], mix: simpson.MixShift) -> float:
+def _reversal(cells: Cells, parts: Sequence[_Compared], mix: simpson.MixShift) -> float:
     """P-value of a difference within cells and one of all units that point opposite ways."""
-    ses = [share * effect.se for share, effect in zip(mix.shares, effects.values(), strict=True)]
+    ses = [share * one.effect.se for share, one in zip(mix.shares, parts, strict=True)]
     try:
-        whole = _arms(together([cells.cells[cell] for cell in effects]), cells.arms)
-        control, treatment = (estimate(cells.metric, one) for one in whole)
+        whole = _estimates(cells, together([one.moments for one in parts]))
         within = from_difference(0.0, mix.within, mix.within, math.hypot(*ses))
-        return simpson.reversal(within, compare_estimates(control, treatment))
+        return simpson.reversal(within, compare_estimates(*whole))
     except Refusal:
         return 1.0
 
 
-def _mix(cells: SharedCells, comparisons: Mapping[str, Comparison]) -> simpson.MixShift:
+def _mix(cells: Cells, parts: Sequence[_Compared]) -> simpson.MixShift:
     """The overall difference as effects within cells and a shift of their mix."""
-    chosen = [cells.cells[cell] for cell in comparisons]
+    chosen = [one.moments for one in parts]
     control, treatment = cell_sizes(together(chosen), chosen, cells.arms)
     return simpson.mix_shift(
-        [one.control or 0.0 for one in comparisons.values()],
-        [one.treatment or 0.0 for one in comparisons.values()],
+        [one.effect.control for one in parts],
+        [one.effect.treatment for one in parts],
         [size.denominator for size in control],
         [size.denominator for size in treatment],
         [size.units for size in control],
@@ -164,17 +202,13 @@ def segment_contrasts(
         moved: Segments that the treatment may have changed, which are left out: the units of a cell
             are other people in each variant.
     """
-    alpha, shared = analysis.experiment.alpha, _shared_cells(analysis, moved)
-    return tuple(row for cells in shared for row in _contrasts(cells, alpha))
+    alpha, segments = analysis.experiment.alpha, _every_segment(analysis, moved)
+    return tuple(row for cells in segments for row in _contrasts(cells, alpha))
 
 
-def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
-    """Cells with enough units in both variants, each against all other such cells."""
-    large = {
-        cell: one
-        for cell, one in cells.cells.items()
-        if min(0 if arm is None else arm.n for arm in pair_of(one, cells.arms)) >= MIN_UNITS
-    }
+def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
+    """Cells with enough units in both variants, whose values vary, each against all others."""
+    large = {cell: one for cell, one in cells.large.items() if _varies(cells, one)}
     try:
         contrasts = _against_rest(cells, list(large.values()), alpha)
     except Refusal:
@@ -202,7 +236,7 @@ def _contrasts(cells: SharedCells, alpha: float) -> Iterator[SegmentContrast]:
 
 
 def _against_rest(
-    cells: SharedCells, moments: Sequence[ByStretch], alpha: float
+    cells: Cells, moments: Sequence[ByStretch], alpha: float
 ) -> list[tuple[Effect, Effect | None]]:
     """The difference and, where there is one, the lift of each cell against the other cells.
 
@@ -219,6 +253,24 @@ def _against_rest(
     differences = heterogeneity.segments_against_rest(control, treatment, value, alpha, outside)
     lifts = heterogeneity.lifts_against_rest(control, treatment, value, alpha, outside)
     return list(zip(differences, lifts, strict=True))
+
+
+def _varies(cells: Cells, moments: ByStretch) -> bool:
+    """Whether the values of a cell vary in either variant."""
+    try:
+        return sum(one.variance for one in _estimates(cells, moments)) > 0
+    except Refusal:
+        return False
+
+
+def _estimates(cells: Cells, moments: ByStretch) -> tuple[Estimate, Estimate]:
+    """The values of control and the variant over some of the cells.
+
+    Raises:
+        Refusal: As `_arms`; `zero_denominator`.
+    """
+    control, treatment = _arms(moments, cells.arms)
+    return estimate(cells.metric, control), estimate(cells.metric, treatment)
 
 
 def _arms(moments: ByStretch, arms: Arms) -> tuple[Moments, Moments]:

@@ -25,7 +25,7 @@ from abeval.metrics.definition import Metric
 from abeval.stats import skewed, skewed_ends
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
-from abeval.stats.split_moments import Skewed, Spread, Stratum
+from abeval.stats.split_moments import Skewed, Spread, Stratum, at
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""
@@ -151,6 +151,29 @@ def by_strata(
             for pair in pairs
         ),
     )
+
+
+def of_image(
+    metric: Metric,
+    control: Sequence[Moments],
+    treatment: Sequence[Moments],
+    shares: Sequence[float],
+) -> Skewed | None:
+    """The same for control's mirror image in a target: skewness adds up, at any split.
+
+    Variants never have the values of a mirror image, so each has its own moments.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Moments of (y, x) of the mirror image, in each stretch of entry days.
+        treatment: The same of the treatment.
+        shares: What each stretch weighs.
+    """
+    if any(arm.third is None for arm in (*control, *treatment)):
+        return None
+    compared = skewed.strata(control, treatment, shares, metric.kind != "mean")
+    compared = compared._replace(scaled=False)
+    return compared if abs(at(compared, 0.0).own.skewness) > LIMIT else None
 
 
 def _without_covariates(metric: Metric, moments: Moments) -> Moments:

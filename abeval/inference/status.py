@@ -8,29 +8,32 @@ Whether an effect is good or bad is decided here alone, for the scorecard and th
 from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import Status
-from abeval.stats import decisions, effects, margin_tests
-from abeval.stats.records import Effect
+from abeval.stats import decisions, margin_tests
 
 
-def goodness(direction: Direction, effect: Effect) -> float:
-    """How much better the variant is, in the metric's unit; negative is worse."""
-    if direction.toward is None:
-        return direction.sign * effect.difference
-    target = direction.toward
-    return abs(effect.control - target) - abs(effect.treatment - target)
+def goodness(direction: Direction, comparison: Comparison) -> float | None:
+    """How much better the variant is, in the metric's unit; negative is worse.
 
-
-def goodness_p_value(direction: Direction, effect: Effect) -> float:
-    """Two-sided p-value of `goodness`.
-
-    It is the effect's own, except where a target lies between control's value and the variant's.
+    Of a metric with a target it is how much nearer to it the variant is.
     """
-    gain = goodness(direction, effect)
-    if direction.toward is None or abs(abs(gain) - abs(effect.difference)) < 1e-15:
-        return effect.p_value
-    if gain == 0:
-        return 1.0
-    return effects.from_difference(0.0, gain, gain, effect.se, effect.df).p_value
+    if comparison.effect is None:
+        return None
+    if direction.toward is None:
+        return direction.sign * comparison.effect.difference
+    return None if comparison.gain is None else comparison.gain.value
+
+
+def goodness_p_value(direction: Direction, comparison: Comparison) -> float | None:
+    """Two-sided p-value of `goodness`: the effect's own, or that of the gain toward a target."""
+    if direction.toward is None or comparison.effect is None:
+        return None if comparison.effect is None else comparison.effect.p_value
+    return None if comparison.gain is None else comparison.gain.p_value
+
+
+def goodness_interval(direction: Direction, comparison: Comparison) -> tuple[float, float] | None:
+    """The interval that has to exclude zero: of the difference, or of the gain toward a target."""
+    judged = comparison.effect if direction.toward is None else comparison.gain
+    return None if judged is None else (judged.low, judged.high)
 
 
 def status_of(
@@ -50,8 +53,11 @@ def status_of(
         return "too_little_data"
     if min(comparison.units_control, comparison.units) < MIN_UNITS:
         return "too_little_data"
-    gain = goodness(metric.direction, effect)
-    proven = decisions.conclusive(p_value, (effect.low, effect.high), alpha)
+    gain = goodness(metric.direction, comparison)
+    ends = goodness_interval(metric.direction, comparison)
+    if gain is None or ends is None:
+        return "too_little_data"
+    proven = decisions.conclusive(p_value, ends, alpha)
     if metric.role == "guardrail":
         return _guardrail(metric, comparison, proven, gain)
     if proven and gain != 0:
@@ -96,14 +102,12 @@ def _holds_without_lift(metric: Metric, margin: Margin, comparison: Comparison) 
 
 def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | None:
     """How much better the variant is at worst and at best, on the margin's scale."""
+    if metric.direction.toward is not None:
+        return None if comparison.gain is None else comparison.gain.within
     interval = _interval(metric.margin, comparison)
-    if interval is None or comparison.effect is None or metric.margin is None:
+    if interval is None:
         return None
-    target, control = metric.direction.toward, comparison.effect.control
-    if target is None:
-        return decisions.gain(interval, "increase" if metric.direction.sign > 0 else "decrease")
-    distance = (control - target) / (abs(control) if metric.margin.relative else 1.0)
-    return decisions.gain_toward(interval, distance)
+    return decisions.gain(interval, "increase" if metric.direction.sign > 0 else "decrease")
 
 
 def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float, float] | None:

@@ -65,10 +65,10 @@ def compare_within(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -
     if is_unweighable(metric, moments, arms, rule):
         control, treatment = (0 if one is None else one.n for one in pair)
         return refused(control, treatment, "split_changed")
-    return compare_moments(metric, *pair, rule, _stretches(moments, arms))
+    return compare_moments(metric, *pair, rule, stretches_of(moments, arms))
 
 
-def _stretches(moments: ByStretch, arms: Arms) -> Stretches | None:
+def stretches_of(moments: ByStretch, arms: Arms) -> Stretches | None:
     """The stretches that a pair was weighed of; None where it is of one."""
     places = usable(moments, arms) if len(moments) > 1 else []
     if len(places) < 2:

@@ -177,14 +177,15 @@ def _segment_tests(result: Result) -> TextTable:
     return TextTable(
         "Segments",
         "one effect in all of them? Cochran's Q on lifts, or on differences where control is near "
-        "zero or negative; Holm over this table; I2: share of the variation that is not noise.",
+        "zero or negative, of cells with 30 units in each variant; Holm over this table; I2: share "
+        "of the variation that is not noise.",
         ("segment", "metric", "variant", "cells", "scale", "Q", "p", "I2", "mix of cells"),
         tuple(
             (
                 test.segment,
                 test.metric,
                 test.variant,
-                str(test.cells),
+                _tested(test),
                 test.scale,
                 f"{test.q:.2f}",
                 fmt.p_value(test.p_adjusted),
@@ -195,6 +196,12 @@ def _segment_tests(result: Result) -> TextTable:
         ),
         ("name", "name", "name", "spare", "spare", "spare", "name", "spare", "words"),
     )
+
+
+def _tested(test: SegmentTest) -> str:
+    """How many cells were tested, and of how many if not of all."""
+    every = test.cells + test.cells_left_out
+    return str(test.cells) if test.cells == every else f"{test.cells} of {every}"
 
 
 def _mix(test: SegmentTest) -> str:

@@ -90,6 +90,8 @@ class SliceRow:
         slice: `day`, or the name of a segment.
         cell: The day (ISO) or the segment's value.
         partial: Whether the log covers the day only in part.
+        reason: A code from `docs/results.md` if a number is missing or limited, or `too_few_units`
+            beside an effect that is not judged, of fewer than 30 units in a variant; else None.
     """
 
     metric: str
@@ -117,7 +119,7 @@ class SegmentTest:
 
     Attributes:
         segment: Name of the segment.
-        cells: Number of cells with an effect.
+        cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
         scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
             `difference` (one difference) where values of control are near zero or negative.
         q: Cochran's Q.
@@ -131,6 +133,8 @@ class SegmentTest:
         reversal_p_value: That `within` and the overall difference differ from zero with opposite
             signs (Simpson's paradox); 1 where their signs agree.
         reversed: Whether they do, after Holm over all metrics, variants and segments.
+        cells_left_out: Number of the other cells. `within` and `mix` are of all units: there the
+            cells of fewer units count together as one.
     """
 
     metric: str
@@ -148,6 +152,7 @@ class SegmentTest:
     mix_p_value: float
     reversal_p_value: float
     reversed: bool
+    cells_left_out: int = 0
 
 
 @dataclass(frozen=True)

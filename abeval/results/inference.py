@@ -46,7 +46,8 @@ class Boundary:
     Attributes:
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
-        z: The difference over its standard error.
+        z: The difference over its standard error; of a metric with a target, that of the less
+            certain of its differences to control and to control's mirror image.
         boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
         crossed: Whether abs(z) reaches it.
     """

@@ -10,22 +10,38 @@ import numpy as np
 from scipy import optimize
 
 from abeval.stats.arrays import Floats
+from abeval.stats.effects import satterthwaite
+from abeval.stats.estimated_weights import welch_tail
 from abeval.stats.records import Estimate, Refusal
 
 
 class Arms(NamedTuple):
-    """Values and variances of both variants in each segment, shape (segments,) each."""
+    """Values, variances and their degrees of freedom of both variants, shape (segments,) each."""
 
     control: Floats
     treatment: Floats
     control_variance: Floats
     treatment_variance: Floats
+    control_df: Floats
+    treatment_df: Floats
 
     def q(self, ratio: float) -> float:
         """How far the segments are from one ratio of treatment to control."""
         distance = self.treatment - ratio * self.control
-        variance = self.treatment_variance + ratio**2 * self.control_variance
-        return float(np.sum(distance**2 / variance))
+        return float(np.sum(distance**2 / self.variance(ratio)))
+
+    def variance(self, ratio: float) -> Floats:
+        """Variance of treatment − ratio × control in each segment."""
+        return self.treatment_variance + ratio**2 * self.control_variance
+
+    def p_value(self, ratio: float) -> float:
+        """Of one ratio in all segments, at the ratio that fits them best."""
+        variance = self.variance(ratio)
+        parts = self.treatment_variance, ratio**2 * self.control_variance
+        terms = zip(*parts, self.treatment_df, self.control_df, strict=True)
+        dfs = np.array([satterthwaite((t, c), (t_df, c_df)) for t, c, t_df, c_df in terms])
+        weight = self.control**2 / variance
+        return welch_tail(self.q(ratio), len(dfs) - 1, weight / weight.sum(), dfs)
 
 
 def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
@@ -35,11 +51,12 @@ def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
     arms = Arms(
         *(np.array([one.value for one in variant]) for variant in (control, treatment)),
         *(np.array([one.variance for one in variant]) for variant in (control, treatment)),
+        *(np.array([one.df for one in variant]) for variant in (control, treatment)),
     )
-    if not np.isfinite(np.concatenate(arms)).all():
+    if not np.isfinite(np.concatenate(arms[:4])).all():
         raise Refusal("not_finite", "values and variances must be finite")
-    if np.any(arms.treatment_variance <= 0):
-        raise Refusal("zero_variance", "a segment's value needs a positive variance")
+    if np.any(arms.control_variance + arms.treatment_variance <= 0):
+        raise Refusal("zero_variance", "one of a segment's two values needs a positive variance")
     return arms
 
 

@@ -48,23 +48,6 @@ def gain(interval: Interval | tuple[float, float], direction: Direction = "incre
     return Gain(low, high) if direction == "increase" else Gain(-high, -low)
 
 
-def gain_toward(interval: Interval | tuple[float, float], distance: float) -> Gain:
-    """The gain where a metric should meet a target: how much nearer the treatment is.
-
-    Args:
-        interval: Of the difference, or of the lift.
-        distance: Control less the target, in the unit of the interval.
-
-    Example:
-        >>> gain_toward((-3, -1), 2)  # from 2 above the target to between 1 below and 1 above
-        Gain(low=1, high=2)
-    """
-    low, high = interval
-    nearer = [abs(distance) - abs(distance + end) for end in (low, high)]
-    meets_target = low <= -distance <= high
-    return Gain(min(nearer), abs(distance) if meets_target else max(nearer))
-
-
 def conclusive(
     p_value: float, interval: Interval | tuple[float, float], alpha: float = 0.05
 ) -> bool:

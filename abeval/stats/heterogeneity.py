@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.against_rest import against_rest, log_contrast, with_rest
 from abeval.stats.arrays import Floats
 from abeval.stats.common_ratio import arms_of, common_ratio
+from abeval.stats.estimated_weights import welch_tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 from abeval.stats.simpson import same_shares
@@ -27,7 +27,7 @@ class Heterogeneity(NamedTuple):
     Attributes:
         q: Cochran's Q.
         df: Segments less one.
-        p_value: Upper tail of Q.
+        p_value: Upper tail of Q, with its errors estimated.
         i_squared: Share of the variation between segments that is not noise, in [0, 1].
         tau_squared: Variance of the true effects (DerSimonian-Laird).
         fixed: Inverse-variance pooled effect.
@@ -53,7 +53,7 @@ class LiftHeterogeneity(NamedTuple):
     Attributes:
         q: How far the segments are from the common lift that fits them best.
         df: Segments less one.
-        p_value: Upper tail of Q.
+        p_value: Upper tail of Q, with its errors estimated.
         i_squared: Share of the variation between segments that is not noise, in [0, 1].
         lift: The common lift, as a fraction.
     """
@@ -78,12 +78,14 @@ class Interaction(NamedTuple):
     assignment_p_value: float
 
 
-def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
+def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike | None = None) -> Heterogeneity:
     """Test whether the effects of disjoint segments are one.
 
     Args:
         differences: Effects, shape (segments,).
         ses: Standard errors, shape (segments,), positive.
+        dfs: Degrees of freedom of the standard errors; without them these count as known, and with
+            many small segments the test rejects too often.
 
     Returns:
         Q with p-value, I squared, and fixed and random pooled effects.
@@ -92,7 +94,8 @@ def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
         Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`.
 
     Source:
-        Cochran (1954); DerSimonian & Laird (1986); Higgins et al. (2003).
+        Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors;
+        DerSimonian & Laird (1986); Higgins et al. (2003).
 
     Example:
         >>> test = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02])
@@ -107,6 +110,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
     if np.any(error <= 0):
         raise Refusal("zero_variance", "a segment's effect needs a positive standard error")
     weight = 1 / error**2
+    known = np.full(effect.shape, np.inf) if dfs is None else np.asarray(dfs, dtype=float)
     fixed, fixed_se = _pooled(effect, weight)
     q, df = float(np.sum(weight * (effect - fixed) ** 2)), len(effect) - 1
     spread = float(weight.sum() - np.sum(weight**2) / weight.sum())
@@ -115,7 +119,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
     return Heterogeneity(
         q,
         df,
-        float(special.chdtrc(df, q)),
+        welch_tail(q, df, weight / weight.sum(), known),
         max(0.0, 1 - df / q) if q > 0 else 0.0,
         tau_squared,
         fixed,
@@ -128,9 +132,10 @@ def cochran(differences: ArrayLike, ses: ArrayLike) -> Heterogeneity:
 def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> LiftHeterogeneity:
     """Test whether the relative effects of disjoint segments are one.
 
-    Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, chi-square with one
-    degree of freedom less than segments. No ratio of a segment is taken, so segments whose control
-    is near zero do no harm; one effect of the same relative size over unlike baselines is one.
+    Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
+    freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
+    segment is taken, so segments whose control is near zero do no harm; one effect of the same
+    relative size over unlike baselines is one.
 
     Args:
         control: Control's value in each segment, none negative.
@@ -141,7 +146,7 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> LiftHet
             `not_applicable` where no segment has a positive value in both variants.
 
     Source:
-        Cochran (1954) on the residuals of Fieller (1940); Creasy (1954).
+        Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
 
     Example:
         >>> value = lambda one: Estimate(one, 0.0001, 900, 899.0)
@@ -154,7 +159,7 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> LiftHet
     ratio = common_ratio(arms)
     q, df = arms.q(ratio), len(control) - 1
     shared = max(0.0, 1 - df / q) if q > 0 else 0.0
-    return LiftHeterogeneity(q, df, float(special.chdtrc(df, q)), shared, ratio - 1)
+    return LiftHeterogeneity(q, df, arms.p_value(ratio), shared, ratio - 1)
 
 
 def segments_against_rest(

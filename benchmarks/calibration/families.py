@@ -29,7 +29,8 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
     for run, (control, treatment, other_c, other_t) in enumerate(zip(*drawn, strict=True)):
         c, t = ([m.pick(0) for m in arm.strata] for arm in (control, treatment))
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
-        q = heterogeneity.cochran([e.difference for e in effects], [e.se for e in effects])
+        columns = ([getattr(e, name) for e in effects] for name in ("difference", "se", "df"))
+        q = heterogeneity.cochran(*columns)
         rest = heterogeneity.segments_against_rest(c, t, means.estimate)[2]
         lifted = [_lifted(means.estimate(one), 1.1) for one in t]
         lifts = heterogeneity.lifts([means.estimate(one) for one in c], lifted)

@@ -6,14 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import abeval
 from abeval.experiment.load import parse_experiment
-from abeval.inference.comparison import Comparison
+from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.families import guardrails_adjusted
 from abeval.inference.scorecard import judged_rows
+from abeval.inference.trust.denominators import compare_bottoms
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
+from abeval.results import Check
 from abeval.results.analysis import Result
 from abeval.stats import effects
+from abeval.stats.moments import Moments
 from abeval.stats.records import Lift
 from tests.logs.small import analyze
 
@@ -128,3 +132,66 @@ def test_a_ratio_whose_denominator_moved_is_taken_apart() -> None:
 def test_a_ratio_whose_denominator_stayed_is_not_warned_of() -> None:
     check = check_of(shown(0.0))
     assert (check.status, check.value > 0.01) == ("pass", True)
+
+
+def views(seed: int, users: int, treated: int, more: float = 1.0) -> Check:
+    """The check, of users whose views are skewed; the treatment's first ones see more of them."""
+    random = np.random.default_rng(seed)
+    seen = np.ceil(random.lognormal(1, 1.5, users))
+    treatment = np.arange(users) < treated
+    seen = np.where(treatment, np.ceil(more * seen), seen).astype(int)
+    table = pd.DataFrame(
+        {
+            "user_id": np.arange(users),
+            "variant": np.where(treatment, "b", "a"),
+            "clicks": random.binomial(seen, 0.1),
+            "views": seen,
+        }
+    )
+    loaded = abeval.define(
+        name="views",
+        unit="user_id",
+        control="a",
+        variants={"a": {"weight": users - treated}, "b": {"weight": treated}},
+        logs={"units": {}},
+        metrics=[{"name": "ctr", "numerator": "clicks", "denominator": "views", "role": "goal"}],
+    )
+    trust = loaded.check(logs={"units": table}).trust
+    return next(check for check in trust if check.name == "denominators")
+
+
+def test_skewed_views_at_an_uneven_split_are_no_moved_denominator() -> None:
+    """Welch's test of this A/A table says p = .001, and it warned."""
+    check = views(seed=21, users=2_000, treated=200)
+    assert (check.status, check.value > check.warn_threshold) == ("pass", True)
+
+
+def test_skewed_views_that_moved_are_seen_at_an_uneven_split() -> None:
+    check = views(seed=1, users=10_000, treated=1_000, more=1.6)
+    assert check.status == "warn"
+    assert "views +" in check.message
+
+
+def test_views_too_skewed_for_any_test_say_so() -> None:
+    check = views(seed=7, users=4_000, treated=20)
+    assert (check.status, check.value) == ("skipped", None)
+    assert "cannot be compared for ctr of b" in check.message
+    assert "units in the smaller variant would do" in check.message
+
+
+def test_the_denominators_of_sound_ramps_seldom_move() -> None:
+    """Of such A/A ramps, Welch's test within stretches rejects 6.6 % at .003."""
+    random, ratio = np.random.default_rng(2), Metric("ctr", "ratio", "Σ clicks / Σ views")
+    p_values = []
+    for _ in range(150):
+        stretches = []
+        for sizes in ((2_000, 60), (120, 120)):
+            seen = [np.ceil(random.lognormal(1, 1.5, n)) for n in sizes]
+            stretches.append(
+                {name: Moments.with_third(one, one) for name, one in zip("ab", seen, strict=True)}
+            )
+        compared = compare_bottoms(ratio, stretches, Arms("a", "b"), Rule())
+        if compared.effect is not None:
+            p_values.append(compared.effect.p_value)
+    assert len(p_values) > 75
+    assert sum(p <= 0.003 for p in p_values) <= 2

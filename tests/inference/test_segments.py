@@ -171,3 +171,89 @@ def test_a_small_uneven_variant_is_noted():
     assert not any("uneven" in note for note in analysed(cells).notes)
     even = analysed([("a", "tv", 300, 0.1), ("b", "tv", 300, 0.1)], metrics=metrics).notes
     assert not any("uneven" in note for note in even)
+
+
+def countries(groups, seed=1):
+    """Units of (country, number, values of control, values of treatment), alternately in each."""
+    random = np.random.default_rng(seed)
+    parts = [
+        pd.DataFrame(
+            {
+                "variant": np.resize(["a", "b"], n),
+                "country": name,
+                "spent": np.where(np.arange(n) % 2, treatment(random, n), control(random, n)),
+            }
+        )
+        for name, n, control, treatment in groups
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(user_id=np.arange(len(table)), bought=(table.spent > 5).astype(int))
+
+
+def compared(table):
+    return abeval.analyze(
+        table,
+        unit="user_id",
+        variant="variant",
+        metrics=["spent", {"name": "bought", "unit": "share"}],
+        segments=["country"],
+    )
+
+
+def gamma(mean):
+    return lambda random, n: random.gamma(4, mean / 4, n)
+
+
+def nothing(_, n):
+    return np.zeros(n)
+
+
+@pytest.fixture(scope="module")
+def unlike_countries():
+    """One lift of 10 % over unlike baselines; a tiny country, and one in which nobody spends."""
+    means = {"x": 100, "y": 20, "z": 2}
+    three = [(name, 3000, gamma(m), gamma(1.1 * m)) for name, m in means.items()]
+    return compared(
+        countries([*three, ("tiny", 5, gamma(1), nothing), ("closed", 80, nothing, nothing)])
+    )
+
+
+def test_a_tiny_cell_does_not_change_the_question(unlike_countries):
+    test, of_shares = unlike_countries.segment_tests
+    assert (test.scale, test.cells, test.cells_left_out) == ("lift", 3, 2)
+    assert (of_shares.scale, of_shares.cells_left_out) == ("lift", 5 - of_shares.cells)
+    assert test.p_value > 0.01
+    assert test.p_value_difference < 1e-9
+    assert test.within + test.mix == pytest.approx(unlike_countries["spent"].difference, rel=1e-2)
+
+
+def test_rows_of_small_cells_keep_their_effect_and_say_why_it_is_not_judged(unlike_countries):
+    rows = {row.cell: row for row in unlike_countries.segments if row.metric == "spent"}
+    assert (rows["tiny"].reason, rows["closed"].reason) == ("too_few_units", "zero_variance")
+    assert rows["tiny"].difference < 0
+    assert rows["x"].reason is None
+
+
+def test_a_cell_that_does_not_vary_leaves_the_others_their_contrasts(unlike_countries):
+    contrasts = {
+        one.cell: one for one in unlike_countries.segment_contrasts if one.metric == "spent"
+    }
+    assert sorted(contrasts) == ["x", "y", "z"]
+    assert min(one.p_adjusted for one in contrasts.values()) > 0.01
+
+
+def test_a_cell_in_which_the_variant_has_nothing_is_tested():
+    """A broken page in one country: its treatment does not vary, but its control does."""
+    sold = [(f"c{i}", 2000, gamma(10), gamma(10)) for i in range(3)]
+    result = compared(countries([*sold, ("broken", 200, gamma(10), nothing)]))
+    test = result.segment_tests[0]
+    assert (test.scale, test.cells) == ("lift", 4)
+    assert test.p_adjusted < 1e-9
+
+
+def test_cells_of_few_units_have_no_test():
+    """Of A/A tests over 100 cells of 20 units, a quarter said that the effect differs."""
+    table = countries([(f"c{i}", 16, gamma(10), gamma(10)) for i in range(80)])
+    result = compared(table)
+    assert result.segment_tests == ()
+    assert {row.reason for row in result.segments} == {"too_few_units"}

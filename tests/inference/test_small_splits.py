@@ -81,10 +81,10 @@ def table(control: int, treatment: int) -> Check:
     return next(c for c in loaded.check(logs={"units": frame}).trust if c.name == "srm")
 
 
-@pytest.mark.parametrize(("treatment", "status"), [(3, "pass"), (9, "warn"), (11, "fail")])
+@pytest.mark.parametrize(("treatment", "status"), [(9, "warn"), (11, "fail")])
 def test_a_split_of_few_units_has_its_exact_p_value(treatment: int, status: str) -> None:
     """Of 300 units 9 in the arm of one percent failed at p .0005."""
     found = table(300 - treatment, treatment)
     exact = stats.binomtest(treatment, 300, 0.01).pvalue
     assert (found.status, found.value) == (status, pytest.approx(exact, rel=1e-9))
-    assert status == "pass" or "exact p = " in found.message
+    assert "exact p = " in found.message

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.inference.comparison import MIN_UNITS, Comparison
-from abeval.inference.status import goodness, goodness_p_value, status_of
+from abeval.inference.comparison import MIN_UNITS, Comparison, Rule
+from abeval.inference.status import goodness, goodness_interval, goodness_p_value, status_of
+from abeval.inference.toward import with_gain
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
 from abeval.stats import decisions, effects, relative
 from abeval.stats.records import Estimate, Lift
@@ -38,7 +39,8 @@ def comparison(
 
 def status(found: Comparison, p_value: float | None = None, **of: object) -> str:
     own = metric(**of)
-    p = None if found.effect is None else goodness_p_value(own.direction, found.effect)
+    found = with_gain(own, found, Rule())
+    p = goodness_p_value(own.direction, found)
     return status_of(own, found, p if p_value is None else p_value, 0.05)
 
 
@@ -147,17 +149,27 @@ def test_a_guardrail_toward_a_value(
     assert status(found, role="guardrail", direction=TO_ONE, margin=margin) == expected
 
 
+def toward_one(found: Comparison) -> Comparison:
+    return with_gain(metric(direction=TO_ONE), found, Rule())
+
+
 def test_goodness_of_a_miss() -> None:
-    found = comparison(0.8, 1.1, 0.05).effect
+    found = toward_one(comparison(0.8, 1.1, 0.05))
     assert goodness(TO_ONE, found) == pytest.approx(0.1)
     assert goodness(INCREASE, found) == pytest.approx(0.3)
     assert goodness(DECREASE, found) == pytest.approx(-0.3)
-    assert goodness_p_value(INCREASE, found) == found.p_value
+    assert goodness_p_value(INCREASE, found) == found.effect.p_value
     # Across the target the gain is smaller than the difference, and less certain.
     assert goodness_p_value(TO_ONE, found) == pytest.approx(
-        effects.from_difference(0, 0.1, 0.1, found.se).p_value
+        effects.from_difference(0, 0.1, 0.1, found.effect.se).p_value
     )
-    mirrored = comparison(0.75, 1.25, 0.05).effect
+    assert found.gain.across
+    low, high = goodness_interval(TO_ONE, found)
+    assert [low, high] == pytest.approx([0.05, 0.15])
+    beside = toward_one(comparison(0.7, 0.8, 0.05))
+    assert goodness_p_value(TO_ONE, beside) == beside.effect.p_value
+    assert not beside.gain.across
+    mirrored = toward_one(comparison(0.75, 1.25, 0.05))
     assert goodness_p_value(TO_ONE, mirrored) == 1.0
 
 
@@ -218,7 +230,7 @@ def test_an_interval_that_ends_at_the_margin_does_not_hold(margin: Margin) -> No
 
 def test_a_variant_as_far_from_the_target_as_control_is_neither_better_nor_worse() -> None:
     mirrored = comparison(0.75, 1.25, 0.05)
-    assert goodness(TO_ONE, mirrored.effect) == 0
+    assert goodness(TO_ONE, toward_one(mirrored)) == 0
     assert status(mirrored, direction=TO_ONE, p_value=0.001) == "unclear"
     margin = Margin(0.2, relative=False)
     guarded = status(mirrored, direction=TO_ONE, role="guardrail", margin=margin, p_value=0.001)

@@ -37,7 +37,7 @@ def result() -> Result:
         boundaries=(Boundary(*ROW, 0.5, 3.21, 2.963, True),),
         beliefs=(Belief(*ROW, 0.0, 0.05, 0.041, 0.012, 0.07, 0.9971, 0.00002, 0.0411),),
         family_intervals=(FamilyInterval(*ROW, 0.975, 0.0028, 0.0094),),
-        segment_tests=(SegmentTest(*ROW, *tested),),
+        segment_tests=(SegmentTest(*ROW, *tested, cells_left_out=7),),
         segment_contrasts=(contrast, replace(contrast, cell="tablet", p_adjusted=0.4)),
     )
 
@@ -50,6 +50,7 @@ WORDS = (
     "99.7%",
     "97.5%",
     "+0.61 pp [+0.28, +0.94]",
+    "3 of 10",
     "REVERSES the difference (Simpson)",
     "+8.3% [+3.1%, +13.8%]",
 )

@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -154,18 +153,6 @@ def test_rules_of_an_interval_agree_with_the_tests(
     assert decisions.conclusive(effect.p_value, ends, 2 * alpha) == (better or worse)
 
 
-@quick
-@given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 5))
-def test_the_gain_toward_a_target_is_the_range_of_what_the_interval_allows(
-    distance: float, low: float, width: float
-) -> None:
-    gain = decisions.gain_toward((low, low + width), distance)
-    shifts = np.linspace(low, low + width, 2001)
-    nearer = abs(distance) - np.abs(distance + shifts)
-    assert gain.low == pytest.approx(nearer.min(), abs=1e-9)
-    assert gain.high == pytest.approx(nearer.max(), abs=5e-3)
-
-
 def test_not_significant_is_not_proven_harmless() -> None:
     noisy = Estimate(10, 4.0, 50, 49), Estimate(9.5, 4.0, 50, 49)
     assert effects.compare(*noisy).p_value > 0.05
@@ -227,17 +214,3 @@ def test_at_the_edge_nothing_is_proven():
     assert decisions.equivalent(decisions.Gain(-0.05, math.nextafter(0.1, 0)), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.05, 0.1), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.1, 0.05), 0.1)
-
-
-@pytest.mark.parametrize(
-    ("interval", "distance", "expected"),
-    [
-        ((-3, -1), 2, (1, 2)),  # the target is inside: the most that can be gained is the distance
-        ((-2, -1), 2, (1, 2)),  # at the edge of the interval
-        ((-1, 1), 2, (-1, 1)),
-        ((1, 3), -2, (1, 2)),
-        ((-5, -3), 2, (-1, 1)),
-    ],
-)
-def test_the_gain_toward_a_target_that_is_met_is_the_whole_distance(interval, distance, expected):
-    assert tuple(decisions.gain_toward(interval, distance)) == expected

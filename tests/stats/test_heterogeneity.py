@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from reference_vectors import quick, small, vector
 from scipy.stats import chi2
 from statsmodels.stats.meta_analysis import combine_effects
+from statsmodels.stats.oneway import anova_oneway
 
-from abeval.stats import effects, heterogeneity, means
+from abeval.stats import effects, heterogeneity, means, skewed
+from abeval.stats.estimated_weights import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Refusal
+from abeval.stats.split_moments import at
 
 
 def segment(variant: int, name: str) -> Moments:
@@ -96,8 +99,8 @@ def test_segment_against_rest_is_symmetric_and_merges_the_rest() -> None:
 
 def test_of_two_segments_the_lifts_are_fiellers() -> None:
     """With two segments, Q is the square of what is left of t₁c₂ − t₂c₁ at the common ratio."""
-    control = [Estimate(2.0, 0.01, 900, 899.0), Estimate(5.0, 0.04, 900, 899.0)]
-    treatment = [Estimate(2.4, 0.012, 900, 899.0), Estimate(5.2, 0.05, 900, 899.0)]
+    control = [Estimate(2.0, 0.01, 900, math.inf), Estimate(5.0, 0.04, 900, math.inf)]
+    treatment = [Estimate(2.4, 0.012, 900, math.inf), Estimate(5.2, 0.05, 900, math.inf)]
     found = heterogeneity.lifts(control, treatment)
     assert found.df == 1
     grid = np.linspace(1.0, 1.3, 300_001)
@@ -148,6 +151,52 @@ def test_a_segments_lift_is_compared_with_that_of_the_others() -> None:
     assert heterogeneity.lifts_against_rest(none, treatment, means.estimate)[0] is None
 
 
+def groups(seed: int) -> tuple[list[np.ndarray], list[Moments]]:
+    """Values of unlike spread in groups of unlike size."""
+    random = np.random.default_rng(seed)
+    sizes = (5, 9, 30, 12, 7)
+    values = [random.normal(1, 1 + i, n) for i, n in enumerate(sizes)]
+    return values, [Moments.of(one) for one in values]
+
+
+def test_with_estimated_errors_it_is_welchs_analysis_of_variance() -> None:
+    for seed in range(5):
+        values, moments = groups(seed)
+        theirs = anova_oneway(values, use_var="unequal", welch_correction=True)
+        each = [means.estimate(one) for one in moments]
+        ours = heterogeneity.cochran(
+            [one.value for one in each],
+            [math.sqrt(one.variance) for one in each],
+            [one.df for one in each],
+        )
+        assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+        # Beside a control that is known to be 1, a lift is a mean.
+        known = [Estimate(1.0, 0.0, 9, 8.0)] * len(each)
+        shifted = [one._replace(value=one.value + 9) for one in each]
+        assert heterogeneity.lifts(known, shifted).p_value == pytest.approx(ours.p_value, rel=1e-6)
+
+
+def test_many_small_segments_hold_the_level() -> None:
+    """A hundred cells of 30 and 30 units; with errors taken as known it was 9 %."""
+    rng, n, runs = np.random.default_rng(4), 30, 1000
+    mean = rng.normal(0, 3 / math.sqrt(n), (runs, 2, 100))
+    variance = 9 * rng.chisquare(n - 1, (runs, 2, 100)) / (n - 1) / n
+    total = variance.sum(axis=1)
+    dfs = (n - 1) * total**2 / (variance**2).sum(axis=1)
+    columns = mean[:, 1] - mean[:, 0], np.sqrt(total), dfs
+    p = [heterogeneity.cochran(*row).p_value for row in zip(*columns, strict=True)]
+    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.02)
+
+
+def test_pooled_variances_are_those_of_a_permutation() -> None:
+    rng = np.random.default_rng(5)
+    arms = [Moments.with_third(rng.gamma(1, 5, n)) for n in (270, 30)]
+    first, second = pooled(*(means.estimate(one) for one in arms))
+    assert first.variance + second.variance == pytest.approx(
+        at(skewed.means(*arms), 1.0).se ** 2, rel=1e-9
+    )
+
+
 ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
 
 
@@ -157,7 +206,7 @@ ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
         (lambda: heterogeneity.lifts(ZERO[:1], ZERO[:1]), "too_few_units"),
         (lambda: heterogeneity.lifts(ZERO, ZERO), "not_applicable"),
         (
-            lambda: heterogeneity.lifts(ZERO, [Estimate(1.0, 0.0, 9, 8.0)] * 2),
+            lambda: heterogeneity.lifts(*[[Estimate(1.0, 0.0, 9, 8.0)] * 2] * 2),
             "zero_variance",
         ),
         (

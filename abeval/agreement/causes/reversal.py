@@ -81,6 +81,8 @@ def _parts(result: Result) -> Iterator[tuple[str, SliceRow | CutRow]]:
 def _lift(cell: SliceRow | CutRow, alpha: float, sign: int) -> Estimate | None:
     if cell.lift is None or cell.lift_low is None or cell.lift_high is None:
         return None
+    if cell.reason == "too_few_units":
+        return None
     se = (cell.lift_high - cell.lift_low) / 2 / two_sided_quantile(alpha)
     return Estimate(sign * cell.lift, se * se, cell.units, MANY) if se > 0 else None
 

@@ -3,35 +3,39 @@
 `checks.py` has it among its checks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms
-from abeval.inference.stretches import pair_of
-from abeval.inference.trust.finding import Significance, Words
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
+from abeval.inference.stretches import compare_within, pair_of
+from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.metrics.definition import Metric
-from abeval.stats import means, multiplicity
+from abeval.results import codes
+from abeval.results import format as fmt
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
 
 _NAMED = 0.01
 """Ratios with a smaller p-value are named in the message."""
 
 
 class Moved(NamedTuple):
-    """A denominator in a variant against control.
+    """What a ratio divides by, in a variant against control.
 
     Attributes:
-        p_value: Of its mean per unit being the same.
+        bottom: Its mean per unit, compared.
         words: The ratio and both of its parts, relative to control.
     """
 
-    p_value: float
+    bottom: Comparison
     words: str
 
 
-def denominator_checks(analysis: Analysis) -> list[Significance]:
+def denominator_checks(analysis: Analysis) -> list[Finding]:
     """Whether a treatment moves what a goal or a guardrail divides by.
 
     Then the ratio compares other impressions than control's: it can fall although none of them is
@@ -45,20 +49,40 @@ def denominator_checks(analysis: Analysis) -> list[Significance]:
         for variant in variants
         if (lift := _moved(analysis, metric, variant)) is not None
     }
-    if not lifts:
-        return []
-    adjusted = multiplicity.adjust([lift.p_value for lift in lifts.values()], "holm").tolist()
-    moved = [key for key, p in zip(lifts, adjusted, strict=True) if p < _NAMED]
+    adjusted = adjusted_p_values({key: lift.bottom for key, lift in lifts.items()})
+    unjudged = _unjudged(lifts)
+    if not adjusted:
+        return [skipped(_NAME, unjudged)] if unjudged else []
+    moved = [key for key, p in adjusted.items() if p < _NAMED]
     words = [_said(name, variant, lifts[name, variant], variants) for name, variant in moved]
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
         f"control's: {'; '.join(words)}"
     )
-    calm = "no treatment moves what the ratios divide by"
+    calm = "; ".join(filter(None, ("no treatment moves what the ratios divide by", unjudged)))
+    alarm = "; ".join(filter(None, (alarm, unjudged)))
     remedy = "judge the ratio beside its parts, per unit"
     metrics = tuple(dict.fromkeys(name for name, _ in moved))
     said = Words(calm, alarm, remedy)
-    return [Significance("denominators", min(adjusted), said, metrics=metrics, worst="warn")]
+    return [Significance(_NAME, min(adjusted.values()), said, metrics=metrics, worst="warn")]
+
+
+_NAME = "denominators"
+
+_NO_TEST = ("too_skewed", "split_changed")
+"""Reasons of a denominator without a test that its ratio need not have."""
+
+
+def _unjudged(lifts: Mapping[Key, Moved]) -> str:
+    """The ratios whose denominators no test can compare, and why; empty without any."""
+    unjudged = [
+        f"{name} of {variant} ({codes.reason(bottom.reason, bottom.units_needed)})"
+        for (name, variant), (bottom, _) in lifts.items()
+        if bottom.effect is None and bottom.reason in _NO_TEST
+    ]
+    return (
+        f"what ratios divide by cannot be compared for {fmt.listing(unjudged)}" if unjudged else ""
+    )
 
 
 def _said(name: str, variant: str, lift: Moved, variants: Sequence[str]) -> str:
@@ -66,21 +90,40 @@ def _said(name: str, variant: str, lift: Moved, variants: Sequence[str]) -> str:
 
 
 def _moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:
-    """The denominator of a ratio in a variant, None where it cannot be compared."""
-    arms = Arms(analysis.experiment.control, variant)
-    control, treatment = pair_of(analysis.moments(metric), arms)
+    """The denominator of a ratio in a variant, None where it has none."""
+    arms, moments = Arms(analysis.experiment.control, variant), analysis.moments(metric)
+    control, treatment = pair_of(moments, arms)
     if control is None or treatment is None:
-        return None
-    try:
-        p_value = means.welch(control.pick(1), treatment.pick(1)).p_value
-    except Refusal:
         return None
     top, bottom = _change(control, treatment, 0), _change(control, treatment, 1)
     if top is None or bottom is None or bottom == 0:
         return None
     names = [part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1)]
     changes = (names[-1], bottom), (names[0], top), (metric.name, top / bottom)
-    return Moved(p_value, ", ".join(f"{name} {100 * (by - 1):+.1f} %" for name, by in changes))
+    words = ", ".join(f"{name} {100 * (by - 1):+.1f} %" for name, by in changes)
+    return Moved(compare_bottoms(metric, moments, arms, Rule(analysis.experiment.alpha)), words)
+
+
+def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
+    """What a ratio divides by, compared between two variants as any mean per unit is.
+
+    Args:
+        metric: The ratio.
+        moments: Of (y, x, …) by stretch and variant.
+        arms: The two variants.
+        rule: How the difference is judged.
+    """
+    mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
+    bottoms = [{name: _per_unit(one) for name, one in variants.items()} for variants in moments]
+    return compare_within(mean, bottoms, arms, rule)
+
+
+def _per_unit(moments: Moments) -> Moments:
+    """Moments of (x, 1) of those of (y, x, …)."""
+    bottom = moments.pick(1)
+    third = None if bottom.third is None else np.pad(bottom.third, (0, 1))
+    comoment = np.pad(bottom.comoment, (0, 1))
+    return Moments(bottom.n, np.append(bottom.mean, 1.0), comoment, bottom.effective, third)
 
 
 def _change(control: Moments, treatment: Moments, place: int) -> float | None:
