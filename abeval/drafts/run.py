@@ -112,8 +112,10 @@ def _drafted(
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
     others = _kinds([table for table in tables if table is not main], main)
-    rows_are_units = unit.column is not None and one_row and time.column is not None
-    of_units = rows_are_units and not any(g.entry in _OF_ROWS for g in own)
+    of_units = unit.column is not None and one_row and guess.is_of_unit(time)
+    of_units = of_units and not any(g.entry in _OF_ROWS for g in own)
+    if of_units:
+        own[own.index(time)] = guess.no_time(time)
     parts = Tables(main, paths, others, one_row, of_units)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
     return Draft(text, tuple(own), questions)

@@ -33,7 +33,7 @@ class Tables:
         paths: Relation → its files; empty for a frame.
         others: Relation of another table → `clicks`, `items`, or None.
         one_row: Whether each unit has one row.
-        of_units: Whether rows are units and nothing that units do, whatever date they have.
+        of_units: Whether rows are units, whose date is not when they came.
     """
 
     main: Table
@@ -160,11 +160,9 @@ def _write_logs(document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables
     for guess in guesses:
         if guess.entry in _NO_COLUMN or guess.column is None or guess.column.name == guess.entry:
             continue
-        if tables.of_units and guess.entry != "variant":
-            continue
         _add(columns, guess.entry, guess.column.name, guess)
     time = next(g for g in guesses if g.entry == "ts").column
-    if time is not None and time.kind == "integer" and not tables.of_units:
+    if time is not None and time.kind == "integer":
         main.add("time_unit", tomlkit.item(time_unit(time)))
     if any(
         g.column is not None and g.column.name.endswith("ms") for g in guesses if g.entry == "dwell"
