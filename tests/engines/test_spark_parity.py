@@ -130,6 +130,14 @@ RUNS: dict[str, Callable[[Any], object]] = {
             *(e, {"impressions": nasty.tied()["impressions"]}),
         )
     ),
+    "variants in other spellings": lambda e: analyze_on(
+        Run(
+            nasty.tied_experiment(
+                variants={"a": {}, "b": {}}, logs={"impressions": {}}, segments={}
+            ).experiment,
+            *(e, {"impressions": nasty.spelled(nasty.tied()["impressions"])}),
+        )
+    ),
     "clicks by time": lambda e: analyze_on(
         Run(nasty.touched_experiment().experiment, e, nasty.touched())
     ),
