@@ -176,6 +176,17 @@ def time_guess(table: Table) -> Guess:
     return Guess("ts", None, "likely", "no column has times")
 
 
+def is_of_unit(time: Guess) -> bool:
+    """Whether a time is a property of a unit by its name, such as the day of its sign-up."""
+    return time.column is not None and words.named(time.column.name, words.TIME) is None
+
+
+def no_time(time: Guess) -> Guess:
+    """The guess that a table of units has no time of its rows."""
+    name = "" if time.column is None else time.column.name
+    return Guess("ts", None, "likely", f"each unit has one row, and {name} is not when it came")
+
+
 def time_unit(column: Column) -> str | None:
     """The unit of whole numbers since 1970 that lie between 2000 and 2100."""
     if column.low is None or column.high is None:

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from abeval.drafts import guess
+from abeval.drafts import guess, words
 from abeval.drafts.columns import Column, Table, look
 from abeval.drafts.guess import Arms, Guess
 from abeval.drafts.write import Tables, experiment_text
@@ -111,10 +111,27 @@ def _drafted(
     own += guess.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
-    others = {table.relation: _kind_of(table, main) for table in tables if table is not main}
-    parts = Tables(main, paths, others, one_row)
+    others = _kinds([table for table in tables if table is not main], main)
+    of_units = unit.column is not None and one_row and guess.is_of_unit(time)
+    of_units = of_units and not any(g.entry in _OF_ROWS for g in own)
+    if of_units:
+        own[own.index(time)] = guess.no_time(time)
+    parts = Tables(main, paths, others, one_row, of_units)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
     return Draft(text, tuple(own), questions)
+
+
+_OF_ROWS = ("click", *words.COLUMNS)
+"""Entries of what a unit sees or does: a table with one of them is no table of units."""
+
+
+def _kinds(tables: Sequence[Table], main: Table) -> dict[str, str | None]:
+    """Relation → what the table is, each kind once; None where it is not used."""
+    kinds: dict[str, str | None] = {}
+    for table in tables:
+        kind = _kind_of(table, main)
+        kinds[table.relation] = None if kind in kinds.values() else kind
+    return kinds
 
 
 def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:

@@ -33,12 +33,14 @@ class Tables:
         paths: Relation → its files; empty for a frame.
         others: Relation of another table → `clicks`, `items`, or None.
         one_row: Whether each unit has one row.
+        of_units: Whether rows are units, whose date is not when they came.
     """
 
     main: Table
     paths: Mapping[str, Sequence[str]]
     others: Mapping[str, str | None]
     one_row: bool
+    of_units: bool = False
 
 
 def experiment_text(
@@ -53,6 +55,7 @@ def experiment_text(
     questions += _write_variants(document, arms, by_entry["variant"])
     document.add(tomlkit.nl())
     _write_logs(document, guesses, tables)
+    questions += _write_unused(document, tables)
     questions += _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables.one_row, builtin)
     return tomlkit.dumps(document), tuple(questions)
@@ -167,13 +170,27 @@ def _write_logs(document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables
         main.add("dwell_unit", tomlkit.item("ms"))
     if len(columns):
         main.add("columns", columns)
-    logs.add("impressions", main)
+    logs.add("units" if tables.of_units else "impressions", main)
     for relation, kind in tables.others.items():
         if kind is not None:
             other = tomlkit.table()
             other.add("path", tomlkit.item(list(tables.paths[relation])))
             logs.add(kind, other)
     document.add("logs", logs)
+
+
+def _write_unused(document: tomlkit.TOMLDocument, tables: Tables) -> Iterator[str]:
+    """A comment and a question on each file that the draft does not read."""
+    for relation, kind in tables.others.items():
+        if kind is None:
+            files = ", ".join(tables.paths[relation])
+            document.add(tomlkit.nl())
+            document.add(tomlkit.comment(f"NOT SURE: {files} is not used. Its rows may be"))
+            document.add(tomlkit.comment("[logs.exposures] (unit, variant and time), [logs.units]"))
+            document.add(
+                tomlkit.comment("(one row a unit), or [logs.events.NAME] (unit and time).")
+            )
+            yield f"{files} is not used: exposures, a table of units, or events?"
 
 
 _NO_COLUMN = ("unit", "outcome", "covariate", "segment")

@@ -20,7 +20,14 @@ from abeval.inference.compare import Analysis
 from abeval.inference.curse import winners_curse
 from abeval.inference.cuts import cut_rows, cut_splits, without_cuts
 from abeval.inference.families import family_intervals
-from abeval.inference.scorecard import adjustments, boundaries, scorecard, segment_rows, slice_rows
+from abeval.inference.scorecard import (
+    adjustments,
+    boundaries,
+    gains,
+    scorecard,
+    segment_rows,
+    slice_rows,
+)
 from abeval.inference.segments import segment_contrasts, segment_tests
 from abeval.inference.spreads import quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
@@ -84,4 +91,5 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         quantile_effects=quantile_effects(analysis),
         unit_aucs=unit_aucs(analysis),
         catalogue_uses=catalogue_uses(analysis),
+        gains=gains(analysis),
     )

@@ -23,7 +23,7 @@ from abeval.inference.families import adjusted, guardrails_adjusted
 from abeval.inference.status import goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
-from abeval.results import Adjustment, Boundary, Row, SliceRow, Status
+from abeval.results import Adjustment, Boundary, Row, SliceRow, Status, TargetGain
 from abeval.stats import design
 
 POWER = 0.8
@@ -171,6 +171,30 @@ def boundaries(analysis: Analysis) -> tuple[Boundary, ...]:
         for (metric, variant), comparison in analysis.comparisons.items()
         if comparison.boundary is not None
     )
+
+
+def gains(analysis: Analysis) -> tuple[TargetGain, ...]:
+    """The effect that decides a row whose metric has a target."""
+    rows = ((*row, analysis.comparisons[row[0].name, row[1]].gain) for row in analysis.rows)
+    return tuple(
+        TargetGain(
+            metric=metric.name,
+            variant=variant,
+            target=metric.direction.toward,
+            gain=gain.value,
+            gain_low=_finite(gain.low),
+            gain_high=_finite(gain.high),
+            p_value=gain.p_value,
+            margin_low=None if gain.within is None else _finite(gain.within.low),
+            margin_high=None if gain.within is None else _finite(gain.within.high),
+        )
+        for metric, variant, gain in rows
+        if gain is not None and metric.direction.toward is not None
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
 
 
 def adjustments(analysis: Analysis) -> tuple[Adjustment, ...]:

@@ -78,7 +78,8 @@ def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
         >>> evaluate("a / (b + 1)", {"a": np.array([3.0, 8.0]), "b": np.array([2.0, 3.0])})
         array([1., 2.])
     """
-    return _value(parsed(text), values)
+    # A name may be a word of SQL, such as `map`.
+    return values[text] if text in values else _value(parsed(text), values)
 
 
 def _value(node: exp.Expr, values: Mapping[str, Floats]) -> Floats:

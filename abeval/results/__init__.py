@@ -9,7 +9,7 @@ from abeval.results.context import (
     VariantInfo,
 )
 from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status
-from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval
+from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval, TargetGain
 from abeval.results.trust import (
     AAMetric,
     Balance,
@@ -45,6 +45,7 @@ __all__ = [
     "SplitDay",
     "SplitPlace",
     "Status",
+    "TargetGain",
     "VariantInfo",
     "Verdict",
 ]

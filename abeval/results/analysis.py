@@ -28,6 +28,7 @@ from abeval.results import (
     SliceRow,
     SplitDay,
     SplitPlace,
+    TargetGain,
     Verdict,
     views,
 )
@@ -73,6 +74,7 @@ class Result(DrawnRecord):
     quantile_effects: tuple[QuantileEffect, ...] = ()
     unit_aucs: tuple[UnitAucs, ...] = ()
     catalogue_uses: tuple[CatalogueUse, ...] = ()
+    gains: tuple[TargetGain, ...] = ()
 
     @property
     def trusted(self) -> bool:

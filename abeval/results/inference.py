@@ -86,6 +86,31 @@ class Belief:
 
 
 @dataclass(frozen=True)
+class TargetGain:
+    """How much nearer to its target a metric is in a variant than in control.
+
+    Attributes:
+        target: What the metric should meet.
+        gain: In the metric's unit; negative is farther.
+        gain_low: Lower end of its interval, at the level and the look of the effect; None without.
+        gain_high: Upper end.
+        p_value: Two-sided, of no gain; `p_adjusted` of the row is this one, adjusted.
+        margin_low: The gain at worst, to compare with less the margin, on its scale; None without.
+        margin_high: The gain at best.
+    """
+
+    metric: str
+    variant: str
+    target: float
+    gain: float
+    gain_low: float | None
+    gain_high: float | None
+    p_value: float
+    margin_low: float | None
+    margin_high: float | None
+
+
+@dataclass(frozen=True)
 class FamilyInterval:
     """The interval of a goal's difference that matches its adjusted p-value.
 

@@ -158,6 +158,35 @@ def test_parts_of_a_table_items_and_clicks_find_their_places(tmp_path: Path) -> 
     assert logs["clicks"]["path"] == ["clicks.csv"]
 
 
+def test_a_file_that_is_not_used_is_named(tmp_path: Path) -> None:
+    frame = SHAPES["video_log"].frame
+    frame.to_parquet(tmp_path / "log.parquet")
+    for name in ("refunds.csv", "visits.csv"):
+        frame[["uid"]].assign(**{name[:4]: "x"}).to_csv(tmp_path / name, index=False)
+    own = draft_files(
+        [tmp_path / n for n in ("log.parquet", "refunds.csv", "visits.csv")], tmp_path
+    )
+    for name in ("refunds.csv", "visits.csv"):
+        assert any(question.startswith(f"{name} is not used") for question in own.questions)
+        assert f"# NOT SURE: {name} is not used" in own.text
+    (tmp_path / "e.toml").write_text(own.text)
+    assert abeval.load(tmp_path / "e.toml").experiment.logs.impressions is not None
+
+
+def test_a_table_of_one_row_a_unit_with_a_date_is_of_units(tmp_path: Path) -> None:
+    """Units who signed up long before were impressions of years ago, on as many days."""
+    frame = SHAPES["customers"].frame.assign(signup_date="2021-03-04")
+    frame.loc[::3, "signup_date"] = "2025-04-09"
+    frame.to_csv(tmp_path / "users.csv", index=False)
+    own = draft_files([tmp_path / "users.csv"], tmp_path)
+    logs = tomllib.loads(own.text)["logs"]
+    assert logs == {"units": {"path": "users.csv", "columns": {"variant": "treatment"}}}
+    (tmp_path / "e.toml").write_text(own.text)
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    control = frame[frame.treatment == 0]
+    assert result["spend"].control == pytest.approx(control.spend.mean(), rel=1e-9)
+
+
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(LogError, match="no rows"):
         draft(

@@ -71,6 +71,10 @@ def test_a_gain_across_the_target_ships_only_where_its_look_proves_it() -> None:
     assert result.verdicts[0].decision == "keep_running"
     assert not bound.crossed
     assert abs(bound.z) == pytest.approx(0.2 / SE)
+    (gain,) = result.gains
+    assert (gain.target, gain.gain) == (TARGET, pytest.approx(0.2))
+    assert gain.gain_low < 0 < gain.gain_high
+    assert gain.p_value == row.p_adjusted
     assert analyze({"m": values(31.15, 29.05)})["m"].status == "better"
 
 

@@ -165,3 +165,10 @@ def test_functions_have_no_windows_and_say_so():
     frames = {"impressions": log}
     assert "function" in loaded.aa(runs=10, logs=frames).refused["yield"]
     assert "function" in dict(loaded.windows(logs=frames).refused)["yield"]
+
+
+def test_a_metric_called_by_a_word_of_sql_can_be_resampled():
+    """`map`, built in, ended in a traceback."""
+    values = {"map": np.array([0.25, 0.5])}
+    assert evaluate("map", values).tolist() == [0.25, 0.5]
+    assert evaluate('"map" * 2', values).tolist() == [0.5, 1.0]
