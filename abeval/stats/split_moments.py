@@ -104,7 +104,7 @@ def at(compared: Skewed, effect: float) -> At:
     """
     ratio = effect if compared.scaled else 1.0
     shift = 0.0 if compared.scaled else effect
-    variance, cubes = _moments_of_splits(compared, ratio)
+    variance, cube = _moments_of_splits(compared, ratio)
     if variance <= 0:
         raise Refusal("zero_variance", "neither variant varies: no test is possible")
     difference = compared.treatment / ratio - shift - compared.control
@@ -113,27 +113,28 @@ def at(compared: Skewed, effect: float) -> At:
     # The difference itself is part of the spread of all units together.
     z = difference / se
     z *= math.sqrt((free + 1) / (free + z * z))
-    skews, own = [cube / se**3 for cube in cubes], _own(compared, ratio, difference)
-    lower = max(*(tail(-z, -skew) for skew in skews), _hall(own, -1), key=_log)
-    upper = max(*(tail(z, skew) for skew in skews), _hall(own, 1), key=_log)
-    return At(z, se, skews[0], own, lower, upper)
+    skew, own = cube / se**3, _own(compared, ratio, difference)
+    lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
+    upper = max(tail(z, skew), _hall(own, 1), key=_log)
+    return At(z, se, skew, own, lower, upper)
 
 
-def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, tuple[float, ...]]:
-    """The variance of the difference over all splits, and its third moments.
+def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
+    """The variance of the difference over all splits, and its third moment.
 
     The treatment has higher values, or more units with one: of the two, what makes the difference
-    less certain. Where both make it as uncertain, as at equal sizes, there are two third moments.
+    less certain. Equal sizes make both as uncertain; higher values count then, which covers as well
+    as both together, and refuses less.
     """
-    variance = first = second = 0.0
+    variance = cube = 0.0
     for stratum in compared.strata:
-        ways = [_split_moments(stratum, ratio, power) for power in (2, 1)]
-        largest = max(way[0] for way in ways)
-        cubes = [cube for square, cube in ways if square >= largest * (1 - _ROUNDING)]
-        variance += stratum.share**2 * largest
-        first += stratum.share**3 * cubes[0]
-        second += stratum.share**3 * cubes[-1]
-    return variance, (first,) if first == second else (first, second)
+        square, third = _split_moments(stratum, ratio, 2)
+        more_units = _split_moments(stratum, ratio, 1)
+        if more_units[0] > square * (1 + _ROUNDING):
+            square, third = more_units
+        variance += stratum.share**2 * square
+        cube += stratum.share**3 * third
+    return variance, cube
 
 
 def _log(tail: tuple[float, float]) -> float:

@@ -22,6 +22,7 @@ Flags = NDArray[np.bool_]
 
 ALPHA = 0.05
 REACH = 1.959963984540054
+ROUNDING = 1e-9
 FAR = 1e4
 """A lift above this has to be ruled out, or there is no test."""
 
@@ -192,16 +193,17 @@ def by_splits(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> tupl
     n, m, scaled = control.units, treatment.units, treatment.times(1 / ratio)
     square = (control.square + scaled.square) / (n + m - 2)
     cube = (control.cube + scaled.cube) * (n + m) / (n + m - 1) / (n + m - 2)
-    variance, third = np.zeros_like(square), np.full_like(square, -np.inf)
+    ways = []
     for more in (1.0, ratio):
         of, third_of = ((n + m) / (n * times + m) for times in (more, more**2))
-        one = square * (of * more / n + of / m)
-        its = cube * (third_of / m**2 - third_of * more**2 / n**2)
-        larger = (one > variance) | ((one == variance) & (its > third))
-        variance, third = np.where(larger, one, variance), np.where(larger, its, third)
+        of_square = square * (of * more / n + of / m)
+        ways.append((of_square, cube * (third_of / m**2 - third_of * more**2 / n**2)))
+    variance = np.maximum(ways[0][0], ways[1][0])
     z = (scaled.mean - control.mean) / np.sqrt(variance)
     z = z * np.sqrt((n + m - 1) / (n + m - 2 + z * z))
-    skewness = third / variance**1.5
+    # Where both ways are as uncertain, as at equal sizes, higher values count.
+    higher = ways[1][0] <= ways[0][0] * (1 + ROUNDING)
+    skewness = np.where(higher, ways[0][1], ways[1][1]) / variance**1.5
     return Sides(tails(-z, -skewness), tails(z, skewness)), skewness
 
 
