@@ -275,8 +275,18 @@ def few_successes(control: list[Pair], treatment: list[Pair]) -> bool:
     return min(*ones, *zeros) < (50 if more > 2 * fewer else 10)
 
 
+SHARES = ("ctr", "long_click_rate")
+"""Metrics of 0s and 1s by definition, where a unit has one impression or click."""
+
+
 def check_exact(row: EffectRow, successes: list[float]) -> None:
     units = row.units_control + row.units
+    if sum(successes) in (0, units) and row.metric in SHARES:
+        # As many more as are missed in 2.5 %: of the treatment, or of control where all succeed.
+        largest = 1 - 0.025 ** (1 / (row.units_control if sum(successes) else row.units))
+        assert (row.p_value, row.difference) == (1.0, 0.0)
+        assert row.difference_high == pytest.approx(largest, rel=1e-6)
+        return
     if sum(successes) in (0, units):
         assert row.reason == "zero_variance"
         return
