@@ -242,13 +242,7 @@ class _Look:
         ((odd, most, least),) = self._engine.rows(
             f"select count_if({value} not in (0, 1)), max({value}), min({value}) from {_TABLE}"
         )
-        return not odd and (most != least or self._is_boolean(text))
-
-    def _is_boolean(self, text: str) -> bool:
-        tree = parse_expression(text)
-        return isinstance(tree, exp.Column) and (
-            self._types[self._column(columns_of(tree)[0])] == "BOOLEAN"
-        )
+        return not odd and (most != least or self._type(text) == "BOOLEAN")
 
     def _step(self, texts: Sequence[str]) -> float:
         """A step to which values can be rounded without a loss that would be seen."""
@@ -288,11 +282,15 @@ class _Look:
         return [int(count or 0) for count in row]
 
     def _is_whole(self, text: str) -> bool:
+        kind = self._type(text) or ""
+        return kind in ("BOOLEAN", "INTEGER") or kind.endswith("INT")
+
+    def _type(self, text: str) -> str | None:
+        """The type of a column by its name; None of an expression."""
         tree = parse_expression(text)
         if not isinstance(tree, exp.Column):
-            return False
-        kind = self._types[self._column(columns_of(tree)[0])]
-        return kind == "BOOLEAN" or kind.endswith("INT") or kind == "INTEGER"
+            return None
+        return self._types[self._column(columns_of(tree)[0])]
 
 
 def _reference(column: str) -> str:

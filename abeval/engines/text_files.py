@@ -15,10 +15,9 @@ import duckdb
 from abeval.engines.names import log_name
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.columns import canonical_columns
+from abeval.experiment.columns import IDS, canonical_columns
 from abeval.experiment.sources import LogSource
 
-IDS = ("unit_id", "item_id", "impression_id", "request_id")
 _NAMES = ("variant", "category", "model", "stage")
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _NOT_AS_WRITTEN = "abeval: a value would not keep its digits"

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from abeval.experiment.sources import OUTCOME
 
+IDS = ("unit_id", "item_id", "impression_id", "request_id")
+"""Columns whose values are ids."""
+
 CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "impressions": (
         "impression_id",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.columns import canonical_columns
+from abeval.experiment.columns import IDS, canonical_columns
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import OWN_TABLE, LogSource
 from abeval.logs.files import FileFacts, mixed_id, with_type
@@ -22,8 +22,6 @@ _ZONED = re.compile(r"^TIMESTAMP(TZ| WITH TIME ZONE)")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
 SERVED_FLAGS = ("timeout", "fallback", "stale")
 """Columns of the impressions that say that the variant was not served as it was meant."""
-
-_IDS = ("unit_id", "item_id", "impression_id", "request_id")
 
 _NOTHING = '"NULL"'
 """The type of a column that is null in every row."""
@@ -137,7 +135,7 @@ def _check_types(columns: LogColumns, source: LogSource, files: FileFacts) -> No
 
 
 def _is_decimal_id(canonical: str, kind: str) -> bool:
-    return canonical in _IDS and _FRACTION.match(kind) is not None
+    return canonical in IDS and _FRACTION.match(kind) is not None
 
 
 def _cast_hint(log: str, column: str) -> str:
@@ -197,7 +195,7 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
     if kind == _NOTHING:
         return None
     match canonical:
-        case name if name in _IDS:
+        case name if name in IDS:
             return _id_problem(canonical, kind)
         case "ts":
             return _time_problem(kind, source)

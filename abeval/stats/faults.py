@@ -13,6 +13,7 @@ import numpy as np
 
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.effects import satterthwaite
 
 SURE = 1e-6
 """The chance that a difference is called sure although it is not, over all cells of an audit."""
@@ -95,10 +96,8 @@ def _not_below(own: Share, rows: int, other: Share, others: int) -> Share:
 
 
 def _df(first: Share, second: Share) -> float:
-    """Degrees of freedom of the difference (Welch 1947)."""
-    parts = [one.error**4 / one.df for one in (first, second)]
-    total = (first.error**2 + second.error**2) ** 2
-    return total / sum(parts) if sum(parts) > 0 else first.df + second.df
+    """Degrees of freedom of the difference."""
+    return satterthwaite((first.error**2, second.error**2), (first.df, second.df))
 
 
 class Difference(NamedTuple):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
+from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import skipped
 from abeval.results import Check
 from abeval.results import format as fmt
@@ -18,9 +19,6 @@ from abeval.stats.faults import Difference, Sums, difference
 
 Cells = Mapping[str, Mapping[str, Sums]]
 """Cell → variant → sums."""
-
-FEWEST_UNITS = 30
-"""Of fewer units all may be alike by chance, and no variance says so."""
 
 SHOWN = 3
 """So many cells are listed in a message."""
@@ -59,9 +57,12 @@ def cells_of(aggregates: Aggregates, audit: str) -> Cells:
 
 
 def too_few(analysis: Analysis) -> dict[str, int]:
-    """Variants with too few units to be compared, and how many they have."""
+    """Variants with too few units to be compared, and how many they have.
+
+    Of fewer units all may be alike by chance, and no variance says so.
+    """
     counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
-    return {variant: units for variant, units in counts.items() if units < FEWEST_UNITS}
+    return {variant: units for variant, units in counts.items() if units < MIN_UNITS}
 
 
 def compared(analysis: Analysis) -> list[str]:
@@ -79,8 +80,8 @@ def without_few(analysis: Analysis, check: Check) -> Check:
         return check
     units = listing([f"{variant} has {n:,} units" for variant, n in few.items()])
     if not compared(analysis):
-        return skipped(check.name, f"{units}, and a comparison needs {FEWEST_UNITS}")
-    message = f"{check.message}; {units} of the {FEWEST_UNITS} that a comparison needs"
+        return skipped(check.name, f"{units}, and a comparison needs {MIN_UNITS}")
+    message = f"{check.message}; {units} of the {MIN_UNITS} that a comparison needs"
     return replace(check, message=message)
 
 
