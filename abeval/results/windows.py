@@ -78,7 +78,7 @@ class Rhythm:
         scale: `relative` or `absolute`.
         effect: Mean effect, by generalised least squares.
         effect_se: Its standard error.
-        p_value: Wald test of one effect in all parts, with their covariance.
+        p_value: Hotelling's test of one effect in all parts, with their covariance.
     """
 
     metric: str
@@ -142,7 +142,7 @@ class Stability:
         weeks: Whole weeks among them.
         effect: Mean daily effect, by generalised least squares.
         effect_se: Its standard error.
-        wald_p_value: Wald test of one effect on all days, apart from a weekly rhythm.
+        wald_p_value: Hotelling's test of one effect on all days, but for a weekly rhythm.
         slope: Change per day.
         slope_p_value: Its p-value.
         late_less_early: Effect of the late whole weeks minus that of as many early ones; with

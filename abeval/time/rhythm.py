@@ -61,7 +61,7 @@ def _row(course: Course, place: int, days: int, rule: Rule) -> WindowRow:
 
 
 def rhythm_of(course: Course) -> Rhythm:
-    """Wald test of one effect in all hours or weekdays, the same units being in several."""
+    """Test of one effect in all hours or weekdays, the same units being in several."""
     labels = course.axis.labels
     parts = [place for place in range(len(labels)) if has_effect(course, place)]
     rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
