@@ -20,6 +20,7 @@ from abeval.engines.duckdb_connection import beside, confinement, connect, open_
 from abeval.engines.duckdb_errors import log_errors, query_errors
 from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
+from abeval.engines.spare import SpareTables
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
 from abeval.engines.text_times import Time, time_column, time_of_text
@@ -64,6 +65,7 @@ class DuckDBEngine:
             connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._tables = Tables(self._connection, connection, folder)
+        self._spare = SpareTables()
         try:
             with query_errors():
                 self._run("set timezone = 'UTC'")
@@ -128,7 +130,7 @@ class DuckDBEngine:
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
             load = text_files.load_csv if files.kind == "csv" else text_files.load_json
-            load(name, files, source, self._fetched)
+            load(name, files, source, self._fetched, self._keep)
         if files.kind == "csv":
             sources.check_split(log, list(self.columns(name)), files.read)
         self._type_time(name, source)
@@ -141,6 +143,8 @@ class DuckDBEngine:
             frame: The frame.
             source: The log's entry in the experiment file, where the frame is a log.
         """
+        if self._take_over(name, frame):
+            return
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         packed = _packed(frame)
         stream = _ArrowStream(frame, log_name(name)) if packed is None else packed
@@ -149,8 +153,13 @@ class DuckDBEngine:
             self._connection.register("abeval_frame", stream)
             self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
             self._connection.unregister("abeval_frame")
+        self._spare.keep(name, frame)
         if source is not None:
             self._type_time(name, source)
+
+    def spare(self, name: str) -> None:
+        """Leave a relation that is read no more to the next log of the same rows."""
+        self._spare.leave(name)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""
@@ -271,6 +280,22 @@ class DuckDBEngine:
 
     def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
         return self._wait(lambda: self._connection.execute(sql).fetchall())
+
+    def _keep(self, name: str, sql: str) -> None:
+        """Keep the rows of files as a table."""
+        if not self._take_over(name, sql):
+            self._run(f"create or replace table {quoted(name)} as {sql}")
+            self._spare.keep(name, sql)
+
+    def _take_over(self, name: str, rows: object) -> bool:
+        """Whether there is a spare table of these rows, which has this name from now on."""
+        spare = self._spare.take(rows)
+        if spare is None:
+            return False
+        self._run(f"drop table if exists {quoted(name)}")
+        self._run(f"alter table {quoted(spare)} rename to {quoted(name)}")
+        self._spare.keep(name, rows)
+        return True
 
     def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
         """Show the rows of a log as they are stored, with its time as a time."""
