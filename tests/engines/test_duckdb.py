@@ -332,12 +332,12 @@ class TestSpareTables:
         assert engine.rows(rows) == [(1, 7)]
 
     def test_a_frame_is_copied_once(self, engine):
-        frame = pd.DataFrame({"id": [1, 2], "group": ["a", "b"]})
-        engine.add_frame("looked_at", frame)
+        frame, source = pd.DataFrame({"id": [1, 2], "group": ["a", "b"]}), LogSource()
+        engine.add_frame("looked_at", frame, source)
         engine.spare("looked_at")
-        engine.add_frame("raw_units", frame.copy())
+        engine.add_frame("raw_units", frame.copy(), source)
         assert engine.rows("from looked_at") == engine.rows("from raw_units")
-        engine.add_frame("raw_units", frame)
+        engine.add_frame("raw_units", frame, source)
         assert engine.rows("from raw_units") == [(1, "a"), (2, "b")]
         with pytest.raises(QueryError, match="looked_at"):
             engine.rows("from looked_at")
