@@ -247,6 +247,8 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 def _value_guess(column: Column, table: Table, others: Sequence[Column]) -> Guess | None:
     """What a column of numbers is; None where it describes a unit, or numbers the rows."""
+    if words.words(column.name)[-1:] == ("id",):
+        return None
     kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
     pair = _pair(column, others)
     if pair == "pre" or words.has_word(column.name, words.BEFORE):
@@ -255,7 +257,7 @@ def _value_guess(column: Column, table: Table, others: Sequence[Column]) -> Gues
         return Guess("outcome", column, "likely", f"its name says that it was after; {kind}")
     if words.has_word(column.name, words.OUTCOME):
         return Guess("outcome", column, "likely", kind)
-    if _is_id(column, table) or words.has_word(column.name, words.DESCRIPTION):
+    if _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
         return None
     return Guess("outcome", column, "not sure", "an outcome, or known before?")
 
@@ -282,9 +284,8 @@ def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
             yield Guess("segment", column, "likely", f"{column.distinct} values")
 
 
-def _is_id(column: Column, table: Table) -> bool:
-    last = words.words(column.name)[-1:]
-    return last == ("id",) or (column.kind == "integer" and column.distinct == table.rows)
+def _numbers_rows(column: Column, table: Table) -> bool:
+    return column.kind == "integer" and column.distinct == table.rows
 
 
 def _rank(column: Column, names: Sequence[str]) -> int:

@@ -5,13 +5,15 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import Column, Table, look
 from abeval.drafts.guess import Arms, Guess
-from abeval.drafts.write import Tables, experiment_text
+from abeval.drafts.logs import Tables
+from abeval.drafts.others import others_of, shows_exposures, shows_rows
+from abeval.drafts.write import experiment_text
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
@@ -37,7 +39,7 @@ class Draft:
 
 
 def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
-    """The draft for files of one table, or for an impression log with its clicks and items.
+    """The draft for files of one table, or for an impression log with the logs beside it.
 
     Args:
         files: The files; those with the same columns are one table.
@@ -99,11 +101,15 @@ def _drafted(
     if main.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     unit = guess.unit_guess(main)
-    candidates = [c for c in guess.variant_candidates(main) if c != unit.column]
     one_row = unit.column is None or unit.column.distinct == main.rows
-    constant = _constant(engine, main, unit.column, candidates)
-    variant = guess.variant_guess(candidates, constant, one_row)
-    arms = None if variant.column is None else _arms(engine, main, unit.column, variant.column)
+    others = others_of(engine, [t for t in tables if t is not main], main, unit.column)
+    variant, source = _variant(engine, main, one_row), main
+    exposures = next((other.table for other in others if other.kind == "exposures"), None)
+    if variant.column is None and exposures is not None:
+        variant, source = _variant(engine, exposures, False), exposures
+    arms = _arms(engine, source, variant)
+    if source is not main:
+        variant = replace(variant, column=None, reason=f"the exposures say it; {variant.reason}")
     time = guess.time_guess(main)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
     own = [unit, variant, time, *guess.canonical_guesses(main, taken)]
@@ -111,7 +117,6 @@ def _drafted(
     own += guess.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
-    others = _kinds([table for table in tables if table is not main], main)
     of_units = unit.column is not None and one_row and guess.is_of_unit(time)
     of_units = of_units and not any(g.entry in _OF_ROWS for g in own)
     if of_units:
@@ -125,36 +130,22 @@ _OF_ROWS = ("click", *words.COLUMNS)
 """Entries of what a unit sees or does: a table with one of them is no table of units."""
 
 
-def _kinds(tables: Sequence[Table], main: Table) -> dict[str, str | None]:
-    """Relation → what the table is, each kind once; None where it is not used."""
-    kinds: dict[str, str | None] = {}
-    for table in tables:
-        kind = _kind_of(table, main)
-        kinds[table.relation] = None if kind in kinds.values() else kind
-    return kinds
-
-
 def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:
-    """The table that has both unit and variant; of several, the longest."""
+    """The table that has both unit and variant; of several, the longest.
 
-    def order(table: Table) -> tuple[bool, int]:
-        unit = guess.unit_guess(table)
-        named = [c for c in guess.variant_candidates(table) if c != unit.column]
-        constant = _constant(engine, table, unit.column, named)
-        variant = guess.variant_guess(named, constant, rows_are_units=False)
-        return variant.column is not None, table.rows
-
-    return max(tables, key=order)
+    Exposures are not the main one where another table says what units saw or did.
+    """
+    longest = max(tables, key=lambda t: (_variant(engine, t, False).column is not None, t.rows))
+    if not shows_exposures(longest):
+        return longest
+    return max(filter(shows_rows, tables), key=lambda table: table.rows, default=longest)
 
 
-def _kind_of(table: Table, main: Table) -> str | None:
-    """`items` or `clicks`, for a table beside the main one; None where it is neither."""
-    roles = {g.entry: g.column for g in guess.canonical_guesses(table, set())}
-    item = roles.get("item_id")
-    if item is not None and item.distinct == table.rows:
-        return "items"
-    keys = {"impression_id", "request_id"} & roles.keys()
-    return "clicks" if keys and table.rows <= main.rows else None
+def _variant(engine: DuckDBEngine, table: Table, one_row: bool) -> Guess:
+    """The column of the variant."""
+    unit = guess.unit_guess(table).column
+    candidates = [c for c in guess.variant_candidates(table) if c != unit]
+    return guess.variant_guess(candidates, _constant(engine, table, unit, candidates), one_row)
 
 
 def _constant(
@@ -176,7 +167,11 @@ def _constant(
     return {c.name: float(value or 0) for c, value in zip(candidates, values, strict=True)}
 
 
-def _arms(engine: DuckDBEngine, table: Table, unit: Column | None, variant: Column) -> Arms:
+def _arms(engine: DuckDBEngine, table: Table, guessed: Guess) -> Arms | None:
+    """The values of a column of the variant; None where there is no such column."""
+    unit, variant = guess.unit_guess(table).column, guessed.column
+    if variant is None:
+        return None
     counted = "count(*)" if unit is None else f"count(distinct {quoted(unit.name)})"
     joined = {names[0]: names for names in spelled_alike(value for value, _ in variant.values)}
     text = f"cast({quoted(variant.name)} as varchar)"

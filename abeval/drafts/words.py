@@ -246,3 +246,13 @@ def has_word(name: str, listed: Collection[str]) -> bool:
     (True, False)
     """
     return any(word in listed for word in words(name)) or named(name, tuple(listed)) is not None
+
+
+def slug(name: str) -> str:
+    """A metric's name from a column's.
+
+    >>> slug("Total ads"), slug("7-day revenue")
+    ('total_ads', 'x_7_day_revenue')
+    """
+    joined = "_".join(words(name)) or "value"
+    return joined if joined[0].isalpha() else f"x_{joined}"

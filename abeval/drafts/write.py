@@ -5,16 +5,16 @@ comes from it before a person has decided.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import tomlkit
 from tomlkit.items import Table as TomlTable
 
-from abeval.drafts import words
-from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import Arms, Guess, time_unit
+from abeval.drafts.columns import Column
+from abeval.drafts.guess import Arms, Guess
+from abeval.drafts.logs import Tables, add_guess, write_logs
+from abeval.drafts.others import Other
+from abeval.drafts.words import slug
 from abeval.engines.sql import quoted
-from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
 FITS = 0.01
@@ -24,25 +24,6 @@ NEAR = 0.1
 """Shares of units that differ less than this from equal ones are meant to be equal."""
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The tables that the file names.
-
-    Attributes:
-        main: The one with unit and variant.
-        paths: Relation → its files; empty for a frame.
-        others: Relation of another table → `clicks`, `items`, or None.
-        one_row: Whether each unit has one row.
-        of_units: Whether rows are units, whose date is not when they came.
-    """
-
-    main: Table
-    paths: Mapping[str, Sequence[str]]
-    others: Mapping[str, str | None]
-    one_row: bool
-    of_units: bool = False
-
-
 def experiment_text(
     name: str, guesses: Sequence[Guess], arms: Arms | None, tables: Tables, builtin: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
@@ -50,25 +31,18 @@ def experiment_text(
     by_entry = {g.entry: g for g in reversed(guesses)}
     document = tomlkit.document()
     document.add("name", tomlkit.item(name))
-    _add(document, "unit", _unit(by_entry["unit"]), by_entry["unit"])
+    add_guess(document, "unit", _unit(by_entry["unit"]), by_entry["unit"])
     questions = [f"unit: {by_entry['unit'].reason}"] if _asks(by_entry["unit"]) else []
     questions += _write_variants(document, arms, by_entry["variant"])
     document.add(tomlkit.nl())
-    _write_logs(document, guesses, tables)
-    questions += _write_unused(document, tables)
+    questions += write_logs(document, guesses, tables)
     questions += _write_segments(document, guesses)
-    questions += _write_metrics(document, guesses, tables.one_row, builtin)
+    questions += _write_metrics(document, guesses, tables, builtin)
     return tomlkit.dumps(document), tuple(questions)
 
 
 def _asks(guess: Guess) -> bool:
     return guess.certainty == "not sure"
-
-
-def _add(table: tomlkit.TOMLDocument | TomlTable, key: str, value: object, guess: Guess) -> None:
-    item = tomlkit.item(value)
-    item.comment(f"{guess.certainty}: {guess.reason}")
-    table.add(key, item)
 
 
 def _unit(guess: Guess) -> str:
@@ -145,58 +119,6 @@ def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
     return {value: round(share, 4) for value, share in shares.items()}
 
 
-def _write_logs(document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables: Tables) -> None:
-    logs = tomlkit.table(is_super_table=True)
-    main = tomlkit.table()
-    paths = tables.paths.get(tables.main.relation)
-    if paths:
-        main.add("path", tomlkit.item(paths[0] if len(paths) == 1 else list(paths)))
-    unit = next(g for g in guesses if g.entry == "unit").column
-    if unit is not None and unit.kind == "real":
-        query = tomlkit.string(cast_query(unit.name, "bigint"), literal="'" not in unit.name)
-        query.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
-        main.add("query", query)
-    columns = tomlkit.table()
-    for guess in guesses:
-        if guess.entry in _NO_COLUMN or guess.column is None or guess.column.name == guess.entry:
-            continue
-        _add(columns, guess.entry, guess.column.name, guess)
-    time = next(g for g in guesses if g.entry == "ts").column
-    if time is not None and time.kind == "integer":
-        main.add("time_unit", tomlkit.item(time_unit(time)))
-    if any(
-        g.column is not None and g.column.name.endswith("ms") for g in guesses if g.entry == "dwell"
-    ):
-        main.add("dwell_unit", tomlkit.item("ms"))
-    if len(columns):
-        main.add("columns", columns)
-    logs.add("units" if tables.of_units else "impressions", main)
-    for relation, kind in tables.others.items():
-        if kind is not None:
-            other = tomlkit.table()
-            other.add("path", tomlkit.item(list(tables.paths[relation])))
-            logs.add(kind, other)
-    document.add("logs", logs)
-
-
-def _write_unused(document: tomlkit.TOMLDocument, tables: Tables) -> Iterator[str]:
-    """A comment and a question on each file that the draft does not read."""
-    for relation, kind in tables.others.items():
-        if kind is None:
-            files = ", ".join(tables.paths[relation])
-            document.add(tomlkit.nl())
-            document.add(tomlkit.comment(f"NOT SURE: {files} is not used. Its rows may be"))
-            document.add(tomlkit.comment("[logs.exposures] (unit, variant and time), [logs.units]"))
-            document.add(
-                tomlkit.comment("(one row a unit), or [logs.events.NAME] (unit and time).")
-            )
-            yield f"{files} is not used: exposures, a table of units, or events?"
-
-
-_NO_COLUMN = ("unit", "outcome", "covariate", "segment")
-"""Guesses that are no canonical column."""
-
-
 def _write_segments(document: tomlkit.TOMLDocument, guesses: Sequence[Guess]) -> Iterator[str]:
     named = [g.column for g in guesses if g.entry == "segment" and g.column is not None]
     if not named:
@@ -213,11 +135,11 @@ def _write_segments(document: tomlkit.TOMLDocument, guesses: Sequence[Guess]) ->
 def _write_metrics(
     document: tomlkit.TOMLDocument,
     guesses: Sequence[Guess],
-    one_row: bool,
+    tables: Tables,
     builtin: Collection[str],
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
-    entries = tomlkit.aot()
+    entries, one_row = tomlkit.aot(), tables.one_row
     clicked = any(g.entry == "click" for g in guesses)
     if clicked:
         entries.append(_metric({"name": "ctr", "role": "goal"}, "clicks / impressions"))
@@ -226,6 +148,9 @@ def _write_metrics(
         if not _asks(guess) and guess.column is not None:
             fields = _own(guess.column, one_row, builtin)
             entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
+    for name, other in tables.events.items():
+        for fields in _of_events(name, other):
+            entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
     if len(entries):
         document.add("metrics", entries)
     unsure = [g.column for g in outcomes if _asks(g) and g.column is not None]
@@ -258,15 +183,26 @@ def _write_comments(
 def _own(column: Column, one_row: bool, builtin: Collection[str]) -> dict[str, object]:
     """A metric of one column: a share where it is 0 or 1 for each unit, else a mean per unit."""
     name = slug(column.name)
-    value = quoted(column.name)
-    if column.kind == "boolean":
-        value = f"case when {value} then 1 else 0 end"
     if not one_row:
         name = f"{name}_per_unit"
     if name in builtin:
         name = f"{name}_value"
-    fields: dict[str, object] = {"name": name, "role": "goal", "value": value}
+    fields: dict[str, object] = {"name": name, "role": "goal", "value": _number(column)}
     return fields | ({"unit": "share"} if column.is_share and one_row else {})
+
+
+def _number(column: Column) -> str:
+    value = quoted(column.name)
+    return f"case when {value} then 1 else 0 end" if column.kind == "boolean" else value
+
+
+def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
+    """Metrics of a log of events: units that have a row, and sums of its outcomes."""
+    yield {"name": f"any_{name}", "role": "goal", "log": name}
+    for column in other.outcomes:
+        named = f"{name}_{slug(column.name)}"
+        value = _number(column)
+        yield {"name": named, "role": "goal", "log": name, "per_unit": "sum", "value": value}
 
 
 def _metric(fields: Mapping[str, object], comment: str) -> TomlTable:
@@ -277,13 +213,3 @@ def _metric(fields: Mapping[str, object], comment: str) -> TomlTable:
             item.comment(comment)
         entry.add(key, item)
     return entry
-
-
-def slug(name: str) -> str:
-    """A metric's name from a column's.
-
-    >>> slug("Total ads"), slug("7-day revenue")
-    ('total_ads', 'x_7_day_revenue')
-    """
-    joined = "_".join(words.words(name)) or "value"
-    return joined if joined[0].isalpha() else f"x_{joined}"

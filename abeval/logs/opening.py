@@ -159,7 +159,7 @@ def open_log(
         rows = kept
     if source.query is not None:
         notes.append(_answer(engine, experiment, frames, log, source.query, rows))
-        left = _count(engine, f"raw_{log}")
+        left = _count(engine, raw)
     return OpenLog(read, left, notes)
 
 

@@ -1,0 +1,106 @@
+"""`abeval init` of an impression log with the logs beside it: exposures, units and events."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.drafts.run import Draft, draft_files
+
+START = pd.Timestamp("2026-07-01")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> dict[str, pd.DataFrame]:
+    """Impressions without a variant, who was exposed to what, orders, and who the users are."""
+    rng = np.random.default_rng(5)
+    users = np.arange(1000, 1600)
+    seen = START + pd.to_timedelta(rng.integers(0, 5 * 86400, 600), unit="s")
+    return {
+        "impressions": pd.DataFrame(
+            {
+                "user_id": rng.choice(users, 3000),
+                "video_id": rng.integers(0, 300, 3000),
+                "ts": START + pd.to_timedelta(rng.integers(0, 10 * 86400, 3000), unit="s"),
+                "is_click": (rng.random(3000) < 0.2).astype(int),
+            }
+        ),
+        "exposures": pd.DataFrame(
+            {"user_id": users, "ab_group": rng.choice(["control", "new"], 600), "exposed_at": seen}
+        ),
+        "shop orders": pd.DataFrame(
+            {
+                "order_id": np.arange(400),
+                "customer_id": rng.choice(users, 400).astype(float),
+                "ordered_at": START + pd.to_timedelta(rng.integers(0, 10 * 86400, 400), unit="s"),
+                "amount": rng.lognormal(2, 1, 400).round(2),
+                "is_returned": rng.random(400) < 0.1,
+            }
+        ),
+        "people": pd.DataFrame({"user_id": users, "country": rng.choice(["de", "fr"], 600)}),
+    }
+
+
+def drafted(logs: dict[str, pd.DataFrame], folder: Path) -> Draft:
+    files = [folder / f"{name}.csv" for name in logs]
+    for file, frame in zip(files, logs.values(), strict=True):
+        frame.to_csv(file, index=False)
+    draft = draft_files(files, folder)
+    (folder / "e.toml").write_text(draft.text)
+    return draft
+
+
+def test_every_log_finds_its_place_and_the_file_gives_the_numbers_of_pandas(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    draft = drafted(logs, tmp_path)
+    entries = tomllib.loads(draft.text)
+    assert list(entries["logs"]) == ["impressions", "exposures", "units", "events"]
+    assert entries["logs"]["exposures"]["columns"]["variant"] == "ab_group"
+    assert list(entries["logs"]["events"]) == ["shop_orders"]
+    assert draft.questions == ()
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    exposed, orders = logs["exposures"], logs["shop orders"]
+    own = orders.merge(exposed, left_on="customer_id", right_on="user_id")
+    own = own[own.ordered_at >= own.exposed_at]
+    units = exposed.groupby("ab_group").size()
+    expected = {
+        "any_shop_orders": own.groupby("ab_group").user_id.nunique() / units,
+        "shop_orders_amount": own.groupby("ab_group").amount.sum() / units,
+        "shop_orders_is_returned": own.groupby("ab_group").is_returned.sum() / units,
+    }
+    assert {row.metric for row in result.scorecard} == {"ctr", *expected}
+    for metric, values in expected.items():
+        shown = result[metric]
+        assert (shown.control, shown.treatment) == pytest.approx(tuple(values), rel=1e-9)
+
+
+def test_a_log_that_names_the_variant_keeps_it(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    arms = logs["exposures"].set_index("user_id").ab_group
+    logs["impressions"]["ab_group"] = logs["impressions"].user_id.map(arms)
+    entries = tomllib.loads(drafted(logs, tmp_path).text)
+    assert entries["logs"]["impressions"]["columns"]["variant"] == "ab_group"
+    assert "exposures" in entries["logs"]
+
+
+def test_events_of_others_or_of_no_known_time_are_asked(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    logs["shop orders"]["customer_id"] += 1e6
+    logs["visits"] = logs["shop orders"][["customer_id"]].assign(place="x", customer_id=1001)
+    draft = drafted(logs, tmp_path)
+    for name in ("shop orders", "visits"):
+        assert any(q.startswith(f"{name}.csv is not used") for q in draft.questions)
+    assert "events" not in tomllib.loads(draft.text)["logs"]
+
+
+def test_exposures_alone_are_the_table(logs: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+    entries = tomllib.loads(drafted({"exposures": logs["exposures"]}, tmp_path).text)
+    assert set(entries["variants"]) == {"control", "new"}
