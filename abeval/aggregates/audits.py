@@ -236,5 +236,5 @@ def _summed(parts: Sequence[_Part]) -> pd.DataFrame:
     return sums.assign(audit=audits[sums["part"]])[list(COLUMNS)]
 
 
-def _texts(counts: Sequence[pd.DataFrame], column: str) -> list[str]:
-    return [str(value) for each in counts for value in each[column]]
+def _texts(counts: Sequence[pd.DataFrame], column: str) -> pd.Series:
+    return pd.concat([each[column].astype(str) for each in counts], ignore_index=True)
