@@ -13,7 +13,7 @@ from abeval.aggregates.collect import collect
 from abeval.aggregates.summaries import Summary
 from abeval.engines.choice import open_engine
 from abeval.engines.inputs import files_of_experiment, files_of_log
-from abeval.engines.protocol import ConfinedEngine, ProgressEngine, Watcher
+from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
@@ -35,6 +35,7 @@ def opened(
     inputs: Inputs,
     reads: Sequence[str] = (),
     writes: Sequence[str | Path] = (),
+    engine: Engine | None = None,
 ) -> Iterator[Run]:
     """A run on the engine that the caller, else the experiment, asks for; closed at the end.
 
@@ -43,11 +44,14 @@ def opened(
         inputs: Of the caller.
         reads: Paths of other files that it may open.
         writes: Folders in which it may read and write.
+        engine: One that is open already, in place of a new one.
     """
     check_inputs(inputs)
     connection, choice = inputs.get("connection"), inputs.get("engine")
     step = inputs.get("step")
-    with closing(open_engine(experiment.engine, experiment.folder, connection, choice)) as engine:
+    if engine is None:
+        engine = open_engine(experiment.engine, experiment.folder, connection, choice)
+    with closing(engine):
         if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
             step.watch(engine.watched())
         if isinstance(engine, ConfinedEngine):
@@ -64,8 +68,16 @@ def analyze_logs(
     inputs: Inputs,
     store: str | Path | None,
     save_aggregates: str | Path | None,
+    engine: Engine | None = None,
 ) -> Result:
     """Logs → result; with `store` only new files are read, `save_aggregates` keeps the aggregates.
+
+    Args:
+        experiment: What to analyse.
+        inputs: Of the caller.
+        store: A folder of sums by input file.
+        save_aggregates: A folder to write.
+        engine: One that is open and may have read the logs, in place of a new one.
 
     Raises:
         ExperimentError: The sums of these logs cannot be stored, the folder is no store, or an
@@ -76,7 +88,8 @@ def analyze_logs(
     save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
     logs = inputs.get("logs") or {}
     collects = collect if store is None else _over_store(Path(store), experiment, logs)
-    with opened(experiment, inputs, writes=() if store is None else [store]) as run:
+    writes = () if store is None else [store]
+    with opened(experiment, inputs, writes=writes, engine=engine) as run:
         aggregates = collects(run, named_metrics(experiment))
     if save is not None:
         save(aggregates)

@@ -1,16 +1,16 @@
 """A table of one row a unit as an experiment: its variants, metrics and covariates are columns.
 
-`api/` calls it for `abeval.analyze`, `cli/options.py` for `abeval analyze TABLE`: it looks at the
-table once, and writes the entries that an experiment file would have.
+`api/table.py` calls it for `abeval.analyze` and `abeval analyze TABLE`: it looks at the table once,
+and writes the entries that an experiment file would have.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -87,7 +87,19 @@ class TableOptions:
     entries: Mapping[str, Any] = field(default_factory=dict)
 
 
-def table_experiment(table: object, options: TableOptions) -> Experiment:
+class ReadTable(NamedTuple):
+    """A table that was looked at.
+
+    Attributes:
+        experiment: What is to be analysed.
+        engine: Open; it need not read the table again, where that is a CSV or JSON file.
+    """
+
+    experiment: Experiment
+    engine: DuckDBEngine
+
+
+def read_table(table: object, options: TableOptions) -> ReadTable:
     """The experiment of a table: a file (Parquet, CSV, JSON), or a frame.
 
     Raises:
@@ -99,15 +111,20 @@ def table_experiment(table: object, options: TableOptions) -> Experiment:
     source = LogSource(
         path=None if path is None else str(real(path)), columns={"variant": options.variant}
     ).with_unit(options.unit or ROW_UNIT)
-    with closing(DuckDBEngine()) as engine:
+    with ExitStack() as stack:
+        engine = stack.enter_context(closing(DuckDBEngine()))
         if path is None:
             engine.add_frame(_TABLE, table, source)
         else:
             engine.add_log(_TABLE, source)
         entries = _Look(engine, options).entries("table" if path is None else path.stem or "table")
-    if path is not None:
-        entries["logs"]["units"]["path"] = str(real(path))
-    return parse_experiment({**entries, **options.entries}, source="the analysis")
+        if path is not None:
+            entries["logs"]["units"]["path"] = str(real(path))
+        experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
+        engine.spare(_TABLE)
+        # It stays open for the caller, unless something above was refused.
+        stack.pop_all()
+    return ReadTable(experiment, engine)
 
 
 class _Look:

@@ -12,7 +12,6 @@ import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audits import audit_sums, no_audits, seen_in
-from abeval.aggregates.balance import balance_sums
 from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
@@ -97,13 +96,12 @@ def gathered(
     besides = _besides(experiment, prepared, units, audited, by_bucket)
     per_unit = per_unit_sums(queries, wanted, besides, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
-    balance = balance_sums(queries, covariate_means(experiment))
     cuts = _cuts(queries, wanted, units, run.step) if prepared.summed.has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
     catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
     counted = accounts(prepared, engine)
     return Aggregates(
-        moments=_moments(per_unit.rows, [*quantiles.rows, *lacking, *balance, *cuts.rows]),
+        moments=_moments(per_unit.rows, [*quantiles.rows, *lacking, *cuts.rows]),
         caps=per_unit.caps,
         reach=catalogue.reach,
         group_units=catalogue.group_units,
@@ -144,6 +142,7 @@ def _besides(
         extremes=audited and experiment.privacy.min_units is None,
         buckets=by_bucket or bool(experiment.trust.aa_runs),
         by_units=few and not by_bucket,
+        before=covariate_means(experiment),
     )
 
 

@@ -58,7 +58,11 @@ class MetricQueries:
     covered: Mapping[str, Coverage | None] = field(default_factory=dict)
 
     def of_source(
-        self, source: Source, metrics: Sequence[Metric], resampled: Sequence[Metric] = ()
+        self,
+        source: Source,
+        metrics: Sequence[Metric],
+        resampled: Sequence[Metric] = (),
+        more: Sequence[SliceTerms] = (),
     ) -> SourceSums:
         """Sums of every metric whose per-unit values come from one query.
 
@@ -66,11 +70,12 @@ class MetricQueries:
             source: The query.
             metrics: Metrics of the scorecard.
             resampled: Metrics that are summed by sub-bucket too.
+            more: Further slices of the values.
         """
         self.load(source, [*metrics, *resampled])
         self.total_units(source)
         by_bucket = [self._of_buckets(metric) for metric in resampled]
-        sums = self.of_totals(metrics, by_bucket)
+        sums = self.of_totals(metrics, [*by_bucket, *more])
         if not source.daily or self.experiment.period is None or not self.shape.has_time:
             return sums
         self.place_days()

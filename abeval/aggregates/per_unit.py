@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from abeval.aggregates.balance import balance_slices
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
@@ -17,7 +18,7 @@ from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import GAUC, Source
+from abeval.metrics.sources import GAUC, UNIT_DAY, Source
 from abeval.steps import Step
 
 
@@ -28,11 +29,13 @@ class Besides(NamedTuple):
         extremes: Whether the extreme units are.
         buckets: Whether sums by sub-bucket are, of every metric.
         by_units: Whether a sub-bucket may be a unit of its own, for the units are few.
+        before: Covariates of the table of units whose sums are, as they are balanced or not.
     """
 
     extremes: bool
     buckets: bool
     by_units: bool
+    before: Sequence[Metric]
 
 
 class PerUnitSums(NamedTuple):
@@ -70,7 +73,7 @@ def per_unit_sums(
         step: Called with the name of each step.
     """
     parts = []
-    for source in wanted.sources:
+    for source in dict.fromkeys([*wanted.sources, *([UNIT_DAY] if besides.before else [])]):
         if source.per_unit:
             step(source.title)
             parts.append(_of_source(queries, wanted, source, besides))
@@ -81,8 +84,9 @@ def _of_source(
     queries: MetricQueries, wanted: Wanted, source: Source, besides: Besides
 ) -> _OfSource:
     chosen, resampled = (_of(source, metrics) for metrics in (wanted.metrics, wanted.resampled))
+    balance = balance_slices(queries, besides.before if source is UNIT_DAY else ())
     return _OfSource(
-        sums=queries.of_source(source, chosen, resampled),
+        sums=queries.of_source(source, chosen, resampled, balance),
         unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
         extremes=extreme_units(queries, chosen) if besides.extremes else None,
         buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}

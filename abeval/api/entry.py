@@ -69,7 +69,8 @@ def analyze(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.table import TableOptions, table_experiment
+    from abeval.api.table import load_table
+    from abeval.table import TableOptions
 
     options = TableOptions(
         variant=variant,
@@ -81,7 +82,7 @@ def analyze(
         weights=weights,
         entries=entries,
     )
-    loaded = LoadedExperiment(table_experiment(table, options))
+    loaded = load_table(table, options)
     return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
 
 

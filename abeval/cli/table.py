@@ -42,9 +42,10 @@ _FLAGS: Mapping[str, object] = {
 
 
 def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
-    from abeval.api import LoadedExperiment, load
+    from abeval.api import load
+    from abeval.api.table import load_table
     from abeval.engines.sources import is_table
-    from abeval.table import TableOptions, table_experiment
+    from abeval.table import TableOptions
 
     named = {name: value for name in _FLAGS if (value := flags[name])}
     if file is None:
@@ -67,9 +68,9 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
         segments=named.get("segment", ()),
         control=named.get("control"),
     )
-    experiment = table_experiment(file, options)
-    _say_control(experiment, options.control)
-    return LoadedExperiment(experiment)
+    loaded = load_table(file, options)
+    _say_control(loaded.experiment, options.control)
+    return loaded
 
 
 def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":

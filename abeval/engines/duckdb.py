@@ -4,7 +4,6 @@
 opens one for frames, `spark/staging.py` one to read logs for Spark.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -15,15 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import numpy as np
 
-from abeval.engines import builders, sources, text_files, zones
+from abeval.engines import builders, zones
 from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
-from abeval.engines.duckdb_errors import log_errors, query_errors
-from abeval.engines.names import log_name
+from abeval.engines.duckdb_errors import query_errors
+from abeval.engines.duckdb_logs import Logs
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
-from abeval.engines.text_times import Time, time_column, time_of_text
-from abeval.errors import LogError, QueryError
+from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +54,6 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._worker = ThreadPoolExecutor(1, "abeval-duckdb")
-        self._folder = folder
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
         self._scratch = open_scratch(options) if connection is None else None
@@ -64,6 +61,7 @@ class DuckDBEngine:
             connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._tables = Tables(self._connection, connection, folder)
+        self._logs = Logs(self._connection, self._fetched, self._tables, folder, self._reads_remote)
         try:
             with query_errors():
                 self._run("set timezone = 'UTC'")
@@ -91,47 +89,8 @@ class DuckDBEngine:
 
     def add_log(self, name: str, source: "LogSource") -> None:
         """Make files or a table readable as the relation `name`."""
-        self._check_remote(log_name(name), source.paths)
-        if source.table is None:
-            self.add_files(name, source)
-            return
-        table = self._tables.find(log_name(name), source.table, source.database)
-        if isinstance(table, str):
-            what = f"{source.table} cannot be read as the log {log_name(name)}"
-            with log_errors(what, "a view of a database may read its own tables, and no file"):
-                self._view_rows(name, f"select * from {table}", source)
-        else:
-            self.add_frame(name, table, source)
-
-    def _check_remote(self, log: str, paths: Sequence[str]) -> None:
-        """Refuse addresses where nothing says that DuckDB may fetch an extension to read them."""
-        remote = next((path for path in paths if "://" in path), None)
-        if remote is not None and not self._reads_remote:
-            raise LogError(
-                f"{log} is at an address: {remote}",
-                "set [engine] remote_files = true, or --remote-files: DuckDB then downloads and "
-                "loads its extension to read it; or copy the files to this machine",
-            )
-
-    def add_files(self, name: str, source: "LogSource") -> None:
-        """Make files readable as the relation `name`: Parquet as a view, text as a table."""
-        log = log_name(name)
-        files = sources.files_of(log, source.paths, self._folder, source.format)
-        hint = (
-            "check that the file is complete and has the format of its name; otherwise set `format`"
-        )
-        with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
-            if files.kind == "parquet":
-                self._view_rows(name, f"from {text_files.parquet_relation(files, source)}", source)
-                # One row of each column is read, to refuse damaged files here. Its values are not
-                # fetched: Python may lack what some types need, such as pytz for times with a zone.
-                self._run(f"select columns(*) is null from {quoted(name)} limit 1")
-                return
-            load = text_files.load_csv if files.kind == "csv" else text_files.load_json
-            load(name, files, source, self._fetched)
-        if files.kind == "csv":
-            sources.check_split(log, list(self.columns(name)), files.read)
-        self._type_time(name, source)
+        with query_errors():
+            self._logs.add(name, source)
 
     def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
         """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`.
@@ -141,16 +100,12 @@ class DuckDBEngine:
             frame: The frame.
             source: The log's entry in the experiment file, where the frame is a log.
         """
-        # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
-        packed = _packed(frame)
-        stream = _ArrowStream(frame, log_name(name)) if packed is None else packed
-        hint = "each column needs one type and a unique name"
-        with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
-            self._connection.register("abeval_frame", stream)
-            self._run(f"create or replace table {quoted(name)} as select * from abeval_frame")
-            self._connection.unregister("abeval_frame")
-        if source is not None:
-            self._type_time(name, source)
+        with query_errors():
+            self._logs.add_frame(name, frame, source)
+
+    def spare(self, name: str) -> None:
+        """Leave a relation that is read no more to the next log of the same rows."""
+        self._logs.spare(name)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""
@@ -272,52 +227,6 @@ class DuckDBEngine:
     def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
         return self._wait(lambda: self._connection.execute(sql).fetchall())
 
-    def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
-        """Show the rows of a log as they are stored, with its time as a time."""
-        self._run(f"create or replace view {quoted(name)} as {sql}")
-        time = self._text_time(name, source)
-        if time is not None:
-            column, read = time
-            replaced = f"select * replace ({read.sql} as {quoted(column)}) from ({sql})"
-            self._run(f"create or replace view {quoted(name)} as {replaced}")
-
-    def _type_time(self, name: str, source: "LogSource") -> None:
-        """Make times of the texts in a table."""
-        time = self._text_time(name, source)
-        if time is not None:
-            column, read = time
-            changed = f"alter {quoted(column)} set data type {read.kind} using {read.sql}"
-            self._run(f"alter table {quoted(name)} {changed}")
-
-    def _text_time(self, name: str, source: "LogSource") -> tuple[str, Time] | None:
-        """The column of the time and how it is read; None where it is no text."""
-        log = log_name(name)
-        column = time_column(log, source, self.columns(name))
-        if column is None:
-            return None
-        return column, time_of_text(log, name, column, source, self._fetched)
-
 
 _VECTORS = 200
 """Vectors of 2,048 rows that `chunks` fetches at a time."""
-
-
-def _packed(frame: object) -> object | None:
-    """A copy of a pandas frame, None for any other; without pandas imported it cannot be one."""
-    pandas = sys.modules.get("pandas")
-    return frame.copy() if pandas is not None and isinstance(frame, pandas.DataFrame) else None
-
-
-class _ArrowStream:
-    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package."""
-
-    def __init__(self, frame: object, name: str) -> None:
-        if not hasattr(frame, "__arrow_c_stream__"):
-            raise LogError(
-                f"{name}: {type(frame).__name__} is not a frame",
-                "give a pandas, Polars or Arrow table, or a DuckDB relation",
-            )
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)

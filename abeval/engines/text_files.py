@@ -25,6 +25,9 @@ _NOT_AS_WRITTEN = "abeval: a value would not keep its digits"
 Rows = Callable[[str], Sequence[tuple[object, ...]]]
 """Runs SQL and fetches its rows."""
 
+Keep = Callable[[str, str], None]
+"""Keeps the rows of a query as the table of a name."""
+
 
 def parquet_relation(files: Files, source: LogSource) -> str:
     """SQL: the rows of Parquet files."""
@@ -34,7 +37,7 @@ def parquet_relation(files: Files, source: LogSource) -> str:
     return f"read_parquet({_listed(files)}, {options}{_as_text('hive_types', names)})"
 
 
-def load_csv(name: str, files: Files, source: LogSource, rows: Rows) -> None:
+def load_csv(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep) -> None:
     """Parse CSV files into the table `name`.
 
     Types are those of the first rows; where a later row does not fit, those of all rows.
@@ -43,12 +46,14 @@ def load_csv(name: str, files: Files, source: LogSource, rows: Rows) -> None:
         duckdb.Error: They cannot be parsed.
     """
     try:
-        _load_csv(name, files, source, rows, "")
+        _load_csv(name, files, source, rows, keep, "")
     except duckdb.Error:
-        _load_csv(name, files, source, rows, ", sample_size = -1")
+        _load_csv(name, files, source, rows, keep, ", sample_size = -1")
 
 
-def _load_csv(name: str, files: Files, source: LogSource, rows: Rows, sample: str) -> None:
+def _load_csv(
+    name: str, files: Files, source: LogSource, rows: Rows, keep: Keep, sample: str
+) -> None:
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
@@ -63,18 +68,20 @@ def _load_csv(name: str, files: Files, source: LogSource, rows: Rows, sample: st
     read += _as_text("hive_types", [column for column in texts if column.lower() in folders])
     read += _as_text("types", [column for column in texts if column.lower() not in folders])
     whole = [column for column in _ids(source, types) if types[column] in WHOLE]
-    create = f"create or replace table {quoted(name)} as"
     if whole:
         checked = ", ".join(f"{_checked(column)} as {quoted(column)}" for column in whole)
         try:
-            rows(f"{create} select * replace ({checked}) from {read})")
+            keep(name, f"select * replace ({checked}) from {read})")
         except duckdb.Error as error:
             if _NOT_AS_WRITTEN not in str(error):
                 raise
         else:
             return
-    rows(f"{create} from {read})")
-    _settle_ids(name, [c for c in _ids(source, types) if types[c] != "VARCHAR"], rows)
+    keep(name, f"from {read})")
+    numbers = [column for column in _ids(source, types) if types[column] != "VARCHAR"]
+    # Those of a table that was read before are settled.
+    kept = _types(rows, quoted(name)) if numbers else {}
+    _settle_ids(name, [column for column in numbers if kept[column] == "VARCHAR"], rows)
 
 
 def _is_as_written(column: str) -> str:
@@ -112,7 +119,7 @@ def _settle_ids(name: str, columns: Sequence[str], rows: Rows) -> None:
             )
 
 
-def load_json(name: str, files: Files, source: LogSource, rows: Rows) -> None:
+def load_json(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep) -> None:
     """Parse JSON files into the table `name`.
 
     All rows are looked at for keys and types: a key that only later rows have would be dropped.
@@ -133,7 +140,7 @@ def load_json(name: str, files: Files, source: LogSource, rows: Rows) -> None:
         typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
         listed = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
         read = f"read_json({every}, columns = {{{listed}}})"
-    rows(f"create or replace table {quoted(name)} as from {read}")
+    keep(name, f"from {read}")
 
 
 _OF_STRINGS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")

@@ -57,6 +57,7 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     changes = len(planned_splits(run.experiment)) > 1
     by_rule = _placement(run.experiment, shape) != "placed_by_log"
     checks.check_schedule(changes, knows_entries(shape), by_rule)
+    engine.table("seen_units", query(f"units/seen_{'rows' if one_row else 'units'}"))
     _write_candidates(run.experiment, shape, engine)
     entries = _entries(run.experiment, shape, engine, summed)
     _write_units(run.experiment, shape, engine, entries.stretches)
@@ -77,7 +78,6 @@ def knows_entries(shape: LogShape) -> bool:
 
 
 def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
-    engine.table("seen_units", query("units/seen_units"))
     engine.table("first_variant", query("units/first_variant"))
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = Assignment(experiment.salt, weights).ranges

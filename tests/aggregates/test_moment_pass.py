@@ -15,7 +15,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import Run
-from abeval.table import TableOptions, table_experiment
+from abeval.table import TableOptions, read_table
 
 PRODUCTS = [(0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 1, 1)]
 SIZES = st.sampled_from([1, 10**3, 10**6, 2**31, 10**10, 10**13, 2**47])
@@ -62,8 +62,7 @@ def aggregates_of(frame: pd.DataFrame):
         covariates=["before"],
         segments=["place"],
     )
-    experiment = table_experiment(frame, options)
-    engine = DuckDBEngine()
+    experiment, engine = read_table(frame, options)
     try:
         return collect(Run(experiment, engine, {"units": frame}), named_metrics(experiment))
     finally:
@@ -100,10 +99,12 @@ def test_a_row_a_unit_adds_up_to_what_groups_do():
     engine.table("units", "select i as unit_id, 'a' as variant, 1 as is_new from range(4) r(i)")
     for name in ("day", "row"):
         engine.table(f"by_{name}", query(f"units/unit_{name}"))
+        engine.view("unit_day", f"select * from by_{name}")
+        engine.table(f"seen_{name}", query(f"units/seen_{'units' if name == 'day' else 'rows'}"))
         engine.view("source_day", f"select * from by_{name}")
         total = "unit_total" if name == "day" else "row_total"
         engine.table(f"total_{name}", query(f"units/{total}"))
-    for relation in ("by", "total"):
+    for relation in ("by", "seen", "total"):
         ours, theirs = (
             engine.frame(f"select * from {relation}_{name} order by unit_id")
             for name in ("row", "day")
@@ -115,7 +116,8 @@ def test_a_row_a_unit_adds_up_to_what_groups_do():
 def test_decimals_of_a_table_are_its_resolution():
     frame = units_table(500)
     options = TableOptions(variant="arm", unit="id", metrics=["spent", "exact", "bought"])
-    experiment = table_experiment(frame, options)
+    experiment, engine = read_table(frame, options)
+    engine.close()
     steps = {m.name: m.resolution for m in experiment.metrics}
     assert steps["spent"] == 0.01
     assert steps["exact"] < 1e-9

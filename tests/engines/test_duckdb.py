@@ -298,3 +298,46 @@ def test_a_reversed_frame_is_read_like_any_other() -> None:
         assert engine.rows("select sum(x), sum(y) from raw_impressions") == [(6, 4.5)]
     finally:
         engine.close()
+
+
+class TestSpareTables:
+    """A table that was looked at is not read again by the log of the same rows."""
+
+    @pytest.mark.parametrize("ids", ["7, 8", "7.0, 8.0", "u7, u8", "7, 8x"])
+    def test_a_log_of_the_same_rows_takes_it_over(self, engine, tmp_path, ids):
+        file = tmp_path / "units.csv"
+        file.write_text("id,group,y\n" + "".join(f"{i},a,1\n" for i in ids.split(", ")))
+        source = LogSource(path=str(file), columns={"variant": "group"}).with_unit("id")
+        engine.add_log("log_units", source)
+        engine.add_log("looked_at", source)
+        engine.spare("looked_at")
+        engine.add_log("raw_units", source)
+        assert engine.columns("raw_units") == engine.columns("log_units")
+        assert engine.rows("from raw_units") == engine.rows("from log_units")
+        with pytest.raises(QueryError, match="looked_at"):
+            engine.rows("from looked_at")
+
+    def test_it_is_taken_once_and_only_by_the_same_reading(self, engine, tmp_path):
+        file = tmp_path / "units.csv"
+        file.write_text("id,group,other\n1,a,7\n")
+        source = LogSource(path=str(file), columns={"variant": "group"}).with_unit("id")
+        engine.add_log("looked_at", source)
+        engine.spare("looked_at")
+        # Names of variants are text, so this one is read in another way.
+        engine.add_log("raw_units", source.model_copy(update={"columns": {"variant": "other"}}))
+        assert engine.rows("select other from raw_units") == [("7",)]
+        engine.add_log("raw_clicks", source)
+        engine.add_log("raw_items", source)
+        rows = "select id, other from raw_clicks join raw_items using (id, other)"
+        assert engine.rows(rows) == [(1, 7)]
+
+    def test_a_frame_is_copied_once(self, engine):
+        frame, source = pd.DataFrame({"id": [1, 2], "group": ["a", "b"]}), LogSource()
+        engine.add_frame("looked_at", frame, source)
+        engine.spare("looked_at")
+        engine.add_frame("raw_units", frame.copy(), source)
+        assert engine.rows("from looked_at") == engine.rows("from raw_units")
+        engine.add_frame("raw_units", frame, source)
+        assert engine.rows("from raw_units") == [(1, "a"), (2, "b")]
+        with pytest.raises(QueryError, match="looked_at"):
+            engine.rows("from looked_at")
