@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,12 +84,17 @@ def imported(path: Path) -> Iterator[str]:
             yield from (name if name in FILES else node.module for name in names)
 
 
-ARROWS = {
-    (module, target)
-    for module, path in FILES.items()
-    for target in imported(path)
-    if module != target and module != "abeval"
-}
+@cache
+def arrows() -> list[tuple[str, str]]:
+    """Module and what it imports. Not at the top: every worker imports every file of tests."""
+    return sorted(
+        {
+            (module, target)
+            for module, path in FILES.items()
+            for target in imported(path)
+            if module != target and module != "abeval"
+        }
+    )
 
 
 def is_view_hook(module: str, target: str) -> bool:
@@ -105,7 +111,7 @@ def running_back(
     """Arrows between rooms of a package that do not go to a lower floor."""
     floor, depth = floors(order), len(prefix)
     wrong = []
-    for module, target in sorted(ARROWS):
+    for module, target in arrows():
         if is_view_hook(module, target):
             continue
         ends = [name.split(".") for name in (module, target)]
@@ -136,7 +142,7 @@ def test_offline_runs_from_replays_down_to_metrics():
 def test_leaves_import_nothing_but_the_small_shared_modules(room):
     wrong = [
         f"{module} -> {target}"
-        for module, target in sorted(ARROWS)
+        for module, target in arrows()
         if module.startswith(f"abeval.{room}.")
         and target.split(".")[1:2] != [room]
         and target.split(".")[1] not in SHARED
@@ -148,7 +154,7 @@ def test_leaves_import_nothing_but_the_small_shared_modules(room):
 def test_the_report_reads_results_and_the_catalogue_of_offline_metrics():
     wrong = [
         f"{module} -> {target}"
-        for module, target in sorted(ARROWS)
+        for module, target in arrows()
         if module.startswith("abeval.report")
         and target.split(".")[1] not in {"report", "results", *SHARED}
         and not target.startswith("abeval.offline.metrics.")
@@ -159,7 +165,7 @@ def test_the_report_reads_results_and_the_catalogue_of_offline_metrics():
 def circles() -> list[list[str]]:
     """Strongly connected modules, largest first, found by reachability both ways."""
     below: dict[str, set[str]] = {name: set() for name in FILES}
-    for module, target in ARROWS:
+    for module, target in arrows():
         if not is_view_hook(module, target):
             below[module].add(target)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import abeval
+from tests import sample
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden" / "sample_scorecard.json"
@@ -14,7 +15,7 @@ GOLDEN = Path(__file__).parent / "golden" / "sample_scorecard.json"
 
 @pytest.fixture(scope="module")
 def result():
-    return abeval.load(ROOT / "sample_logs" / "experiment.toml").analyze()
+    return sample.analysis()
 
 
 @pytest.fixture(scope="module")

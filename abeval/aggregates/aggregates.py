@@ -7,7 +7,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,9 @@ from abeval.logs.stretches import ENTERED, Stretches
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
 from abeval.stats.records import RefusalReason
+
+AUDIT_SUMS = ("cell", "variant", "clusters", "y", "x", "y_y", "y_x", "x_x")
+"""Of a row of the audits: a cell of one, a variant, its clusters, and sums over them."""
 
 
 class Quantile(NamedTuple):
@@ -189,6 +192,26 @@ class Aggregates:
             units_in_group=in_group,
             catalogue_size=self.catalogue_size or items,
         )
+
+    @cached_property
+    def audit_rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Audit → `AUDIT_SUMS` of its rows; built once, looked up by every check."""
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        if len(self.audits):
+            columns = (self.audits[name].tolist() for name in ("audit", *AUDIT_SUMS))
+            for audit, *sums in zip(*columns, strict=True):
+                rows.setdefault(str(audit), []).append(tuple(sums))
+        return rows
+
+    @cached_property
+    def extreme_units(self) -> dict[tuple[str, str], list[tuple[float, float]]]:
+        """Metric and variant → (y, x) of the units that deviate most; built once, as above."""
+        units: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        if len(self.extremes):
+            columns = (self.extremes[name].tolist() for name in ("metric", "variant", "y", "x"))
+            for metric, variant, y, x in zip(*columns, strict=True):
+                units.setdefault((str(metric), str(variant)), []).append((float(y), float(x)))
+        return units
 
     @cached_property
     def _unit_counts(self) -> dict[str, int]:

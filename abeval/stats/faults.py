@@ -216,16 +216,18 @@ def _units(active: Floats, clusters: int) -> Floats:
 
 def _around(ratio: Floats) -> Floats:
     """The smaller of the medians of the hours before and after each, of one side at an end."""
-    before, after = np.full(ratio.size, np.nan), np.full(ratio.size, np.nan)
-    for place in range(ratio.size):
-        before[place] = _median(ratio[max(0, place - _AROUND) : place])
-        after[place] = _median(ratio[place + 1 : place + 1 + _AROUND])
-    return np.asarray(np.fmin(before, after))
+    return np.asarray(np.fmin(_before(ratio), _before(ratio[::-1])[::-1]))
 
 
-def _median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size >= _LEAST else math.nan
+def _before(ratio: Floats) -> Floats:
+    """The median of the known hours before each; NaN where these are too few."""
+    padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
+    # NaN is sorted behind all numbers.
+    windows = np.sort(np.lib.stride_tricks.sliding_window_view(padded, _AROUND), axis=1)
+    known = _AROUND - np.isnan(windows).sum(axis=1)
+    middle = np.stack([(known - 1) // 2, known // 2], axis=1).clip(min=0)
+    medians = np.take_along_axis(windows, middle, axis=1).mean(axis=1)
+    return np.where(known >= _LEAST, medians, np.nan)
 
 
 class Shift(NamedTuple):

@@ -38,7 +38,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Agreement]:
     agreements = {}
     for cause in ("none", "position", "promotion", "miscalibration"):
         folder = tmp_path_factory.mktemp(cause)
-        simulate_plant(folder, cause, impressions=60_000)
+        simulate_plant(folder, cause, impressions=30_000)
         loaded = abeval.load(folder / "experiment.toml")
         agreements[cause] = loaded.agree(metrics=METRICS)
     return agreements

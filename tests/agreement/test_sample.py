@@ -12,6 +12,7 @@ import abeval
 from abeval.agreement.causes import CAUSES
 from abeval.cli.main import app
 from abeval.results.agreement import Agreement, agreement_from_dict
+from tests import sample
 from tests.report.pages import whole
 
 SAMPLE = "sample_logs/experiment.toml"
@@ -20,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "sample_agreement.json"
 
 @pytest.fixture(scope="module")
 def agreement() -> Agreement:
-    return abeval.load(SAMPLE).agree()
+    return sample.agreement()
 
 
 def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> None:
@@ -76,9 +77,8 @@ def test_every_cause_is_in_the_json(agreement: Agreement) -> None:
 
 
 def test_two_results_are_compared_without_the_logs(agreement: Agreement) -> None:
-    sample = abeval.load(SAMPLE)
-    result, replay = sample.analyze(), sample.replay(metrics=["auc"])
-    compared = result.compare(replay)
+    replay = abeval.load(SAMPLE).replay(metrics=["auc"])
+    compared = sample.analysis().compare(replay)
     of_auc = [row for row in agreement.rows if row.offline == "auc"]
     assert list(compared.rows) == of_auc
     assert compared["position"].status == "cannot be checked"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -17,6 +18,7 @@ from abeval.errors import ExperimentError
 from abeval.stats import bayes, cuped, dunnett, group_sequential, multiplicity, regression
 from abeval.stats import stratification as strata
 from abeval.stats.moments import Moments
+from tests import sample
 from tests.logs.people import experiment, log_of, users
 from tests.logs.small import analyze
 
@@ -170,6 +172,12 @@ class TestStrata:
 
 
 class TestPlannedLooks:
+    @staticmethod
+    @cache
+    def half():
+        """The planned half of the sample."""
+        return TestPlannedLooks().looks(7)
+
     def looks(self, days: int, **inference):
         """The sample as it was after so many of its 14 days."""
         loaded = abeval.load(SAMPLE)
@@ -186,7 +194,7 @@ class TestPlannedLooks:
     def test_bounds_are_those_of_the_statistics(self, spending):
         result = self.looks(14, spending=spending)
         z = group_sequential.bounds([0.5, 1.0], 0.05, spending).z[-1]
-        fixed = abeval.load(SAMPLE).analyze()
+        fixed = sample.analysis()
         for boundary in result.boundaries:
             row, plain = result[boundary.metric], fixed[boundary.metric]
             assert boundary.information == 1.0
@@ -204,7 +212,7 @@ class TestPlannedLooks:
             assert wide / narrow == pytest.approx(boundary.boundary / 1.959964, rel=1e-3)
 
     def test_the_first_look_has_spent_what_was_planned_for_it(self):
-        result = self.looks(7)
+        result = self.half()
         assert {b.information for b in result.boundaries} == {0.5}
         bound = group_sequential.bounds([0.5]).z[0]
         assert [b.boundary for b in result.boundaries] == pytest.approx([bound] * 3)
@@ -218,7 +226,7 @@ class TestPlannedLooks:
 
     def test_dates_and_units_are_clocks_too(self):
         dated = self.looks(7, planned_looks=["2026-09-21", "2026-09-28"])
-        assert dated.boundaries == self.looks(7).boundaries
+        assert dated.boundaries == self.half().boundaries
         units = sum(v.units for v in dated.experiment.variants)
         counted = self.looks(7, planned_units=2 * units)
         assert counted.boundaries[0].information == pytest.approx(0.5)
@@ -227,7 +235,7 @@ class TestPlannedLooks:
 class TestBeliefs:
     def test_are_those_of_a_normal_prior_beside_the_usual_numbers(self):
         prior = {"mean": 0.01, "sd": 0.05}
-        plain = abeval.load(SAMPLE).analyze()
+        plain = sample.analysis()
         result = abeval.load(SAMPLE).replace(inference={"prior": prior}).analyze()
         assert result.scorecard == plain.scorecard
         found = {b.metric: b for b in result.beliefs}

@@ -1,21 +1,31 @@
 """`[inference]` chooses how the scorecard is judged, and the statistics agree with it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import abeval
 from abeval.errors import ExperimentError
 from abeval.stats import cuped, multiplicity, outliers
+from tests import sample
 from tests.logs.people import arms, experiment, log_of, users
-
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    return abeval.load(SAMPLE)
+    return abeval.load(sample.FILE)
+
+
+@pytest.fixture(scope="module")
+def judged(loaded, tmp_path_factory):
+    """The sample by another `[inference]`, from sums made once: tests/store/test_saved.py."""
+    kept = tmp_path_factory.mktemp("kept")
+    loaded.analyze(save_aggregates=kept)
+    return lambda **inference: loaded.replace(inference=inference).from_aggregates(kept)
+
+
+@pytest.fixture(scope="module")
+def valid(judged):
+    return judged(looks="always_valid")
 
 
 def test_cuped_is_that_of_the_statistics_with_new_units_in_their_own_stratum():
@@ -56,9 +66,8 @@ def test_caps_are_pooled_and_both_numbers_are_there():
     assert outliers.threshold(people.during, level=0.99) <= cap
 
 
-def test_always_valid_intervals_are_wider_and_say_so(loaded):
-    fixed = loaded.analyze()
-    valid = loaded.replace(inference={"looks": "always_valid"}).analyze()
+def test_always_valid_intervals_are_wider_and_say_so(valid):
+    fixed = sample.analysis()
     for metric in ("ctr", "dwell_per_user", "sessions_per_user"):
         narrow, wide = fixed[metric], valid[metric]
         assert wide.difference == narrow.difference
@@ -69,16 +78,16 @@ def test_always_valid_intervals_are_wider_and_say_so(loaded):
     assert any("valid at every look" in note for note in valid.notes)
 
 
-def test_always_valid_lift_and_difference_exclude_zero_together(loaded):
-    for row in loaded.replace(inference={"looks": "always_valid"}).analyze().scorecard:
+def test_always_valid_lift_and_difference_exclude_zero_together(valid):
+    for row in valid.scorecard:
         if row.lift_low is not None and row.kind != "catalogue":
             assert (row.lift_low > 0) == (row.difference_low > 0)
             assert (row.lift_high < 0) == (row.difference_high < 0)
 
 
 @pytest.mark.parametrize("family", ["bonferroni", "holm", "bh", "hommel"])
-def test_the_family_adjusts_goals_and_guardrails_apart(loaded, family):
-    result = loaded.replace(inference={"family": family}).analyze()
+def test_the_family_adjusts_goals_and_guardrails_apart(judged, family):
+    result = judged(family=family)
     goals = [row for row in result.scorecard if row.role == "goal"]
     expected = multiplicity.adjust([row.p_value for row in goals], family)
     assert [row.p_adjusted for row in goals] == pytest.approx(list(expected), rel=1e-12)
@@ -88,10 +97,9 @@ def test_the_family_adjusts_goals_and_guardrails_apart(loaded, family):
     assert all(row.p_adjusted is None for row in result.scorecard if row.role == "diagnostic")
 
 
-def test_the_interval_of_the_lift_can_be_chosen(loaded):
+def test_the_interval_of_the_lift_can_be_chosen(judged):
     lows = {
-        kind: loaded.replace(inference={"relative": kind}).analyze()["ctr"].lift_low
-        for kind in ("fieller", "delta", "log_delta")
+        kind: judged(relative=kind)["ctr"].lift_low for kind in ("fieller", "delta", "log_delta")
     }
     assert len(set(lows.values())) == 3
     assert max(lows.values()) - min(lows.values()) < 0.01

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
+from tests import sample as sample_results
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_logs" / "experiment.toml"
@@ -43,7 +44,7 @@ def test_every_model_is_shown_on_every_traffic(sample):
 
 
 def test_gauc_and_auc_of_a_served_model_are_the_online_ones(sample):
-    online = abeval.load(SAMPLE).analyze()
+    online = sample_results.analysis()
     for metric, offline in (("gauc", "gauc[impressions]"), ("auc", "auc"), ("q_ctr", "q_ctr")):
         served = online[metric]
         assert sample.row(offline, "baseline", "control").value == pytest.approx(served.control)

@@ -258,7 +258,7 @@ def refreshed(
         check(folder, **entries)
 
 
-@drawn(4)
+@drawn(2)
 @given(events=EVENTS, policy=st.sampled_from(sorted(CROSSOVER)), seed=st.integers(0, 50))
 def test_any_sequence_of_refreshes(
     tmp_path_factory: pytest.TempPathFactory,

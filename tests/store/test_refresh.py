@@ -137,7 +137,7 @@ EVENTS = st.lists(
 )
 
 
-@drawn(4)
+@drawn(2)
 @given(events=EVENTS, seed=st.integers(0, 50))
 def test_whatever_happens_to_the_files(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]], seed: int

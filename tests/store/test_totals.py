@@ -215,7 +215,7 @@ EVENTS = st.lists(
 )
 
 
-@drawn(3)
+@drawn(2)
 @given(events=EVENTS, policy=st.sampled_from(sorted(CROSSOVER)), seed=st.integers(0, 50))
 def test_any_sequence_of_refreshes(
     tmp_path_factory: pytest.TempPathFactory,

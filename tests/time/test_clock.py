@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
+from tests import sample
 from tests.time.test_logs import FILE, frame, small
 
 
@@ -138,7 +139,7 @@ def test_unknown_parts_of_time_are_a_mistake(loaded):
 
 def test_groups_before_the_period_are_compared_beside_the_windows():
     found = abeval.load(FILE).windows(metrics=["ctr", "clicks_per_user", "gauc"])
-    card = {check.name: check for check in abeval.load(FILE).analyze().trust}
+    card = {check.name: check for check in sample.analysis().trust}
     rows = {row.metric: row for row in found.before}
     assert set(rows) == {"ctr", "clicks_per_user"}
     assert all(row.p_adjusted >= row.p_value for row in rows.values())

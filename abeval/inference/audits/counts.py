@@ -45,13 +45,8 @@ class Uneven(NamedTuple):
 
 def cells_of(aggregates: Aggregates, audit: str) -> Cells:
     """The sums of an audit; empty if these logs do not have it."""
-    table = aggregates.audits
-    if table.empty:
-        return {}
     cells: dict[str, dict[str, Sums]] = {}
-    names = ("cell", "variant", "clusters", "y", "x", "y_y", "y_x", "x_x")
-    rows = table[table["audit"] == audit]
-    for cell, variant, *sums in zip(*(rows[name].tolist() for name in names), strict=True):
+    for cell, variant, *sums in aggregates.audit_rows.get(audit, ()):
         cells.setdefault(str(cell), {})[str(variant)] = Sums(*map(int, sums))
     return cells
 

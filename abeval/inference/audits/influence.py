@@ -190,8 +190,8 @@ def single(metric: str, variant: str, deviations: Sequence[float], total: float)
 
 
 def _has_units(analysis: Analysis, metric: Metric) -> bool:
-    extremes = analysis.aggregates.extremes
-    return metric.is_mean_or_ratio and metric.name in set(extremes["metric"])
+    known = {name for name, _ in analysis.aggregates.extreme_units}
+    return metric.is_mean_or_ratio and metric.name in known
 
 
 def _moments(analysis: Analysis, metric: Metric) -> dict[str, Moments]:
@@ -211,18 +211,14 @@ def _group(
     own = moments.get(variant)
     if own is None or not own.mean[1]:
         return None
-    rows = analysis.aggregates.extremes
-    rows = rows[(rows["metric"] == metric.name) & (rows["variant"] == variant)]
+    rows = analysis.aggregates.extreme_units.get((metric.name, variant), ())
     per_y, per_x = scales(metric)
-    units = [
-        influence.Unit(float(y) * per_y, float(x) * per_x)
-        for y, x in zip(rows["y"], rows["x"], strict=True)
-    ]
+    units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
     return influence.Group(own.n * float(own.mean[0]), own.n * float(own.mean[1]), units)
 
 
 def _influence(analysis: Analysis, metric: Metric, variant: str) -> Influence | None:
-    if analysis.aggregates.extremes.empty or not _has_units(analysis, metric):
+    if not _has_units(analysis, metric):
         return None
     moments = _moments(analysis, metric)
     control = _group(analysis, metric, analysis.experiment.control, moments)
