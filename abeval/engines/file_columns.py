@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 
 from abeval.engines.duckdb_errors import log_errors
+from abeval.engines.footers import reader
 from abeval.engines.sources import Files, exact, partitions
 from abeval.engines.sql import literal
 
@@ -24,7 +25,7 @@ def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
         LogError: A file cannot be read.
     """
     what = f"{log} cannot be read from {Path(files.read[0]).parent}"
-    with log_errors(what, "check that the files are complete"), duckdb.connect() as connection:
+    with log_errors(what, "check that the files are complete"), reader() as connection:
         if files.kind == "parquet":
             own = _of_footers(connection, files.read)
         else:

@@ -7,9 +7,8 @@ footers tell, of text the lines.
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
-
 from abeval.engines.duckdb_errors import log_errors
+from abeval.engines.footers import reader
 from abeval.engines.sources import Files, exact
 from abeval.engines.sql import literal
 
@@ -57,7 +56,7 @@ def _of_footers(log: str, files: Files) -> list[int]:
     """Rows of each file; a file that is read twice is there twice."""
     listed = ", ".join(literal(exact(file)) for file in files.read)
     what = f"{log} cannot be read from {Path(files.read[0]).parent}"
-    with log_errors(what, "check that the files are complete"), duckdb.connect() as connection:
+    with log_errors(what, "check that the files are complete"), reader() as connection:
         read = f"select file_name, num_rows from parquet_file_metadata([{listed}])"
         rows = dict(connection.execute(read).fetchall())
     return [int(rows[file]) for file in files.read]
