@@ -98,12 +98,12 @@ def test_a_folder_that_is_swept_away_before_its_lock_is_made_again(
 ) -> None:
     opened, calls = os.open, 0
 
-    def late(path: Path, *arguments: int) -> int:
+    def late(path: Path, *arguments: int, **keywords: int) -> int:
         nonlocal calls
         calls += 1
         if calls == 1:
             path.parent.rmdir()
-        return opened(path, *arguments)
+        return opened(path, *arguments, **keywords)
 
     monkeypatch.setattr("os.open", late)
     scratch = Scratch(tmp_path, "x-")
