@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from abeval.engines.spark.session import NO_HISTORY
+
 SETTINGS = {
+    **NO_HISTORY,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",

@@ -34,6 +34,15 @@ SETTINGS: Mapping[str, str] = {
 }
 """Settings of a session while abeval uses it; without them, answers may silently differ."""
 
+NO_HISTORY: Mapping[str, str] = {
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "100",
+    "spark.ui.dagGraph.retainedRootRDDs": "1",
+}
+"""Settings of a session without a page: plans of a thousand queries would fill its memory."""
+
 _CONNECT = "sc://"
 """The beginning of addresses of Spark Connect."""
 
@@ -94,7 +103,7 @@ def _started(options: EngineOptions) -> "SparkSession":
         return builder.remote(address).getOrCreate()
     builder = builder.master(address).config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.log.level", "ERROR")
+    builder = builder.config("spark.log.level", "ERROR").config(map=dict(NO_HISTORY))
     if address.startswith("local"):
         # Two per core: the default of 200 is meant for a cluster.
         builder = builder.config("spark.sql.shuffle.partitions", 2 * threads)
