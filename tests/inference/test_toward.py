@@ -174,3 +174,32 @@ def test_guardrails_on_either_side_of_the_target(looks: str) -> None:
         "non_inferior",
     ]
     assert result["last"].status == ("non_inferior" if looks == "fixed" else "worse")
+
+
+def rare(control: int, treatment: int) -> Floats:
+    """So many ones in 1,000 units of each variant."""
+    return np.concatenate([np.arange(1_000) < control, np.arange(1_000) < treatment]).astype(float)
+
+
+EDGES: dict[str, tuple[Floats, dict[str, Any]]] = {
+    "few successes": (rare(2, 3), {"unit": "share", "direction": {"toward": 0.1}}),
+    "no success": (rare(0, 0), {"unit": "share", "direction": {"toward": 0.1}}),
+    "nothing varies": (np.full(2_000, 31.0), {}),
+    "one unit is all": (np.arange(2_000) == 1_500, {"direction": {"toward": 5.0}}),
+}
+
+
+@pytest.mark.parametrize("looks", ["fixed", "always_valid"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_values_that_prove_nothing_decide_nothing(edge: str, looks: str) -> None:
+    column, metric = EDGES[edge]
+    columns = {"goal": column.astype(float), "guard": column.astype(float)}
+    guard = {"role": "guardrail", "margin": 0.05}
+    result = analyze(columns, looks, entries={"guard": guard}, **metric)
+    for name in columns:
+        assert result[name].status in ("unclear", "too_little_data")
+    assert result.verdicts[0].decision == "keep_running"
+    for gain in result.gains:
+        ends = [end for end in (gain.gain_low, gain.gain_high) if end is not None]
+        assert all(np.isfinite(end) for end in ends)
+        assert sorted(ends) == ends

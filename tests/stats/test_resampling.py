@@ -169,3 +169,12 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+def test_null_differences_have_the_variance_of_the_observed_one() -> None:
+    """Of buckets in two even halves, where the variants are of 900 and 100 units."""
+    units, buckets = np.array([900.0, 100.0]), 64
+    halves = np.random.default_rng(3).normal(0, np.sqrt(buckets / 1000 * 2 / 32), 20_000)
+    null = resampling.scaled_null(halves, units, buckets, (32, 32), np.random.default_rng(4))
+    # t of 63 degrees of freedom has the variance 63 / 61.
+    assert null.var() == pytest.approx((1 / 900 + 1 / 100) * 63 / 61, rel=0.05)

@@ -254,3 +254,12 @@ def test_sequential_refusals_and_limits() -> None:
         srm.sequential([10, 10], [1, 1], prior=[1, 0])
     assert srm.sequential([0, 0], [1, 1]).p_value == 1.0
     assert srm.sequential([10**6, 0], [1, 1]).p_value == 0.0
+
+
+def test_an_arm_of_thousands_over_strata_is_normal_beside_a_tiny_one() -> None:
+    shares = np.array([[0.5, 0.4999, 0.0001], [0.2, 0.7999, 0.0001]])
+    table = np.array([[5_230.0, 4_769, 1], [2_050.0, 7_949, 1]])
+    assert srm_exact.are_few(table, shares)
+    variance = 10_000 * (0.5 * 0.5 + 0.2 * 0.8)
+    expected = 2 * stats.norm.sf((7_280 - 7_000) / np.sqrt(variance))
+    assert srm_exact.of_strata(table, shares) == pytest.approx(3 * expected, rel=1e-9)
