@@ -31,8 +31,13 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.parser.manageParserCaches": "true",
+    "spark.sql.parser.parserDfaCacheFlushThreshold": "20000",
 }
-"""Settings of a session while abeval uses it; without them, answers may silently differ."""
+"""Settings of a session while abeval uses it; without them, answers may silently differ.
+
+The last two bound what Spark's parser keeps of every statement: a thousand of them fill a gigabyte.
+"""
 
 NO_HISTORY: Mapping[str, str] = {
     "spark.sql.ui.retainedExecutions": "1",
