@@ -46,6 +46,7 @@ TESTS = {
     "abeval/inference/": ("tests/inference",),
     "queries/store/": ("tests/store",),
     "queries/time/": ("tests/time",),
+    "queries/agreement/": ("tests/agreement",),
     "queries/offline/": ("tests/offline",),
     "queries/offline_policy/": ("tests/off_policy",),
     "queries/": ("tests/aggregates/test_twin.py", "tests/logs", "tests/inference", "tests/time"),
