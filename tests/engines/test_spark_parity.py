@@ -34,6 +34,7 @@ from abeval.simulate.plants.run import simulate_plant
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
 from tests.aggregates import events_world
+from tests.assignment.schemes import SETTINGS
 from tests.engines import nasty
 from tests.engines.expressions import NASTY, listed
 from tests.engines.parity import Both, difference, first_difference
@@ -76,6 +77,24 @@ def _by_bucket(engine: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
         aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
+
+
+def _by_rule(engine: Any) -> None:
+    """Units that a platform placed: by the log, compared with its rule, and by the rule itself."""
+    logged = small_log(600)
+    placed = logged.drop(columns="variant")
+    loaded = abeval.define(
+        name="exp",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        assignment={"scheme": SETTINGS["growthbook_1"]},
+        logs={"impressions": {}},
+        metrics=[{"name": "ctr"}],
+        trust={"aa_runs": 0},
+    )
+    for frame in (logged, placed):
+        analyze_on(Run(loaded.experiment, engine, {"impressions": frame}))
 
 
 def _planted(engine: Any) -> None:
@@ -138,6 +157,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
             *(e, {"impressions": nasty.spelled(nasty.tied()["impressions"])}),
         )
     ),
+    "a rule of a platform": _by_rule,
     "clicks by time": lambda e: analyze_on(
         Run(nasty.touched_experiment().experiment, e, nasty.touched())
     ),
