@@ -219,3 +219,27 @@ def test_traffic_of_split_has_its_own_seed() -> None:
 def test_weights_of_unleash_are_whole() -> None:
     with pytest.raises(ExperimentError, match="whole numbers"):
         Unleash(platform="unleash", group="g").rule({"a": 0.5, "b": 0.4})
+
+
+@pytest.mark.parametrize(("traffic", "end"), [(1.0, 5_000), (0.5, 2_500)])
+def test_optimizelys_last_bucket_of_a_variant_is_one_below_its_share(
+    traffic: float, end: int
+) -> None:
+    draw = optimizely_draw("exp")
+    by_bucket = {draw.number(f"ppid{i}"): f"ppid{i}" for i in range(80_000)}
+    rule = Optimizely(platform="optimizely", experiment="exp", traffic=traffic)
+    units = [by_bucket[bucket] for bucket in (end - 1, end, 2 * end - 1)]
+    variants = ["a", "b", "b"]
+    if traffic < 1:
+        units.append(by_bucket[2 * end])
+        variants.append(None)
+    assert rule.rule({"a": 1, "b": 1}).variants(units) == variants
+
+
+def test_traffic_of_split_without_a_seed_of_its_own_is_drawn_with_0() -> None:
+    units = odd_ids(500)
+    drawn, named = (
+        Split(platform="split", seed=1, traffic=50, **seeds).rule({"a": 1, "b": 1}).variants(units)
+        for seeds in ({}, {"traffic_seed": 0})
+    )
+    assert drawn == named
