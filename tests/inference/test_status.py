@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -178,6 +179,8 @@ def test_too_little_data(role: str) -> None:
     margin = Margin(0.02, relative=True)
     found = comparison(10, 20, 0.1, units=MIN_UNITS - 1)
     assert status(found, role=role, margin=margin) == "too_little_data"
+    for few in ({"units_control": 500}, {"units": 500}):
+        assert status(replace(found, **few), role=role, margin=margin) == "too_little_data"
     enough = comparison(10, 20, 0.1, units=MIN_UNITS)
     assert status(enough, role=role, margin=margin) == "better"
     nothing = Comparison(500, 500, None, None, None, None, "no_clicks")
