@@ -285,3 +285,7 @@ def test_the_contrast_agrees_with_the_lift_where_that_has_ends(direction: str, s
             assert decisions.not_worse_relative(
                 effect, control.variance, -control.variance, margin, direction
             ) == decisions.not_worse(gain, margin)
+
+
+def test_a_guardrail_without_a_margin_holds_nothing() -> None:
+    assert status(comparison(10, 10.1, 0.5), role="guardrail") == "unclear"
