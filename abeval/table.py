@@ -92,7 +92,7 @@ class ReadTable(NamedTuple):
 
     Attributes:
         experiment: What is to be analysed.
-        engine: Open; it need not read the table again, where that is a CSV or JSON file.
+        engine: Open; its next log of the same table is not read again, unless it is Parquet.
     """
 
     experiment: Experiment

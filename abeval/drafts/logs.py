@@ -14,6 +14,7 @@ from abeval.drafts.guess import Guess, time_unit
 from abeval.drafts.others import Other
 from abeval.drafts.words import slug
 from abeval.experiment.columns import CANONICAL_COLUMNS
+from abeval.experiment.sources import OWN_TABLE
 from abeval.logs.mapping import cast_query
 
 _NO_COLUMN = ("unit", "outcome", "covariate", "segment")
@@ -45,8 +46,9 @@ class Tables:
         for other in self.others:
             if other.kind == "events":
                 name = slug(self.paths[other.table.relation][0].split("/")[-1].split(".")[0])
-                taken = {*CANONICAL_COLUMNS, *named}
-                named[f"{name}_{len(named) + 1}" if name in taken else name] = other
+                names = (name, *(f"{name}_{place}" for place in range(2, len(self.others) + 3)))
+                taken = {*CANONICAL_COLUMNS, OWN_TABLE, *named}
+                named[next(free for free in names if free not in taken)] = other
         return named
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import Column, Table
+from abeval.drafts.variants import variant_of
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 
@@ -35,11 +36,12 @@ class Other:
     outcomes: tuple[Column, ...] = ()
 
 
-def shows_exposures(table: Table) -> bool:
+def shows_exposures(engine: Engine, table: Table) -> bool:
     """Whether a table says who was in which variant when, and nothing else."""
     unit, time = guess.unit_guess(table).column, guess.time_guess(table).column
-    is_complete = unit is not None and time is not None and bool(_variant(table, unit))
-    return is_complete and not _besides(table)
+    if unit is None or time is None or _besides(table):
+        return False
+    return variant_of(engine, table, False).column is not None
 
 
 def shows_rows(table: Table) -> bool:
@@ -69,24 +71,27 @@ def _other(engine: Engine, table: Table, main: Table, unit: Column | None) -> Ot
     own = guess.unit_guess(table).column
     if unit is None or own is None or not _is_joined(engine, table, own, main, unit):
         return Other(table, None)
+    if shows_exposures(engine, table):
+        return Other(table, "exposures", _exposures(engine, table))
     return _of_units(table, own, guess.time_guess(main).column is not None)
 
 
+def _exposures(engine: Engine, table: Table) -> dict[str, Column]:
+    guesses = {
+        "unit_id": guess.unit_guess(table),
+        "ts": guess.time_guess(table),
+        "variant": variant_of(engine, table, False),
+    }
+    return {entry: one.column for entry, one in guesses.items() if one.column is not None}
+
+
 def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
-    """What a table is that has the units of the main one."""
+    """What a table is that has the units of the main one, and is no exposures."""
     time, has_one_row = guess.time_guess(table), unit.distinct == table.rows
-    columns = {"unit_id": unit}
-    if time.column is not None and shows_exposures(table):
-        return Other(table, "exposures", {**columns, "ts": time.column, **_variant(table, unit)})
     if time.column is None or (has_one_row and guess.is_of_unit(time)):
-        return Other(table, "units" if has_one_row else None, columns)
-    columns["ts"] = time.column
+        return Other(table, "units" if has_one_row else None, {"unit_id": unit})
+    columns = {"unit_id": unit, "ts": time.column}
     return Other(table, "events" if is_timed else None, columns, tuple(_outcomes(table, columns)))
-
-
-def _variant(table: Table, unit: Column) -> dict[str, Column]:
-    named = [c for c in guess.variant_candidates(table) if c != unit]
-    return {"variant": named[0]} if named else {}
 
 
 def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
@@ -102,8 +107,8 @@ def _canonical(table: Table) -> dict[str, Column]:
     """Entries of rows of an impression log → the columns."""
     unit = guess.unit_guess(table).column
     taken = set() if unit is None else {unit.name}
-    named = (g for g in guess.canonical_guesses(table, taken) if g.column is not None)
-    return {g.entry: g.column for g in named if g.column is not None}
+    guesses = guess.canonical_guesses(table, taken)
+    return {one.entry: one.column for one in guesses if one.column is not None}
 
 
 def _besides(table: Table) -> list[str]:

@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.drafts import guess, words
-from abeval.drafts.columns import Column, Table, look
+from abeval.drafts.columns import Table, look
 from abeval.drafts.guess import Arms, Guess
 from abeval.drafts.logs import Tables
-from abeval.drafts.others import others_of, shows_exposures, shows_rows
+from abeval.drafts.others import Other, others_of, shows_exposures, shows_rows
+from abeval.drafts.variants import arms_of, variant_of
 from abeval.drafts.write import experiment_text
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
-from abeval.experiment.spelling import spelled_alike
 from abeval.files import real
 from abeval.metrics.builtin import builtin_metrics
 
@@ -103,13 +102,7 @@ def _drafted(
     unit = guess.unit_guess(main)
     one_row = unit.column is None or unit.column.distinct == main.rows
     others = others_of(engine, [t for t in tables if t is not main], main, unit.column)
-    variant, source = _variant(engine, main, one_row), main
-    exposures = next((other.table for other in others if other.kind == "exposures"), None)
-    if variant.column is None and exposures is not None:
-        variant, source = _variant(engine, exposures, False), exposures
-    arms = _arms(engine, source, variant)
-    if source is not main:
-        variant = replace(variant, column=None, reason=f"the exposures say it; {variant.reason}")
+    variant, arms = _assigned(engine, main, others, one_row)
     time = guess.time_guess(main)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
     own = [unit, variant, time, *guess.canonical_guesses(main, taken)]
@@ -130,65 +123,25 @@ _OF_ROWS = ("click", *words.COLUMNS)
 """Entries of what a unit sees or does: a table with one of them is no table of units."""
 
 
+def _assigned(
+    engine: DuckDBEngine, main: Table, others: Sequence[Other], one_row: bool
+) -> tuple[Guess, Arms | None]:
+    """The variant by the main table, else by the exposures beside it."""
+    variant = variant_of(engine, main, one_row)
+    exposures = next((other.table for other in others if other.kind == "exposures"), None)
+    if variant.column is not None or exposures is None:
+        return variant, arms_of(engine, main, variant)
+    variant = variant_of(engine, exposures, False)
+    reason = f"the exposures say it; {variant.reason}"
+    return replace(variant, column=None, reason=reason), arms_of(engine, exposures, variant)
+
+
 def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:
     """The table that has both unit and variant; of several, the longest.
 
     Exposures are not the main one where another table says what units saw or did.
     """
-    longest = max(tables, key=lambda t: (_variant(engine, t, False).column is not None, t.rows))
-    if not shows_exposures(longest):
+    longest = max(tables, key=lambda t: (variant_of(engine, t, False).column is not None, t.rows))
+    if not shows_exposures(engine, longest):
         return longest
     return max(filter(shows_rows, tables), key=lambda table: table.rows, default=longest)
-
-
-def _variant(engine: DuckDBEngine, table: Table, one_row: bool) -> Guess:
-    """The column of the variant."""
-    unit = guess.unit_guess(table).column
-    candidates = [c for c in guess.variant_candidates(table) if c != unit]
-    return guess.variant_guess(candidates, _constant(engine, table, unit, candidates), one_row)
-
-
-def _constant(
-    engine: DuckDBEngine, table: Table, unit: Column | None, candidates: Sequence[Column]
-) -> dict[str, float]:
-    """Column → share of units that have one value of it."""
-    if unit is None or not candidates:
-        return {c.name: 1.0 for c in candidates}
-    counts = ", ".join(
-        f"count(distinct {_spelled_once(c)}) as n_{i}" for i, c in enumerate(candidates)
-    )
-    shares = ", ".join(
-        f"avg(case when n_{i} <= 1 then 1.0 else 0.0 end)" for i in range(len(candidates))
-    )
-    ((*values,),) = engine.rows(
-        f"select {shares} from (select {counts} from {quoted(table.relation)} "
-        f"where {quoted(unit.name)} is not null group by {quoted(unit.name)})"
-    )
-    return {c.name: float(value or 0) for c, value in zip(candidates, values, strict=True)}
-
-
-def _arms(engine: DuckDBEngine, table: Table, guessed: Guess) -> Arms | None:
-    """The values of a column of the variant; None where there is no such column."""
-    unit, variant = guess.unit_guess(table).column, guessed.column
-    if variant is None:
-        return None
-    counted = "count(*)" if unit is None else f"count(distinct {quoted(unit.name)})"
-    joined = {names[0]: names for names in spelled_alike(value for value, _ in variant.values)}
-    text = f"cast({quoted(variant.name)} as varchar)"
-    cases = " ".join(
-        f"when {literal(name)} then {literal(names[0])}"
-        for names in joined.values()
-        for name in names
-    )
-    rows = engine.rows(
-        f"select {f'case {text} {cases} else {text} end' if cases else text} as v, {counted} as n "
-        f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
-        "group by v order by n desc, v"
-    )
-    return guess.arms({str(value): int(count or 0) for value, count in rows}, joined)
-
-
-def _spelled_once(column: Column) -> str:
-    """SQL of a column, of text without capitals and the spaces around it."""
-    name = quoted(column.name)
-    return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name

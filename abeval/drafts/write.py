@@ -139,14 +139,14 @@ def _write_metrics(
     builtin: Collection[str],
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
-    entries, one_row = tomlkit.aot(), tables.one_row
+    entries = tomlkit.aot()
     clicked = any(g.entry == "click" for g in guesses)
     if clicked:
         entries.append(_metric({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     outcomes = [g for g in guesses if g.entry == "outcome" and g.column is not None]
     for guess in outcomes:
         if not _asks(guess) and guess.column is not None:
-            fields = _own(guess.column, one_row, builtin)
+            fields = _own(guess.column, tables.one_row, builtin)
             entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
         for fields in _of_events(name, other):
@@ -156,7 +156,7 @@ def _write_metrics(
     unsure = [g.column for g in outcomes if _asks(g) and g.column is not None]
     known = [g.column for g in guesses if g.entry == "covariate" and g.column is not None]
     for title, columns in (("Outcomes, or known before?", unsure), ("Known before:", known)):
-        yield from _write_comments(document, title, columns, one_row, builtin)
+        yield from _write_comments(document, title, columns, tables.one_row, builtin)
     if not len(entries):
         yield "metrics: no column is surely an outcome; choose from those in the comments"
 

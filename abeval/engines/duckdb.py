@@ -21,6 +21,7 @@ from abeval.engines.duckdb_logs import Logs
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
+from abeval.engines.text_files import column_types
 from abeval.errors import QueryError
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ class DuckDBEngine:
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """Column names and types of a relation, in order."""
-        described = self.rows(f"describe {quoted(relation)}")
-        return {str(row[0]): str(row[1]) for row in described}
+        return column_types(self.rows, quoted(relation))
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""

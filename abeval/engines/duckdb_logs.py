@@ -16,7 +16,7 @@ from abeval.engines.names import log_name
 from abeval.engines.spare import SpareTables
 from abeval.engines.sql import quoted
 from abeval.engines.tables import Tables
-from abeval.engines.text_files import Rows
+from abeval.engines.text_files import Rows, column_types
 from abeval.engines.text_times import Time, time_column, time_of_text
 from abeval.errors import LogError
 
@@ -69,8 +69,15 @@ class Logs:
             frame: The frame.
             source: The log's entry in the experiment file, where the frame is a log.
         """
-        if source is not None and self._take_over(name, frame):
+        if source is None:
+            self._copy(name, frame)
             return
+        if not self._take_over(name, frame):
+            self._copy(name, frame)
+            self._spare.keep(name, frame)
+        self._type_time(name, source)
+
+    def _copy(self, name: str, frame: object) -> None:
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         packed = _packed(frame)
         stream = _ArrowStream(frame, log_name(name)) if packed is None else packed
@@ -79,9 +86,6 @@ class Logs:
             self._connection.register("abeval_frame", stream)
             self._rows(f"create or replace table {quoted(name)} as select * from abeval_frame")
             self._connection.unregister("abeval_frame")
-        if source is not None:
-            self._spare.keep(name, frame)
-            self._type_time(name, source)
 
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
@@ -114,7 +118,7 @@ class Logs:
             load = text_files.load_csv if files.kind == "csv" else text_files.load_json
             load(name, files, source, self._rows, self._keep)
         if files.kind == "csv":
-            sources.check_split(log, list(self._types(name)), files.read)
+            sources.check_split(log, list(column_types(self._rows, quoted(name))), files.read)
         self._type_time(name, source)
 
     def _keep(self, name: str, sql: str) -> None:
@@ -153,13 +157,10 @@ class Logs:
     def _text_time(self, name: str, source: "LogSource") -> tuple[str, Time] | None:
         """The column of the time and how it is read; None where it is no text."""
         log = log_name(name)
-        column = time_column(log, source, self._types(name))
+        column = time_column(log, source, column_types(self._rows, quoted(name)))
         if column is None:
             return None
         return column, time_of_text(log, name, column, source, self._rows)
-
-    def _types(self, name: str) -> dict[str, str]:
-        return {str(row[0]): str(row[1]) for row in self._rows(f"describe {quoted(name)}")}
 
 
 def _packed(frame: object) -> object | None:

@@ -1,7 +1,7 @@
 """Tables of logs that nobody reads any more, for the next log of the same rows.
 
-`duckdb.py` asks it before it reads files or copies a frame: a table that was looked at to draft an
-experiment is not read again by its analysis.
+`duckdb_logs.py` asks it before it reads files or copies a frame: a table that was looked at to
+write an experiment is not read again by its analysis.
 """
 
 

@@ -1,7 +1,7 @@
 """Tables that a log names, in a DuckDB file or in the caller's own connection.
 
-`duckdb.py` asks it for the table that a log's entry in the experiment file names, and reads the log
-from it.
+`duckdb_logs.py` asks it for the table that a log's entry in the experiment file names, and reads
+the log from it.
 """
 
 from itertools import count

@@ -5,7 +5,7 @@ down would become 100000, and reads a date such as 7/3/2020 in whatever order of
 Ids become whole numbers only where no digit is lost; names of variants stay text; times stay text
 until `text_times.py` has looked at all of them.
 
-`duckdb.py` hands it the files of a log; what comes back are the statements that read them.
+`duckdb_logs.py` hands it the files of a log, and what runs the statements that read them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ def _load_csv(
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
     read = f"read_csv({_listed(files)}, {options}"
-    types = _types(rows, f"{read})")
+    types = column_types(rows, f"{read})")
     texts = [
         *_ids(source, types),
         *_mapped(source, types, _NAMES),
@@ -80,7 +80,7 @@ def _load_csv(
     keep(name, f"from {read})")
     numbers = [column for column in _ids(source, types) if types[column] != "VARCHAR"]
     # Those of a table that was read before are settled.
-    kept = _types(rows, quoted(name)) if numbers else {}
+    kept = column_types(rows, quoted(name)) if numbers else {}
     _settle_ids(name, [column for column in numbers if kept[column] == "VARCHAR"], rows)
 
 
@@ -129,7 +129,7 @@ def load_json(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep
     """
     every = f"{_listed(files)}, union_by_name = true"
     read = f"read_json({every}, sample_size = -1, maximum_sample_files = {len(files.read)})"
-    types = _types(rows, read)
+    types = column_types(rows, read)
     texts = [
         *_ids(source, types),
         *_mapped(source, types, _NAMES),
@@ -157,7 +157,8 @@ def _as_text(option: str, columns: Sequence[str]) -> str:
     return f", {option} = {{{listed}}}" if listed else ""
 
 
-def _types(rows: Rows, relation: str) -> dict[str, str]:
+def column_types(rows: Rows, relation: str) -> dict[str, str]:
+    """Column names and types of a relation, or of what reads files, in order."""
     return {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
 
 

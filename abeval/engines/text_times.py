@@ -3,7 +3,7 @@
 ISO 8601 is read as it is. Days and months in another order are read only where the values show the
 order; otherwise the experiment file must say it.
 
-`duckdb.py` hands it the column of the time of each log that has one as text.
+`duckdb_logs.py` hands it the column of the time of each log that has one as text.
 """
 
 from collections.abc import Mapping

@@ -104,3 +104,22 @@ def test_events_of_others_or_of_no_known_time_are_asked(
 def test_exposures_alone_are_the_table(logs: dict[str, pd.DataFrame], tmp_path: Path) -> None:
     entries = tomllib.loads(drafted({"exposures": logs["exposures"]}, tmp_path).text)
     assert set(entries["variants"]) == {"control", "new"}
+
+
+def test_the_variant_of_exposures_is_the_column_whose_values_are_the_variants(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    """Another column comes first by its name, but the users change it."""
+    twice = pd.concat([logs["exposures"]] * 2, ignore_index=True)
+    logs["exposures"] = twice.assign(variant=["x"] * 600 + ["y"] * 600)
+    entries = tomllib.loads(drafted(logs, tmp_path).text)
+    assert set(entries["variants"]) == {"control", "new"}
+    assert entries["logs"]["exposures"]["columns"]["variant"] == "ab_group"
+
+
+def test_events_get_names_that_are_free(logs: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+    for name in ("log", "clicks", "clicks.old"):
+        logs[name] = logs["shop orders"].rename(columns={"order_id": f"{name}_id"})
+    entries = tomllib.loads(drafted(logs, tmp_path).text)
+    assert list(entries["logs"]["events"]) == ["shop_orders", "log_2", "clicks_2", "clicks_3"]
+    assert abeval.load(tmp_path / "e.toml").experiment.logs.events

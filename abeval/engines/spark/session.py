@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, str] = {
 }
 """Settings of a session while abeval uses it; without them, answers may silently differ.
 
-The last two bound what Spark's parser keeps of every statement: a thousand of them fill a gigabyte.
+The last two bound what Spark's parser keeps of every statement, which filled a gigabyte.
 """
 
 NO_HISTORY: Mapping[str, str] = {
@@ -46,7 +46,7 @@ NO_HISTORY: Mapping[str, str] = {
     "spark.ui.retainedTasks": "100",
     "spark.ui.dagGraph.retainedRootRDDs": "1",
 }
-"""Settings of a session without a page: plans of a thousand queries would fill its memory."""
+"""Settings of a session without a page, which needs no plans of past queries."""
 
 _CONNECT = "sc://"
 """The beginning of addresses of Spark Connect."""
