@@ -9,16 +9,8 @@ from dataclasses import dataclass, replace
 
 from abeval.inference import proportions, skew
 from abeval.inference.adjust import Strata, by_covariates, by_strata, of_covariates, pairs_of
-from abeval.inference.comparison import (
-    Comparison,
-    Rule,
-    limit,
-    reason_of,
-    refused,
-    with_difference,
-    with_joint,
-    with_skewed,
-)
+from abeval.inference.comparison import Comparison, Rule, reason_of, refused
+from abeval.inference.with_effects import limit, with_difference, with_joint, with_skewed
 from abeval.metrics.definition import Metric, rounding
 from abeval.stats import means, ratios
 from abeval.stats.moments import Moments

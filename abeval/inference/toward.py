@@ -14,16 +14,10 @@ import numpy as np
 
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference import skew
-from abeval.inference.comparison import (
-    Arms,
-    Comparison,
-    Gained,
-    Rule,
-    reason_of,
-    with_skewed,
-)
+from abeval.inference.comparison import Arms, Comparison, Gained, Rule, reason_of
 from abeval.inference.looks import LookBoundary, at_look
 from abeval.inference.stretches import compare_within, pair_of, stretches_of
+from abeval.inference.with_effects import with_skewed
 from abeval.metrics.definition import Margin, Metric
 from abeval.stats import effects, proportions, relative, skewed, toward
 from abeval.stats.decisions import Gain
