@@ -16,7 +16,6 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("api",),
-    ("sums_table",),
     ("table",),
     ("study",),
     ("report", "pipeline", "history"),

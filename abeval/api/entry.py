@@ -13,7 +13,7 @@ from abeval.experiment.load import load_experiment, parse_experiment
 
 if TYPE_CHECKING:
     from abeval.results.analysis import Result
-    from abeval.table import Metrics
+    from abeval.table.options import Metrics
 
 
 def load(path: str | Path) -> LoadedExperiment:
@@ -70,7 +70,7 @@ def analyze(
         (2.0, 3.5)
     """
     from abeval.api.table import load_table
-    from abeval.table import TableOptions
+    from abeval.table.options import TableOptions
 
     options = TableOptions(
         variant=variant,
@@ -116,7 +116,7 @@ def analyze_sums(
     """
     from abeval.pipeline import judged_summaries
     from abeval.store.summaries import name_of, read_sums
-    from abeval.sums_table import sums_experiment
+    from abeval.table.sums import sums_experiment
 
     rows = read_sums(sums)
     experiment = sums_experiment(rows, sums, control, weights, entries)

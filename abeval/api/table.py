@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from abeval.api.loaded import LoadedExperiment
 from abeval.engines.protocol import Engine
 from abeval.experiment.settings import EngineOptions
-from abeval.table import TableOptions, read_table
+from abeval.table.options import TableOptions
+from abeval.table.read import read_table
 
 if TYPE_CHECKING:
     from abeval.logs.run import Inputs

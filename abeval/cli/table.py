@@ -1,6 +1,6 @@
 """`abeval analyze TABLE --variant COLUMN`: a table of one row a unit in place of a file.
 
-`main.py` gives `TABLE_OR_FILE` to `on_engine` for `analyze`; `abeval/table.py` looks at the table.
+`main.py` gives `TABLE_OR_FILE` to `on_engine` for `analyze`; `abeval/table/` looks at the table.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.api.table import load_table
     from abeval.engines.sources import is_table
-    from abeval.table import TableOptions
+    from abeval.table.options import TableOptions
 
     named = {name: value for name in _FLAGS if (value := flags[name])}
     if file is None:
@@ -77,7 +77,7 @@ def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":
     """The experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
     from abeval.store.summaries import read_sums
-    from abeval.sums_table import sums_experiment
+    from abeval.table.sums import sums_experiment
 
     control = named.pop("control", None)
     if sums is None:
@@ -92,7 +92,7 @@ def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":
 
 
 def _say_control(experiment: "Experiment", named: str | None) -> None:
-    from abeval.table import is_usual_control
+    from abeval.table.variants import is_usual_control
 
     control = experiment.control
     if named is None and not is_usual_control(control):

@@ -1,7 +1,8 @@
 """Names of variants that differ only in capitals or in spaces around them, such as `Control `.
 
-`table.py` and `drafts/` look for them among the values of a column, `aggregates/collect.py` among
-the variants that an experiment file does not name; `inference/trust/spelling.py` reports those.
+`table/read.py` and `drafts/` look for them among the values of a column, `aggregates/collect.py`
+among the variants that an experiment file does not name; `inference/trust/spelling.py` reports
+those.
 """
 
 import json

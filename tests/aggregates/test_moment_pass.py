@@ -15,7 +15,8 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import Run
-from abeval.table import TableOptions, read_table
+from abeval.table.options import TableOptions
+from abeval.table.read import read_table
 
 PRODUCTS = [(0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 1, 1)]
 SIZES = st.sampled_from([1, 10**3, 10**6, 2**31, 10**10, 10**13, 2**47])

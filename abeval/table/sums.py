@@ -11,7 +11,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.experiment.spelling import check_spelled_once
 from abeval.store.summaries import name_of
-from abeval.table import control_of, weights_of
+from abeval.table.variants import control_of, weights_of
 
 
 def sums_experiment(
