@@ -1,0 +1,1 @@
+"""Changes of code and queries, and whether the tests notice them."""
