@@ -40,7 +40,7 @@ def scheme(**settings: Any) -> Scheme:
         ({"platform": "posthog", "key": "k"}, {"rollout": 100}),
         ({"platform": "statsig", "salt": "s", "gate": ("g", "r")}, {"gate_percent": 100}),
     ],
-    ids=lambda settings: settings.get("platform", ""),
+    ids=lambda settings: settings.get("platform", "usual"),
 )
 def test_what_is_left_out_is_what_the_platform_does(
     needed: dict[str, Any], usual: dict[str, Any]
