@@ -31,8 +31,11 @@ HashName = Literal[
     "flagsmith",
 ]
 
-LONG_SCALE = float(0xFFFFFFFFFFFFFFF)
-"""What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1."""
+LONG_SCALE = 2.0**60
+"""What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1.
+
+They write 0xFFFFFFFFFFFFFFF, which is this number in floating point.
+"""
 
 UNLEASH_VARIANT_SEED = 86028157
 FLAGSMITH_STEPS = 9999
@@ -121,8 +124,9 @@ def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
     >>> shares({"a": 1, "b": 3}, 100)
     (Range(label='a', start=0, stop=25.0), Range(label='b', start=25.0, stop=100.0))
     """
-    total, place, ranges = math.fsum(weights.values()), 0.0, []
+    total, ranges = math.fsum(weights.values()), []
     start: float = 0
+    place: float = 0
     for label, weight in weights.items():
         place += weight
         stop = round(place * size / total, 6)
@@ -160,11 +164,12 @@ _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
     "murmur3_unleash": lambda text, _: hashes.murmur3_32(text, UNLEASH_VARIANT_SEED),
     "murmur3_optimizely": lambda text, _: hashes.murmur3_32(text, 1) * 10_000 >> 32,
     "murmur3_seeded": lambda text, seed: hashes.murmur3_32(text, seed),
-    "java": lambda text, seed: abs(_xor32(hashes.java_hash(text), seed)),
+    "java": lambda text, seed: _magnitude(hashes.java_hash(text) ^ seed),
     "flagsmith": _flagsmith,
 }
 
 
-def _xor32(number: int, seed: int) -> int:
-    h = (number ^ seed) & 0xFFFFFFFF
-    return h - 0x100000000 if h >= 0x80000000 else h
+def _magnitude(number: int) -> int:
+    """The size of a number whose low 32 bits are Java's int."""
+    h = number & 0xFFFFFFFF
+    return min(h, 0x100000000 - h)

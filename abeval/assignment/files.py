@@ -41,8 +41,7 @@ def read_plan(
 def _table(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
-    assignment = read_assignment(file)
-    return dict(zip(assignment.index.astype(str), assignment, strict=True))
+    return {str(unit): variant for unit, variant in read_assignment(file).items()}
 
 
 def _layer(text: str) -> tuple[Layer, str]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from abeval.assignment.draws import Draw, Range, Rule, Stage
@@ -135,7 +134,7 @@ class Layer:
     def free(self) -> list[tuple[int, int]]:
         """The ranges of slots that no experiment owns."""
         edges = [0, *(edge for slots in sorted(self.owned.values()) for edge in slots), SLOTS]
-        return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
+        return [(a, b) for a, b in list(pairwise(edges))[::2] if a < b]
 
 
 @dataclass(frozen=True)
@@ -209,20 +208,25 @@ class Plan:
         >>> even.moved(Plan(Assignment("exp", {"a": 1, "b": 3})))
         0.25
         """
-        names = [*self.split.weights]
-        own, new = (_owners(plan.ranges, names) for plan in (self, after))
-        enrolled = own >= 0
-        return float(np.mean(own[enrolled] != new[enrolled])) if enrolled.any() else 0.0
+        enrolled = sum(own.stop - own.start for own in self.ranges)
+        kept = sum(
+            _common(own, new)
+            for own in self.ranges
+            for new in after.ranges
+            if own.variant == new.variant
+        )
+        return (enrolled - kept) / enrolled if enrolled else 0
 
     def rule(self) -> Rule:
         """Holdout, layer, traffic and split as draws, which have a form in SQL."""
-        stages = [_stage(self.split.salt, [(r.variant, r.start, r.stop) for r in self.ranges])]
+        stages = []
+        if self.holdout is not None:
+            stages.append(_stage(self.holdout.salt, [("in", self.holdout.stop, SLOTS)]))
         if self.layer is not None:
             layer, name = self.layer
-            stages.insert(0, _stage(layer.salt, [("in", *layer.owned[name])]))
-        if self.holdout is not None:
-            stages.insert(0, _stage(self.holdout.salt, [("in", self.holdout.stop, SLOTS)]))
-        return Rule(tuple(stages))
+            stages.append(_stage(layer.salt, [("in", *layer.owned[name])]))
+        split = _stage(self.split.salt, [(r.variant, r.start, r.stop) for r in self.ranges])
+        return Rule((*stages, split))
 
     def place(self, unit: object) -> Placement:
         """Where one unit goes, and which step decided."""
@@ -290,11 +294,9 @@ def _owner(ranges: Iterable[SlotRange], place: int) -> str | None:
     return next((r.variant for r in ranges if r.start <= place < r.stop), None)
 
 
-def _owners(ranges: Iterable[SlotRange], names: list[str]) -> np.ndarray:
-    owners = np.full(SLOTS, -1)
-    for owned in ranges:
-        owners[owned.start : owned.stop] = names.index(owned.variant)
-    return owners
+def _common(one: SlotRange, other: SlotRange) -> int:
+    """How many slots are in both."""
+    return max(0, min(one.stop, other.stop) - max(one.start, other.start))
 
 
 def _stage(salt: str, ranges: Iterable[tuple[str, int, int]]) -> Stage:

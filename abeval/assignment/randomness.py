@@ -82,7 +82,7 @@ def _pair(one: str, other: str, assignments: Mapping[str, pd.Series[str]]) -> In
 
     both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()
     table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
-    if min(table.shape, default=0) < 2:
+    if min(table.shape) < 2:
         return Independence(one, other, len(both), None, None, None)
     test = chi2_contingency(table, correction=False)
     if test.expected_freq.min() < MIN_EXPECTED:

@@ -111,7 +111,7 @@ class Assignment:
     salt: str
     weights: Mapping[str, float] = field(hash=False)
     sub_buckets: int = SUB_BUCKETS
-    ranges: tuple[SlotRange, ...] = field(init=False, compare=False)
+    ranges: tuple[SlotRange, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Check the arguments, and compute the ranges."""
@@ -206,8 +206,7 @@ def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
     # Boundaries are rounded, not widths: widths rounded one by one need not sum to all slots.
     total = list(accumulate(weights.values()))
     stops = [round(part / total[-1] * SLOTS) for part in total]
-    starts = [0, *stops[:-1]]
-    ranges = tuple(SlotRange(*row) for row in zip(weights, starts, stops, strict=True))
+    ranges = tuple(map(SlotRange, weights, [0, *stops], stops))
     for owned in ranges:
         if owned.start == owned.stop and weights[owned.variant] > 0:
             raise ExperimentError(

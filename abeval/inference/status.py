@@ -48,20 +48,18 @@ def status_of(
             that of `goodness`.
         alpha: The level of the experiment.
     """
-    effect = comparison.effect
-    if effect is None or p_value is None:
-        return "too_little_data"
-    if min(comparison.units_control, comparison.units) < MIN_UNITS:
-        return "too_little_data"
     gain = goodness(metric.direction, comparison)
     ends = goodness_interval(metric.direction, comparison)
-    if gain is None or ends is None:
+    few = min(comparison.units_control, comparison.units) < MIN_UNITS
+    if few or p_value is None or gain is None or ends is None:
         return "too_little_data"
     proven = decisions.conclusive(p_value, ends, alpha)
+    if proven and gain > 0:
+        return "better"
     if metric.role == "guardrail":
         return _guardrail(metric, comparison, proven, gain)
-    if proven and gain != 0:
-        return "better" if gain > 0 else "worse"
+    if proven and gain < 0:
+        return "worse"
     interval = _gain_interval(metric, comparison)
     if metric.margin is not None and interval is not None:
         return "equivalent" if decisions.equivalent(interval, metric.margin.size) else "unclear"
@@ -71,11 +69,11 @@ def status_of(
 def _guardrail(metric: Metric, comparison: Comparison, proven: bool, gain: float) -> Status:
     """A guardrail holds only if the harmful end of its interval lies inside the margin.
 
-    A proven gain is inside any margin.
+    A proven gain is inside any margin: it does not come here.
     """
-    if proven and gain != 0 and (gain > 0 or not _holds(metric, comparison)):
-        return "better" if gain > 0 else "worse"
-    return "non_inferior" if _holds(metric, comparison) else "unclear"
+    if _holds(metric, comparison):
+        return "non_inferior"
+    return "worse" if proven and gain < 0 else "unclear"
 
 
 def _holds(metric: Metric, comparison: Comparison) -> bool:
@@ -92,11 +90,10 @@ def _holds_without_lift(metric: Metric, margin: Margin, comparison: Comparison) 
     effect, spread = comparison.effect, comparison.spread
     if effect is None or spread is None or metric.direction.toward is not None:
         return False
-    if not margin.relative or effect.control == 0:
+    if effect.control == 0:
         return False
-    direction: margin_tests.Direction = "increase" if metric.direction.sign > 0 else "decrease"
     return decisions.not_worse_relative(
-        effect, spread.control, spread.covariance, margin.size, direction
+        effect, spread.control, spread.covariance, margin.size, _way(metric.direction)
     )
 
 
@@ -107,7 +104,11 @@ def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | N
     interval = _interval(metric.margin, comparison)
     if interval is None:
         return None
-    return decisions.gain(interval, "increase" if metric.direction.sign > 0 else "decrease")
+    return decisions.gain(interval, _way(metric.direction))
+
+
+def _way(direction: Direction) -> margin_tests.Direction:
+    return "increase" if direction.sign == 1 else "decrease"
 
 
 def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float, float] | None:

@@ -107,7 +107,7 @@ def _decision(case: _Case) -> Decision:
 def _do_not_trust(case: _Case) -> str:
     first, *rest = case.failed
     # The verdict is one sentence; the trust section has the whole message.
-    sentence = re.split(r"\.\s+(?=[A-Z])", first.message, maxsplit=1)[0].rstrip(". ")
+    sentence = re.split(r"\.\s+(?=[A-Z])", first.message)[0].rstrip(". ")
     also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
     return f"{first.name}: {sentence}{also}"
 
@@ -174,18 +174,21 @@ def _broken_margin(case: _Case, row: Row) -> str | None:
     return _margin(metric) if harm is not None and harm > metric.margin else None
 
 
-def _margin(metric: MetricInfo) -> str:
-    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
+def _margin(metric: MetricInfo | None) -> str | None:
+    """The margin in words, None where there is none."""
+    if metric is None or metric.margin is None:
+        return None
+    return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
 
 
 def _waiting(case: _Case, row: Row) -> str:
     """Why a guardrail has not passed yet."""
-    metric = case.metric(row)
     if case.effect(row) is None or row.status != "unclear":
         return _no_number(case, row)
-    if metric is None or metric.margin is None:
+    margin = _margin(case.metric(row))
+    if margin is None:
         return f"{_named(case, row)} has no margin"
-    return f"{_named(case, row)} could still break its {_margin(metric)} margin"
+    return f"{_named(case, row)} could still break its {margin} margin"
 
 
 def _open_goals(case: _Case) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.assignment import Assignment, Holdout, Layer, Plan
+from abeval.assignment import SLOTS, Assignment, Holdout, Layer, Plan, md5_60, slot
 from abeval.assignment.platforms.fnv import GrowthBook
 from abeval.assignment.randomness import independence, uniformity
 from abeval.errors import ExperimentError
@@ -27,6 +27,20 @@ def test_a_ramp_moves_no_enrolled_unit() -> None:
         assert after.notna().mean() == pytest.approx(traffic, abs=0.015)
         assert plan.moved(after_plan) == 0
         plan, before = after_plan, after
+
+
+def test_the_same_traffic_is_no_ramp_and_no_traffic_moves_nobody() -> None:
+    half = Plan(EVEN, traffic=0.5)
+    assert half.ramped(0.5) == half
+    assert Plan(EVEN, traffic=0).moved(Plan(EVEN)) == 0
+    assert Plan(EVEN).moved(Plan(EVEN, traffic=0)) == 1
+
+
+def test_variants_that_change_places_or_names_move_every_unit() -> None:
+    swapped = Plan(Assignment("exp", {"treatment": 1, "control": 1}))
+    assert Plan(EVEN).moved(swapped) == swapped.moved(Plan(EVEN)) == 1
+    renamed = Plan(Assignment("exp", {"control": 1, "new": 1}))
+    assert Plan(EVEN).moved(renamed) == 0.5
 
 
 def test_less_traffic_is_refused_and_other_weights_move_units() -> None:
@@ -62,6 +76,71 @@ def test_the_allocator_fills_the_first_gap_and_refuses_what_does_not_fit() -> No
         Layer("l", {"x": (0, 10), "y": (5, 20)})
 
 
+def test_a_layer_is_allocated_to_its_last_slot() -> None:
+    layer = Layer("l").allocate("one", 1e-6)
+    assert layer.owned["one"] == (0, 1)
+    full = layer.allocate("rest", 1 - 1e-6)
+    assert full.owned["rest"] == (1, SLOTS)
+    assert full.free() == []
+    with pytest.raises(ExperimentError, match=r"no 1 free slots.*\n.*widest free range has 0"):
+        full.allocate("more", 1e-6)
+    with pytest.raises(ExperimentError, match="no 0 free slots"):
+        layer.allocate("nobody", 0)
+
+
+def test_a_share_is_from_0_to_1() -> None:
+    assert Plan(EVEN, traffic=1, holdout=Holdout("hold", 1)).place("1").reason == "holdout"
+    assert Plan(EVEN, traffic=1, holdout=Holdout("hold", 0)).place("1").reason == "split"
+    for share in (-0.001, 1.001, float("nan")):
+        with pytest.raises(ExperimentError, match="traffic"):
+            Plan(EVEN, traffic=share)
+        with pytest.raises(ExperimentError, match="share of the holdout"):
+            Holdout("hold", share)
+        with pytest.raises(ExperimentError, match="share of the layer"):
+            Layer("l").allocate("a", share)
+
+
+def test_the_unit_in_the_slot_after_a_holdout_is_in_the_experiment() -> None:
+    place = slot(md5_60("hold", "user_1"))
+    first_out, last_in = (
+        Plan(EVEN, holdout=Holdout("hold", n / SLOTS)) for n in (place, place + 1)
+    )
+    assert first_out.place("user_1").reason == "split"
+    assert first_out.rule().variant("user_1") == EVEN.assign("user_1").variant
+    assert "in the experiment" in first_out.explain("user_1")
+    assert last_in.place("user_1").reason == "holdout"
+    assert last_in.rule().variant("user_1") is None
+    assert "held out" in last_in.explain("user_1").splitlines()[0].partition("(")[0]
+
+
+def test_only_units_whose_variant_a_person_chose_are_not_analysed() -> None:
+    plan = Plan(
+        EVEN,
+        0.5,
+        (Layer("ranker", {"exp": (0, 800_000)}), "exp"),
+        Holdout("hold", 0.1),
+        overrides={"user_1": "treatment"},
+        sticky={f"user_{i}": "control" for i in range(100, 200)},
+    )
+    rows = plan.place_many(UNITS[:2_000])
+    assert rows.groupby("reason").analysed.mean().to_dict() == {
+        "override": False,
+        "holdout": True,
+        "sticky": True,
+        "layer": True,
+        "traffic": True,
+        "split": True,
+    }
+
+
+def test_equal_plans_and_layers_are_one_in_a_set() -> None:
+    layers = [Layer("l", {"a": (0, 10)}) for _ in range(2)]
+    assert len({*layers}) == 1
+    plans = [Plan(EVEN, layer=(layer, "a"), overrides={"1": "control"}) for layer in layers]
+    assert len({*plans}) == 1
+    assert len({*plans, Plan(EVEN)}) == 2
+
+
 def test_a_holdout_comes_first_and_overrides_before_all() -> None:
     plan = Plan(
         EVEN,
@@ -92,7 +171,9 @@ def test_holdout_layer_traffic_and_split_are_the_same_in_sql() -> None:
     plan = Plan(EVEN, 0.6, (layer, "exp"), Holdout("hold", 0.1))
     units = odd_ids(10_000)
     in_python = plan.place_many(units).variant
-    assert in_duckdb(plan.rule(), units) == [None if pd.isna(v) else v for v in in_python]
+    variants = [None if pd.isna(v) else v for v in in_python]
+    assert plan.rule().variants(units) == variants
+    assert in_duckdb(plan.rule(), units) == variants
     assert in_python.isna().mean() == pytest.approx(1 - 0.9 * 0.7 * 0.6, abs=0.02)
 
 
@@ -110,6 +191,13 @@ def test_explain_says_every_step() -> None:
         "placed",
     ):
         assert part in text
+
+
+def test_a_plan_of_a_split_alone_explains_the_split_alone() -> None:
+    assert Plan(EVEN).explain("1") == str(EVEN.explain("1"))
+    held = Plan(EVEN, holdout=Holdout("hold", 0)).explain("1")
+    assert "traffic" not in held
+    assert held.splitlines()[-1] == f"placed      {EVEN.assign('1').variant}, by split"
 
 
 def test_independent_layers_are_told_from_those_that_leak() -> None:

@@ -233,6 +233,19 @@ def test_a_weight_too_small_for_a_slot() -> None:
         Assignment("s", {"a": 1, "b": 1e-9})
 
 
+def test_one_sub_bucket_is_enough_and_none_is_too_few() -> None:
+    one = Assignment("s", {"a": 1}, sub_buckets=1)
+    assert {*one.assign_many(range(100)).sub_bucket} == {0}
+    with pytest.raises(ExperimentError, match="sub_buckets is 0"):
+        Assignment("s", {"a": 1}, sub_buckets=0)
+
+
+def test_the_order_of_the_weights_is_part_of_an_assignment() -> None:
+    one, other = Assignment("s", {"a": 1, "b": 1}), Assignment("s", {"b": 1, "a": 1})
+    assert one.assign("1").variant != other.assign("1").variant
+    assert one != other
+
+
 def test_frozen_and_equal_by_value() -> None:
     weights = {"a": 1.0}
     split = Assignment("s", weights)

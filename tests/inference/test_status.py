@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.inference.comparison import MIN_UNITS, Comparison, Rule
+from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
 from abeval.inference.status import goodness, goodness_interval, goodness_p_value, status_of
 from abeval.inference.toward import with_gain
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
@@ -107,6 +107,8 @@ def test_a_relative_margin_needs_a_lift() -> None:
     found = comparison(10, 10, 0.1, lift=False)
     assert status(found, role="guardrail", margin=Margin(0.02, relative=True)) == "unclear"
     assert status(found, role="guardrail", margin=Margin(0.2, relative=False)) == "non_inferior"
+    assert status(found, role="diagnostic", margin=Margin(0.02, relative=True)) == "unclear"
+    assert status(found, role="diagnostic", margin=Margin(0.2, relative=False)) == "equivalent"
 
 
 @pytest.mark.parametrize(
@@ -243,6 +245,23 @@ def test_a_variant_as_far_from_the_target_as_control_is_neither_better_nor_worse
         status(mirrored, direction=TO_ONE, role="guardrail", margin=narrow, p_value=0.001)
         == "unclear"
     )
+
+
+@pytest.mark.parametrize("role", ["goal", "guardrail", "diagnostic"])
+@pytest.mark.parametrize("direction", [INCREASE, DECREASE])
+def test_no_effect_at_all_is_neither_better_nor_worse(role: str, direction: Direction) -> None:
+    """Whatever an interval by another method says."""
+    found = exact(0.1, 0.9, 0.001)
+    assert found.effect is not None
+    found = replace(found, effect=found.effect._replace(difference=0.0))
+    assert status(found, role=role, direction=direction) == "unclear"
+
+
+def test_no_share_of_a_control_of_exactly_zero_is_held() -> None:
+    effect = effects.from_difference(0.0, 0.0, 0.0, 0.1)
+    found = Comparison(500, 500, 0.0, 0.0, effect, spread=Spread(0.005, 0.005, -0.005))
+    assert status(found, role="guardrail", margin=Margin(0.5, relative=True)) == "unclear"
+    assert status(found, role="guardrail", margin=Margin(0.5, relative=False)) == "non_inferior"
 
 
 def of_profit(control: float, treatment: float, margin: float, seed: int = 3) -> str:

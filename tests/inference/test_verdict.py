@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from abeval.inference.verdict import HELD, decide
 from abeval.results import Check, Row, Status
-from tests.builders import DWELL, LATENCY, METRICS, NO_EFFECT, SESSIONS, TRUST, effect, metric, row
+from tests.builders import (
+    DWELL,
+    GAUC,
+    LATENCY,
+    METRICS,
+    NO_EFFECT,
+    SESSIONS,
+    TRUST,
+    effect,
+    metric,
+    row,
+)
 
 PASS = TRUST[:1]
 CTR_OPEN = row(status="unclear", p_adjusted=0.3, **effect(0.004, 0.007))
@@ -90,6 +101,19 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
             "ctr has too little data (no clicks).",
         ),
         (
+            (row(status="too_little_data", reason="too_few_units"), DWELL),
+            "KEEP RUNNING: dwell_per_user could be anywhere from -0.30% to +1.10%, "
+            "ctr has too little data (too few units).",
+        ),
+        (
+            (row(status="too_little_data", reason="zero_variance", **NO_EFFECT),),
+            "KEEP RUNNING: ctr does not vary (nothing varies).",
+        ),
+        (
+            (row(status="unclear", reason="zero_variance", **NO_EFFECT),),
+            "KEEP RUNNING: ctr has no effect estimate (nothing varies).",
+        ),
+        (
             (row(status="equivalent", **effect(0.001, 0.003)),),
             "KEEP RUNNING: ctr +0.10% [-0.20%, +0.40%] is equivalent.",
         ),
@@ -118,6 +142,24 @@ def test_a_failed_check_comes_before_every_number() -> None:
 def test_all_failed_checks_are_named() -> None:
     checks = tuple(Check(name, "fail", None, None, f"{name} is off.") for name in ("a", "b", "c"))
     assert sentence(row(), trust=checks) == "DO NOT TRUST: a: a is off; b and c also failed."
+
+
+def test_only_what_touches_a_goal_or_a_guardrail_stops_a_variant() -> None:
+    def of(*metrics: str) -> Check:
+        return Check("clicks_late", "fail", 0.3, 0.2, "30% are late.", metrics=metrics)
+
+    rows = (row(), SESSIONS, GAUC)
+    for touched in ("ctr", "sessions_per_user"):
+        assert sentence(*rows, trust=(of(touched),)) == "DO NOT TRUST: clicks_late: 30% are late."
+    assert sentence(*rows, trust=(of("gauc"),)) == (
+        "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
+        "clicks_late failed, which touches other metrics only."
+    )
+
+
+def test_of_a_failed_check_only_the_first_sentence_is_said() -> None:
+    srm = Check("srm", "fail", None, None, "The split is 52/48. Bots got in. Look at filters.")
+    assert sentence(row(), trust=(srm,)) == "DO NOT TRUST: srm: The split is 52/48."
 
 
 def test_a_warning_does_not_decide_and_is_named() -> None:
@@ -169,6 +211,12 @@ def test_a_margin_is_broken_only_by_an_estimate_beyond_it() -> None:
     assert "guardrail latency_ms +2.0% [+1.0%, +3.0%] is worse" in sentence(row(), at)
     beyond = replace(LATENCY, status="worse", **effect(0.0201, 0.01, 182.0))
     assert "breaks its 2% margin" in sentence(row(), beyond)
+
+
+def test_a_guardrail_that_should_rise_breaks_its_margin_by_falling() -> None:
+    fallen = replace(SESSIONS, status="worse", **effect(-0.03, 0.005, 3.2))
+    said = "guardrail sessions_per_user -3.00% [-3.50%, -2.50%] breaks its 2% margin"
+    assert said in sentence(row(), fallen)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class GrowthBook(Scheme):
         """Namespace, then the split."""
         values = list(weights.values())
         ranges = growthbook_ranges(len(values), self.coverage, _near_one(values))
-        split = tuple(Range(name, *r) for name, r in zip(weights, ranges, strict=True))
+        split = tuple(Range(name, *ranges[i]) for i, name in enumerate(weights))
         stages = [Stage(growthbook_draw(self.seed, self.version), split)]
         if self.namespace is not None:
             name, start, stop = self.namespace
@@ -44,29 +44,29 @@ class GrowthBook(Scheme):
         return Rule(tuple(stages))
 
 
-def growthbook_draw(seed: str, version: int) -> Draw:
+def growthbook_draw(seed: str, version: Literal[1, 2]) -> Draw:
     """GrowthBook's number from 0 to 1.
 
     >>> growthbook_draw("seed", 2).number("a")
     0.0505
     """
-    if version == 1:
-        return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
-    return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
+    if version == 2:
+        return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
+    return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
 
 
 def growthbook_ranges(
-    count: int, coverage: float = 1.0, weights: Sequence[float] | None = None
+    count: int, coverage: float, weights: Sequence[float] | None = None
 ) -> list[tuple[float, float]]:
     """Start and end of each variation: starts by weight alone, lengths by weight × coverage.
 
     >>> growthbook_ranges(2, 0.5)
-    [(0.0, 0.25), (0.5, 0.75)]
+    [(0, 0.25), (0.5, 0.75)]
     """
-    coverage = min(max(coverage, 0.0), 1.0)
+    coverage = min(max(coverage, 0), 1)
     if weights is None or len(weights) != count or not 0.99 <= sum(weights) <= 1.01:
         weights = [1 / count] * count
-    starts = accumulate(weights, initial=0.0)
+    starts = accumulate(weights, initial=0)
     return [(start, start + coverage * weight) for start, weight in zip(starts, weights)]  # noqa: B905
 
 

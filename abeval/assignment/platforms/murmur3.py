@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Literal
 
 from abeval.assignment.draws import Draw, Range, Rule, Stage, shares
@@ -55,9 +54,8 @@ class Optimizely(Scheme):
         """The group, then the split."""
         split = shares(weights, 10_000 * self.traffic)
         if self.ends is not None:
-            starts = [0, *self.ends.values()]
-            pairs = zip(self.ends, pairwise(starts), strict=True)
-            split = tuple(Range(name, *pair) for name, pair in pairs)
+            stops = self.ends.values()
+            split = tuple(map(Range, self.ends, [0, *stops], stops))
         stages = [Stage(optimizely_draw(self.experiment), split)]
         if self.group is not None:
             stages.insert(0, Stage(optimizely_draw(self.group), (Range(IN, *self.group_range),)))
@@ -91,11 +89,10 @@ class Split(Scheme):
 
     def rule(self, weights: Weights) -> Rule:
         """Traffic, then the split."""
-        stages = [Stage(split_draw(self.seed, self.algorithm), shares(weights, 100))]
-        if self.traffic < 100:
-            draw = split_draw(self.traffic_seed, self.algorithm)
-            stages.insert(0, Stage(draw, (Range(IN, 0, self.traffic),)))
-        return Rule(tuple(stages))
+        passed = (Range(IN, 0, self.traffic),)
+        traffic = Stage(split_draw(self.traffic_seed, self.algorithm), passed)
+        split = Stage(split_draw(self.seed, self.algorithm), shares(weights, 100))
+        return Rule((traffic, split))
 
 
 def split_draw(seed: int, algorithm: Literal["murmur3", "legacy"] = "murmur3") -> Draw:

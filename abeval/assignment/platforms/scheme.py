@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from abeval.assignment.draws import Range, Rule
 
 Weights = Mapping[str, float]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Percent = Annotated[float, Field(ge=0, le=100)]
 
 IN = "in"
 """The label of a unit that passes a stage before the last."""
@@ -38,5 +38,5 @@ def normed(weights: Weights) -> dict[str, float]:
 
 def steps(parts: Weights) -> tuple[Range, ...]:
     """Half-open ranges whose ends are sums of the parts, in the order of the platform's sums."""
-    ends = list(accumulate(parts.values(), initial=0.0))
-    return tuple(Range(name, *pair) for name, pair in zip(parts, pairwise(ends), strict=True))
+    ends = list(accumulate(parts.values()))
+    return tuple(map(Range, parts, [0, *ends], ends))

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from abeval.assignment.draws import LONG_SCALE, Draw, Range, Rule, Stage, at_most, shares
+from abeval.assignment.draws import LONG_SCALE, Draw, Range, Rule, Stage, at_most
 from abeval.assignment.platforms.scheme import IN, Percent, Scheme, Weights, normed, steps
 
 
@@ -43,9 +43,8 @@ class PlanOut(Scheme):
     def _choice(self, weights: Weights) -> Stage:
         before = f"{self.salt}.{self.parameter}."
         if not self.weighted:
-            choices = dict.fromkeys(weights, 1.0)
-            draw = Draw("sha1_60", before, modulus=len(choices))
-            return Stage(draw, shares(choices, len(choices)))
+            draw = Draw("sha1_60", before, modulus=len(weights))
+            return Stage(draw, tuple(Range(name, i, i + 1) for i, name in enumerate(weights)))
         draw = Draw("sha1_60", before, divisor=LONG_SCALE)
         return Stage(draw, _closed(normed(weights)))
 

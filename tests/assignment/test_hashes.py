@@ -1,0 +1,43 @@
+"""Hashes of a text: known numbers, and machines that forbid MD5 for secrets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from abeval.assignment import hashes
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("", 0),
+        ("hello", 99162322),
+        # The strings of this length whose hash is Java's smallest int, and one above its largest.
+        ("polygenelubricants", -(2**31)),
+        ("polygenelubricantr", 2**31 - 1),
+        ("polygenelubricantt", 1 - 2**31),
+    ],
+)
+def test_strings_have_the_hash_that_java_gives_them(text: str, number: int) -> None:
+    assert hashes.java_hash(text) == number
+
+
+@pytest.mark.parametrize("name", ["md5", "sha1"])
+def test_ids_are_hashed_where_the_machine_forbids_a_hash_for_secrets(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = getattr(hashlib, name)
+
+    def forbidden(text: bytes, *, usedforsecurity: bool = True) -> Any:
+        if usedforsecurity:
+            raise ValueError("disabled for FIPS")
+        return allowed(text, usedforsecurity=False)
+
+    hashed: Callable[[str], str] = getattr(hashes, name)
+    expected = hashed("exp_42:123")
+    monkeypatch.setattr(hashlib, name, forbidden)
+    assert hashed("exp_42:123") == expected
