@@ -23,6 +23,8 @@ Answer = dict[tuple[Any, ...], dict[str, Any]]
 
 Rows = Sequence[NamedTuple]
 
+Tables = Mapping[str, Rows]
+
 _TYPES = {str: "varchar", int: "bigint", float: "double", bool: "boolean", date: "date"}
 
 

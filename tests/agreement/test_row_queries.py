@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ def beside_clicks(rows: list[Impression], name: str) -> dict[str, float | None]:
     )
 
 
-def summed(rows: list[Impression], keys: list[tuple[object, ...] | None]) -> Answer:
+def summed(rows: list[Impression], keys: Sequence[tuple[object, ...] | None]) -> Answer:
     groups = {key: [r for r, k in zip(rows, keys, strict=True) if k == key] for key in keys if key}
     return {
         key: {

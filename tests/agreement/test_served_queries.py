@@ -6,7 +6,7 @@ import math
 from statistics import fmean
 from typing import NamedTuple
 
-from tests.answers import Answer, answer, chance, near
+from tests.answers import Answer, Tables, answer, chance, near
 
 DAY = 86_400_000
 
@@ -145,7 +145,7 @@ KEPT = (
 
 
 def served_rows(rows: list[Impression], keys: list[Key]) -> Answer:
-    tables = {"agreement_rows": rows, "agreement_sides": SIDES, "training_keys": keys}
+    tables: Tables = {"agreement_rows": rows, "agreement_sides": SIDES, "training_keys": keys}
     return answer("agreement/served_rows", "unit_id", **tables)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.answers import answer, chance, near
+from tests.answers import Tables, answer, chance, near
 
 
 class PolicyRow(NamedTuple):
@@ -146,7 +146,7 @@ def test_a_variants_policy_is_how_often_it_shows_each_item_at_a_position() -> No
     for (position, _), times in shown.items():
         totals[position] += times
     expected = {key: {"probability": n / totals[key[0]]} for key, n in shown.items()}
-    tables = {"served": SERVED, "comparison": [COMPARISON]}
+    tables: Tables = {"served": SERVED, "comparison": [COMPARISON]}
     policy = answer("offline_policy/empirical_policy", "position item_id", **tables)
     assert policy == near(expected)
 
@@ -158,7 +158,7 @@ def test_items_of_the_log_and_of_the_policy_are_numbered_in_order() -> None:
 
 def test_units_of_the_source_are_numbered_in_order() -> None:
     units = sorted({row.unit_id for row in of_variant("a")})
-    tables = {"served": SERVED, "comparison": [COMPARISON]}
+    tables: Tables = {"served": SERVED, "comparison": [COMPARISON]}
     numbers = answer("offline_policy/policy_units", "unit_id", **tables)
     assert numbers == {(unit,): {"unit_no": number} for number, unit in enumerate(units)}
 
@@ -215,5 +215,5 @@ def test_the_target_earned_the_rewards_of_its_units() -> None:
     for row in of_variant("b"):
         rewards[row.unit_id,].append(row.reward)
     expected = {key: {"reward": sum(of), "impressions": len(of)} for key, of in rewards.items()}
-    tables = {"served": SERVED, "comparison": [COMPARISON]}
+    tables: Tables = {"served": SERVED, "comparison": [COMPARISON]}
     assert answer("offline_policy/realised", "unit_id", **tables) == near(expected, 1e-5)

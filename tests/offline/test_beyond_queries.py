@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
-from tests.answers import Answer, answer, chance, near
+from tests.answers import Answer, Tables, answer, chance, near
 
 
 class Top(NamedTuple):
@@ -143,7 +143,7 @@ def test_novelty_popularity_and_surprise_are_means_over_the_first_items() -> Non
     assert rows == near(beyond({p.item_id: p for p in popularity}, size))
 
 
-def unlike(kinds: list[str]) -> float:
+def unlike(kinds: list[str | None]) -> float:
     """The share of pairs of two kinds."""
     return fmean(a != b for a, b in combinations(kinds, 2))
 
@@ -204,7 +204,7 @@ def test_vectors_differ_by_one_less_the_mean_cosine_of_two_items() -> None:
                     "v_vector_lists": float(len(kept) >= 2),
                     "v_ild_vectors": 1 - fmean(cosines) if cosines else 0.0,
                 }
-    tables = {"top_items": TOP, "cutoffs": CUTOFFS, "item_dimensions": dimensions()}
+    tables: Tables = {"top_items": TOP, "cutoffs": CUTOFFS, "item_dimensions": dimensions()}
     assert answer("offline/vector_values", "request_id k", **tables) == near(expected, 1e-7)
 
 
@@ -222,14 +222,14 @@ def test_an_item_is_as_similar_as_the_clicked_item_that_is_nearest_to_it() -> No
         known = [cosine(row.item_id, item) for item in clicked if {item, row.item_id} <= {*VECTORS}]
         if known:
             expected[row.unit_id, row.item_id] = {"similarity": max(0.0, *known)}
-    tables = {"shown_items": shown, "item_dimensions": dimensions()}
+    tables: Tables = {"shown_items": shown, "item_dimensions": dimensions()}
     assert answer("offline/similar_items", "unit_id item_id", **tables) == near(expected)
 
 
 def test_an_item_is_in_lists_of_its_traffic_that_weigh_less_the_longer_they_are() -> None:
     traffic = [Unit("u", "a", 0), Unit("v", "a", 1), Unit("w", "b", 0)]
     of = {unit.unit_id: unit for unit in traffic}
-    expected: dict[tuple[object, ...], Counter[str]] = {}
+    lengths = defaultdict(list)
     units = defaultdict(set)
     for k in (1, 2, 5):
         for own in lists(k).values():
@@ -237,11 +237,16 @@ def test_an_item_is_in_lists_of_its_traffic_that_weigh_less_the_longer_they_are(
                 unit = of[row.unit_id]
                 key = unit.traffic, k, row.item_id, unit.unit_group
                 units[key].add(row.unit_id)
-                expected.setdefault(key, Counter()).update(
-                    lists=1, weight=1 / math.sqrt(len(own)), squared_weight=1 / len(own)
-                )
-    for key, sums in expected.items():
-        sums["units"] = len(units[key])
+                lengths[key].append(len(own))
+    expected = {
+        key: {
+            "lists": len(of_lists),
+            "units": len(units[key]),
+            "weight": sum(1 / math.sqrt(n) for n in of_lists),
+            "squared_weight": sum(1 / n for n in of_lists),
+        }
+        for key, of_lists in lengths.items()
+    }
     rows = answer(
         "offline/listed_items",
         "traffic k item_id unit_group",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.answers import Answer, answer, chance, near
+from tests.answers import Answer, Tables, answer, chance, near
 from tests.offline import slow
 
 SAME = 1e-14
@@ -127,7 +127,7 @@ def test_the_first_items_of_a_list_are_those_with_the_best_scores() -> None:
         for request in range(6)
         for place, r in enumerate(listed(request)[:3], 1)
     }
-    tables = {"model_items": ITEMS, "deepest": [Deepest(3)]}
+    tables: Tables = {"model_items": ITEMS, "deepest": [Deepest(3)]}
     assert answer("offline/top_items", "request_id item_id", **tables) == expected
 
 
@@ -156,9 +156,11 @@ def relevant_places() -> list[Place]:
     """Every request has a relevant item of the unit `u`, most have some of `v` too."""
     rows = []
     for request, (grades, unlisted) in enumerate(LISTS):
-        own = [(place, grade) for place, grade in enumerate(grades, 1) if grade > 0]
-        own += [(None, grade) for grade in unlisted]
-        rows += [Place(request, "vu"[i == 0], *pair) for i, pair in enumerate(own)]
+        at: list[int | None] = [place for place, grade in enumerate(grades, 1) if grade > 0]
+        relevant = [grade for grade in grades if grade > 0] + unlisted
+        at += [None] * len(unlisted)
+        units = ["u", *"v" * len(at)]
+        rows += [Place(request, *row) for row in zip(units, at, relevant, strict=False)]
     return rows
 
 
@@ -182,7 +184,7 @@ def values(k: int) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 def test_values_of_lists_are_those_of_the_definitions_at_every_cutoff() -> None:
     requests = [Request(i, len(r.grades)) for i, r in enumerate(LISTS)]
-    tables = {"places": relevant_places(), "requests": requests, "cutoffs": CUTOFFS}
+    tables: Tables = {"places": relevant_places(), "requests": requests, "cutoffs": CUTOFFS}
     rows = answer("offline/list_values", "request_id k", "offline/hits", **tables)
     assert {key: row for key, row in rows.items() if key[1] == 1} == near(values(1), SAME)
     for k in (2, 3, 5, 40):

@@ -135,7 +135,9 @@ def test_a_request_is_not_compared_if_some_models_score_it_and_others_do_not() -
     by_request = defaultdict(list)
     for row in REQUESTS:
         by_request[row.request_id].append(row.listed > 0)
-    apart = {(r,): {} for r, scored in by_request.items() if any(scored) and not all(scored)}
+    apart: Answer = {
+        (r,): {} for r, scored in by_request.items() if any(scored) and not all(scored)
+    }
     assert answer("offline/uncompared", "request_id", model_requests=REQUESTS) == apart
 
 
@@ -162,7 +164,7 @@ def judged(listed: list[Listed], truth: list[Judgement]) -> Answer:
     for request in {r.request_id for r in truth}:
         shown = [r for r in listed if r.request_id == request]
         known = [r for r in truth if r.request_id == request]
-        for item in {r.item_id for r in [*shown, *known]} - {None}:
+        for item in {*(r.item_id for r in shown), *(r.item_id for r in known)} - {None}:
             rows = [r for r in shown if r.item_id == item]
             grade = highest([r.grade for r in known if r.item_id == item])
             expected[request, item] = {

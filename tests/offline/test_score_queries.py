@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.answers import Answer, answer, chance
+from tests.answers import Answer, Tables, answer, chance
 from tests.offline import slow
 
 TINY = 2.220446049250313e-16
@@ -138,7 +138,7 @@ def test_a_unit_of_one_class_has_no_auc() -> None:
     assert answer("offline/pair_values", "unit_id", unit_pairs=rows) == expected
 
 
-def point_values(rows: list[Scored], threshold: float | None) -> dict[str, float]:
+def point_values(rows: list[Scored], threshold: float | None) -> Counter[str]:
     sums: Counter[str] = Counter()
     for row in rows:
         p = max(min(row.score, 1 - TINY), TINY)
@@ -159,7 +159,7 @@ def point_values(rows: list[Scored], threshold: float | None) -> dict[str, float
 
 @pytest.mark.parametrize("threshold", [0.5, None])
 def test_errors_of_scores_are_added_per_unit(threshold: float | None) -> None:
-    tables = {"scored_rows": SCORED, "threshold": [Threshold(threshold)]}
+    tables: Tables = {"scored_rows": SCORED, "threshold": [Threshold(threshold)]}
     expected = {(unit,): point_values(of_unit(unit), threshold) for unit in UNITS}
     assert answer("offline/point_values", "unit_id", **tables) == expected
 
@@ -199,7 +199,7 @@ def curve(rows: list[TrafficRow], bins: int) -> Answer:
 @pytest.mark.parametrize(("count", "bins"), [(60, 4), (61, 7), (6, 10)])
 def test_a_curve_has_bins_of_equal_width_and_of_equal_counts(count: int, bins: int) -> None:
     rows = traffic_rows(count)
-    tables = {"traffic_rows": rows, "bin_count": [Bins(bins)]}
+    tables: Tables = {"traffic_rows": rows, "bin_count": [Bins(bins)]}
     assert answer("offline/calibration", "traffic kind bin unit_group", **tables) == curve(
         rows, bins
     )
