@@ -1,7 +1,8 @@
 -- grain: one row per side: how many values served and own scores have, and how well their orders agree
 -- reads: agreement_served (side, state, own, served_score)
--- A value of 16 bits has at most 11 that are significant; falls are steps at which the served score
--- falls while the own one rises. A place is twice the mean rank, less its mean: a whole number.
+-- A value of 16 bits has at most 11 that are significant (0 has none); falls are steps at which the
+-- served score falls while the own one rises. A place is twice the mean rank, less its mean: a whole
+-- number.
 with scored as (
   select side, own, served_score as served
   from agreement_served
@@ -16,9 +17,8 @@ ranked as (
     count(*) over (partition by side, served) as served_copies,
     count(*) over (partition by side) as n,
     lag(served) over (partition by side order by own, served) as before,
-    case when served = 0 then 0 else abs(served) * power(2, 10 - floor(log2(abs(served)))) end
-      as served_bits,
-    case when own = 0 then 0 else abs(own) * power(2, 10 - floor(log2(abs(own)))) end as own_bits
+    abs(served) * power(2, 10 - floor(log2(nullif(abs(served), 0)))) as served_bits,
+    abs(own) * power(2, 10 - floor(log2(nullif(abs(own), 0)))) as own_bits
   from scored
 ),
 placed as (
@@ -33,8 +33,8 @@ select
   count(distinct own) as own_values, count(distinct served) as served_values,
   max(own_copies) as own_most, max(served_copies) as served_most,
   cast(sum(case when served < before then 1 else 0 end) as bigint) as falls,
-  cast(sum(case when served_bits = floor(served_bits) then 1 else 0 end) as bigint) as served_short,
-  cast(sum(case when own_bits = floor(own_bits) then 1 else 0 end) as bigint) as own_short,
+  cast(sum(case when served_bits <> floor(served_bits) then 0 else 1 end) as bigint) as served_short,
+  cast(sum(case when own_bits <> floor(own_bits) then 0 else 1 end) as bigint) as own_short,
   cast(sum(own_place * served_place) as double) as own_served,
   cast(sum(own_place * own_place) as double) as own_own,
   cast(sum(served_place * served_place) as double) as served_served

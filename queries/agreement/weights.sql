@@ -13,5 +13,5 @@ with items as (
 select
   cast(sum(control) as bigint) as control_rows,
   sum(case when control > 0 then cast(shown as double) end) as weight,
-  sum(case when control > 0 then cast(shown as double) * shown / nullif(control, 0) end) as squared_weight
+  sum(cast(shown as double) * shown / nullif(control, 0)) as squared_weight
 from items

@@ -22,10 +22,10 @@ shared as (
 both_kinds as (
   select
     traffic, unit_group, score, click, width_bin,
-    cast(case
-      when place < larger * (size + 1) then floor(place / nullif(1.0e0 * (size + 1), 0))
-      else larger + floor((place - larger * (size + 1)) / nullif(1.0e0 * size, 0))
-    end as bigint) as mass_bin
+    -- larger bins come first: the first quotient is the greater in them, the second after them
+    cast(greatest(
+      floor(place / nullif(1.0e0 * (size + 1), 0)), floor((place - larger) / nullif(1.0e0 * size, 0))
+    ) as bigint) as mass_bin
   from shared
 )
 select

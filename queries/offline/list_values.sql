@@ -3,7 +3,7 @@
 -- the mean of recall at 1 … k ends with the list, as in published examples
 with cut as (
   select
-    h.request_id, min(h.unit_id) as unit_id, c.k, min(c.full_ideal) as full_ideal,
+    h.request_id, min(h.unit_id) as unit_id, c.k, c.full_ideal,
     cast(count(*) as double) as relevant,
     cast(sum(case when h.place <= c.k then 1 else 0 end) as double) as hits,
     cast(min(h.place) as double) as first_place,
@@ -24,7 +24,7 @@ with cut as (
   from hits h
   join requests r on h.request_id = r.request_id
   cross join cutoffs c
-  group by h.request_id, c.k
+  group by h.request_id, c.k, c.full_ideal
 )
 select
   request_id, unit_id, k,

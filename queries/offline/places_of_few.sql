@@ -9,7 +9,9 @@ above as (
   select r.request_id, r.item_id, count(*) as n
   from relevant r
   join model_items o on r.request_id = o.request_id
-  where o.score > r.score or (o.score = r.score and o.tie > r.tie)
+  where o.score > r.score
+    or (o.score = r.score and (o.tie > r.tie or (o.tie is not null and r.tie is null)))
+    or (o.score = r.score and o.tie is not distinct from r.tie and o.item_id > r.item_id)
   group by r.request_id, r.item_id
 )
 select

@@ -5,6 +5,6 @@ with sized as (
 )
 select
   request_id, min(unit_id) as unit_id,
-  sum(case when place <= relevant then 1.0e0 else 0.0e0 end) / nullif(min(relevant), 0) as v_rprec
+  sum(case when place <= relevant then 1.0e0 else 0.0e0 end) / nullif(count(*), 0) as v_rprec
 from sized
 group by request_id

@@ -3,7 +3,9 @@
 with ranked as (
   select
     request_id, unit_id, item_id, category, grade,
-    row_number() over (partition by request_id order by score desc, tie desc) as place
+    row_number() over (
+      partition by request_id order by score desc, tie desc nulls last, item_id desc nulls last
+    ) as place
   from model_items
   where score is not null
 )

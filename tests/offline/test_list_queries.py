@@ -1,0 +1,245 @@
+"""Places and values of ranked lists by queries, against sorted lists and the slow definitions."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.answers import Answer, Tables, answer, chance, near
+from tests.offline import slow
+
+SAME = 1e-14
+"""Terms of the first place are exact, so that its values are."""
+
+
+class Item(NamedTuple):
+    """A row of `model_items`."""
+
+    request_id: int
+    unit_id: str
+    item_id: int
+    score: float | None
+    tie: int | None
+    grade: float | None
+    category: str
+
+
+class Place(NamedTuple):
+    """A row of `places`: a relevant item."""
+
+    request_id: int
+    unit_id: str
+    place: int | None
+    grade: float
+
+
+class Request(NamedTuple):
+    """A row of `requests`."""
+
+    request_id: int
+    listed: int
+
+
+class Cutoff(NamedTuple):
+    """A row of `cutoffs`."""
+
+    k: int
+    full_ideal: float | None
+
+
+class Deepest(NamedTuple):
+    """The row of `deepest`."""
+
+    k: int
+
+
+class Discount(NamedTuple):
+    """A row of `discounts`."""
+
+    place: int
+    total: float
+
+
+def cutoff(k: int) -> Cutoff:
+    return Cutoff(k, float(sum(round(1e12 / math.log2(1 + i)) for i in range(1, k + 1))))
+
+
+CUTOFFS = [cutoff(k) for k in (1, 2, 3, 5, 40)]
+
+
+def items(count: int) -> list[Item]:
+    """Items of six requests; few scores and ties differ. A request may have rows of two units."""
+    rng = chance(1)
+    return [
+        Item(
+            rng.randrange(6),
+            rng.choice(["u", "v"]),
+            number,
+            rng.choice([None, 0.25, 0.5, 0.75]),
+            rng.choice([None, 1, 2]),
+            # Unlike, so that a grade names its item.
+            rng.choice([None, 0.0, -1.0, (number + 1) / 64]),
+            rng.choice("xy"),
+        )
+        for number in range(count)
+    ]
+
+
+ITEMS = items(120)
+
+
+def listed(request: int) -> list[Item]:
+    """The items with a score, the best first: by score, then tie, none last, then id."""
+    own = [r for r in ITEMS if r.request_id == request and r.score is not None]
+    return sorted(
+        own, key=lambda r: (r.score, r.tie is not None, r.tie or 0, r.item_id), reverse=True
+    )
+
+
+def places() -> Answer:
+    order = {request: [r.item_id for r in listed(request)] for request in range(6)}
+    return {
+        (r.request_id, r.grade): {
+            "unit_id": r.unit_id,
+            "place": None if r.score is None else 1 + order[r.request_id].index(r.item_id),
+        }
+        for r in ITEMS
+        if r.grade is not None and r.grade > 0
+    }
+
+
+@pytest.mark.parametrize("query", ["offline/places", "offline/places_of_few"])
+def test_a_place_is_by_score_then_tie_then_item(query: str) -> None:
+    assert answer(query, "request_id grade", model_items=ITEMS) == places()
+
+
+def test_the_first_items_of_a_list_are_those_with_the_best_scores() -> None:
+    expected = {
+        (r.request_id, r.item_id): {
+            "unit_id": r.unit_id,
+            "category": r.category,
+            "grade": r.grade,
+            "place": place,
+        }
+        for request in range(6)
+        for place, r in enumerate(listed(request)[:3], 1)
+    }
+    tables: Tables = {"model_items": ITEMS, "deepest": [Deepest(3)]}
+    assert answer("offline/top_items", "request_id item_id", **tables) == expected
+
+
+class Ranked(NamedTuple):
+    """A list of grades, the best score first, and the grades of items that are not listed."""
+
+    grades: list[float]
+    unlisted: list[float]
+
+
+def ranked_lists(count: int) -> list[Ranked]:
+    """Lists with a relevant item, in part long, in part without any that is listed."""
+    rng = chance(2)
+    lists = []
+    for number in range(count):
+        grades = rng.choices([0.0, 0.0, 1.0, 2.0, 4.0], k=rng.choice([1, 2, 4, 6, 12]))
+        lists.append(Ranked(grades, rng.choices([1.0, 3.0, 2.0], k=number % 4)))
+    only_elsewhere = Ranked([0.0, 0.0], [2.0, 1.0])
+    return [r for r in lists if any([*r.grades, *r.unlisted])] + [only_elsewhere]
+
+
+LISTS = ranked_lists(40)
+
+
+def relevant_places() -> list[Place]:
+    """Every request has a relevant item of the unit `u`, most have some of `v` too."""
+    rows = []
+    for request, (grades, unlisted) in enumerate(LISTS):
+        at: list[int | None] = [place for place, grade in enumerate(grades, 1) if grade > 0]
+        relevant = [grade for grade in grades if grade > 0] + unlisted
+        at += [None] * len(unlisted)
+        units = ["u", *"v" * len(at)]
+        rows += [Place(request, *row) for row in zip(units, at, relevant, strict=False)]
+    return rows
+
+
+def column(metric: str, k: int) -> str:
+    """`v_map_min` of `map@3[min]`."""
+    name = metric.replace(f"@{k}", "")
+    for ours, theirs in {"recall[cap]": "recall_cap", "[R]": "_all", "[": "_", ",": "_"}.items():
+        name = name.replace(ours, theirs)
+    return "v_" + name.replace("]", "")
+
+
+def values(k: int) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The slow values of every list at one cut-off, by the columns of `list_values`."""
+    rows = {}
+    for request, (grades, unlisted) in enumerate(LISTS):
+        metrics = slow.list_metrics(grades, unlisted, k)
+        of = {column(name, k): float(v) for name, v in metrics.items() if name != "rprec"}
+        rows[request, k] = {"unit_id": "u", **of}
+    return rows
+
+
+def test_values_of_lists_are_those_of_the_definitions_at_every_cutoff() -> None:
+    requests = [Request(i, len(r.grades)) for i, r in enumerate(LISTS)]
+    tables: Tables = {"places": relevant_places(), "requests": requests, "cutoffs": CUTOFFS}
+    rows = answer("offline/list_values", "request_id k", "offline/hits", **tables)
+    assert {key: row for key, row in rows.items() if key[1] == 1} == near(values(1), SAME)
+    for k in (2, 3, 5, 40):
+        assert {key: row for key, row in rows.items() if key[1] == k} == near(values(k))
+
+
+def test_r_precision_is_the_precision_at_as_many_places_as_are_relevant() -> None:
+    rows = answer(
+        "offline/r_precision", "request_id", places=relevant_places(), hits=relevant_places()
+    )
+    expected = {
+        (i,): {"unit_id": "u", "v_rprec": slow.list_metrics(*r, 1)["rprec"]}
+        for i, r in enumerate(LISTS)
+    }
+    assert rows == near(expected)
+
+
+def tied_lists(count: int) -> list[list[Item]]:
+    """Short lists with few scores: every order of the ties is tried. One item has no score."""
+    rng = chance(3)
+    return [
+        [
+            Item(
+                request,
+                "vu"[number == 0],
+                number,
+                None if number == 6 else rng.choice([0.25, 0.5, 0.75]),
+                number,
+                rng.choice([None, 0.0, 1.0, 2.0, 0.5]) if number < 5 else rng.choice([0.0, 1.0]),
+                "x",
+            )
+            for number in range(rng.choice([4, 6, 7]))
+        ]
+        for request in range(count)
+    ]
+
+
+def test_ndcg_with_ties_is_its_mean_over_every_order_of_equal_scores() -> None:
+    lists = [own for own in tied_lists(12) if any((r.grade or 0) > 0 for r in own)]
+    expected = {}
+    for own in lists:
+        scored = [(r.score, r.grade or 0.0) for r in own if r.score is not None]
+        for k in (1, 3, 7):
+            value = slow.averaged_over_ties(scored, k)
+            expected[own[0].request_id, k] = {"unit_id": "u", "v_ndcg_lin_ties": value}
+    totals = accumulate((1 / math.log2(1 + i) for i in range(1, 8)), initial=0.0)
+    rows = answer(
+        "offline/tied_ndcg",
+        "request_id k",
+        "offline/places",
+        "offline/hits",
+        model_items=[item for own in lists for item in own],
+        cutoffs=[cutoff(k) for k in (1, 3, 7)],
+        discounts=[Discount(place, total) for place, total in enumerate(totals)],
+    )
+    assert rows == near(expected, 1e-11)
+    first = {key: row for key, row in expected.items() if key[1] == 1}
+    assert {key: row for key, row in rows.items() if key[1] == 1} == near(first, SAME)

@@ -1,0 +1,225 @@
+"""Requests, their relevant items and what is compared: queries against plain loops."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
+
+from tests.answers import Answer, answer, chance
+
+
+class Item(NamedTuple):
+    """A row of `model_items`."""
+
+    request_id: int
+    unit_id: str
+    item_id: int
+    score: float | None
+    grade: float | None
+
+
+class ModelRequest(NamedTuple):
+    """A row of `model_requests`, and of `requests`."""
+
+    model: str
+    unit_id: str
+    request_id: int
+    items: int
+    listed: int
+    relevant: int
+
+
+class Listed(NamedTuple):
+    """A row of `listed_rows`."""
+
+    request_id: int
+    item_id: int | None
+    score: float | None
+    place: int
+
+
+class Judgement(NamedTuple):
+    """A row of `truth_rows`."""
+
+    unit_id: str
+    request_id: int
+    item_id: int | None
+    grade: float | None
+
+
+class Key(NamedTuple):
+    """A row of `truth_keys`."""
+
+    unit_id: str
+    request_id: int
+    whose: str
+
+
+class Truth(NamedTuple):
+    """A row of `truth_log`."""
+
+    whose: str
+    item_id: int
+    grade: float
+
+
+class Value(NamedTuple):
+    """A row of `wanted_values`."""
+
+    unit_id: str
+    k: int
+    v_one: float
+    v_other: float | None
+
+
+def test_a_request_counts_its_items_and_belongs_to_the_first_of_its_units() -> None:
+    rng = chance(1)
+    rows = [
+        Item(
+            rng.randrange(8),
+            rng.choice("uv"),
+            number,
+            rng.choice([None, 0.0, 0.5]),
+            rng.choice([None, -1.0, 0.0, 0.5, 1.0, 3.0]),
+        )
+        for number in range(60)
+    ]
+    expected = {}
+    for request in range(8):
+        own = [r for r in rows if r.request_id == request]
+        hits = [r for r in own if r.grade is not None and r.grade > 0]
+        expected[request,] = {
+            "unit_id": min(r.unit_id for r in own),
+            "items": len(own),
+            "listed": sum(r.score is not None for r in own),
+            "largest_grade": max(r.grade for r in own if r.grade is not None),
+            "relevant": len(hits),
+            "listed_relevant": sum(r.score is not None for r in hits),
+        }
+    assert answer("offline/requests", "request_id", model_items=rows) == expected
+
+
+def model_requests() -> list[ModelRequest]:
+    """Requests of three models, in part without a score or a relevant item."""
+    rng = chance(2)
+    rows = []
+    for request in range(40):
+        unit = f"u{rng.randrange(9)}"
+        relevant = rng.randrange(3)
+        for model in "abc":
+            items = rng.randrange(1, 4)
+            listed = rng.choice([0, items, min(items, 1)]) if request % 4 else 1 + request % 8
+            rows.append(ModelRequest(model, unit, request, items, listed, relevant))
+    return rows
+
+
+REQUESTS = [*model_requests(), ModelRequest("b", "unscored", 99, 2, 0, 1)]
+
+
+def test_coverage_counts_the_requests_and_units_with_a_score() -> None:
+    expected = {}
+    for model in "abc":
+        own = [r for r in REQUESTS if r.model == model]
+        expected[model,] = {
+            "requests": len(own),
+            "listed": sum(r.listed > 0 for r in own),
+            "rows": sum(r.items for r in own),
+            "unscored": sum(r.items - r.listed for r in own),
+            "units": len({r.unit_id for r in own}),
+            "scored_units": len({r.unit_id for r in own if r.listed > 0}),
+        }
+    assert answer("offline/coverage", "model", model_requests=REQUESTS) == expected
+
+
+def test_a_request_is_not_compared_if_some_models_score_it_and_others_do_not() -> None:
+    by_request = defaultdict(list)
+    for row in REQUESTS:
+        by_request[row.request_id].append(row.listed > 0)
+    apart: Answer = {
+        (r,): {} for r, scored in by_request.items() if any(scored) and not all(scored)
+    }
+    assert answer("offline/uncompared", "request_id", model_requests=REQUESTS) == apart
+
+
+def test_a_unit_counts_its_requests_with_scores_and_relevant_items() -> None:
+    own = [r for r in REQUESTS if r.model == "a"]
+    expected: dict[tuple[str], Counter[str]] = defaultdict(Counter)
+    for row in own:
+        expected[row.unit_id,].update(
+            requests=1,
+            relevant=int(row.relevant > 0),
+            listed=int(row.listed > 0),
+            listed_relevant=int(row.listed > 0 and row.relevant > 0),
+        )
+    assert answer("offline/unit_requests", "unit_id", requests=own) == expected
+
+
+def highest(values: list[Any]) -> Any:
+    return max((v for v in values if v is not None), default=None)
+
+
+def judged(listed: list[Listed], truth: list[Judgement]) -> Answer:
+    """Every item that is listed or judged, of the requests of the truth."""
+    expected = {}
+    for request in {r.request_id for r in truth}:
+        shown = [r for r in listed if r.request_id == request]
+        known = [r for r in truth if r.request_id == request]
+        for item in {*(r.item_id for r in shown), *(r.item_id for r in known)} - {None}:
+            rows = [r for r in shown if r.item_id == item]
+            grade = highest([r.grade for r in known if r.item_id == item])
+            expected[request, item] = {
+                "unit_id": min(r.unit_id for r in known),
+                "score": highest([r.score for r in rows]),
+                "place": min((r.place for r in rows), default=None),
+                "grade": max(grade or 0.0, 0.0),
+            }
+    return expected
+
+
+def test_an_item_is_judged_once_with_its_best_score_first_place_and_highest_grade() -> None:
+    rng = chance(3)
+    listed = [
+        Listed(rng.randrange(6), rng.choice([None, 1, 2, 3, 4]), rng.choice([None, 0.25, 0.5]), i)
+        for i in range(50)
+    ]
+    truth = [
+        Judgement(
+            rng.choice("uv"),
+            rng.randrange(2, 8),
+            rng.choice([None, 1, 2, 3, 5, 6]),
+            rng.choice([None, -1.0, 0.0, 1.0, 2.0]),
+        )
+        for _ in range(50)
+    ]
+    rows = answer("offline/judged", "request_id item_id", listed_rows=listed, truth_rows=truth)
+    assert rows == judged(listed, truth)
+
+
+def test_a_truth_of_a_unit_holds_for_each_of_its_requests() -> None:
+    keys = [Key("u", 1, "u"), Key("u", 2, "u"), Key("v", 3, "v"), Key("w", 4, "w")]
+    truth = [Truth("u", 7, 1.0), Truth("u", 7, 3.0), Truth("u", 8, 0.0), Truth("v", 7, 2.0)]
+    truth.append(Truth("nobody", 7, 9.0))
+    items = answer(
+        "offline/true_items", "unit_id request_id item_id", truth_keys=keys, truth_log=truth
+    )
+    assert {key: row["grade"] for key, row in items.items()} == {
+        ("u", 1, 7): 3.0,
+        ("u", 2, 7): 3.0,
+        ("u", 1, 8): 0.0,
+        ("u", 2, 8): 0.0,
+        ("v", 3, 7): 2.0,
+    }
+
+
+def test_values_of_a_unit_are_added_in_whole_multiples() -> None:
+    values = [
+        Value("u", 1, 0.1, 0.5),
+        Value("u", 1, 0.2, None),
+        Value("u", 2, 1 / 3, 0.25),
+        Value("v", 1, -2.0, None),
+    ]
+    assert answer("offline/unit_values", "unit_id k", wanted_values=values) == {
+        ("u", 1): {"v_one": 3e11, "v_other": 5e11},
+        ("u", 2): {"v_one": 333_333_333_333.0, "v_other": 2.5e11},
+        ("v", 1): {"v_one": -2e12, "v_other": None},
+    }
