@@ -31,6 +31,11 @@ class Relation(NamedTuple):
         return f"select {casts} from (values {listed}) as v ({names}){condition}"
 
 
+def relation_of(columns: str, *rows: Row) -> Relation:
+    """A relation of rows that are written out."""
+    return Relation(columns, rows)
+
+
 def _literal(value: Cell) -> str:
     if value is None:
         return "null"

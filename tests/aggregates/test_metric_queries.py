@@ -66,7 +66,11 @@ def test_rows_of_a_log_count_once_their_unit_was_in_the_experiment() -> None:
         "unit_id, in_period, time_ms, since_ms, age, v_1",
         impressions=Relation(
             "unit_id bigint, in_period boolean, day date, time_ms bigint, v_1 bigint",
-            [(1, True, "2024-03-03", 700, 9), (1, False, "2024-02-28", 100, 8), (2, True, None, None, 7)],
+            [
+                (1, True, "2024-03-03", 700, 9),
+                (1, False, "2024-02-28", 100, 8),
+                (2, True, None, None, 7),
+            ],
         ),
         unit_entry=Relation(
             "unit_id bigint, first_ms bigint, entry_day date", [(1, 400, "2024-03-01")]
@@ -257,7 +261,11 @@ def test_units_are_counted_by_what_became_of_their_auc() -> None:
     units: list[Row] = [
         # AUC × impressions × 1e9, impressions, those left out, clicks left out.
         *(("a", 0, 4, 0, 0), ("a", 199_999_999, 4, 0, 0), ("a", 200_000_000, 4, 0, 0)),
-        *(("a", 4_000_000_000, 4, 0, 0), ("a", 1_900_000_000, 2, 0, 0), ("b", 500_000_000, 1, 0, 0)),
+        *(
+            ("a", 4_000_000_000, 4, 0, 0),
+            ("a", 1_900_000_000, 2, 0, 0),
+            ("b", 500_000_000, 1, 0, 0),
+        ),
         *(("a", 0, 0, 0, 0), ("a", 0, 0, 1, 0), ("a", 0, 0, 1, 1), ("a", 0, 0, 2, 0)),
         *(("a", 0, 0, 2, 0), ("a", 0, 0, 2, 2), ("a", 0, 0, 3, 3), ("b", 0, 0, 1, 1)),
     ]

