@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from abeval.engines.protocol import Cell
 from tests.relations import Relation, Row, answer
 
 MINUTE = 60_000
@@ -67,18 +66,15 @@ def shown() -> list[Shown]:
     return impressions
 
 
-Key = tuple[Hashable, ...]
-
-
-def grouped(rows: Iterable[Shown], *names: str) -> dict[Key, list[Shown]]:
+def grouped(rows: Iterable[Shown], *names: str) -> dict[Row, list[Shown]]:
     """Impressions by some of their fields."""
-    groups: dict[Key, list[Shown]] = defaultdict(list)
+    groups: dict[Row, list[Shown]] = defaultdict(list)
     for row in rows:
         groups[tuple(getattr(row, name) for name in names)].append(row)
     return groups
 
 
-def lists_of(rows: Iterable[Shown]) -> dict[Key, list[Shown]]:
+def lists_of(rows: Iterable[Shown]) -> dict[Row, list[Shown]]:
     """Served lists: of each unit and phase, the impressions of one request."""
     of_requests = [row for row in rows if row.request_id is not None]
     return grouped(of_requests, "unit_id", "in_period", "request_id")
@@ -88,13 +84,13 @@ def first_day(rows: Sequence[Shown]) -> str | None:
     return min((row.day for row in rows if row.day is not None), default=None)
 
 
-def added(parts: Iterable[tuple[Key, Sequence[int]]]) -> list[tuple[Cell, ...]]:
+def added(parts: Iterable[tuple[Row, Sequence[int]]]) -> list[Row]:
     """Sums by key, as rows, in the order of a query's answer."""
-    totals: dict[Key, list[int]] = {}
+    totals: dict[Row, list[int]] = {}
     for key, values in parts:
         total = totals.get(key, [0] * len(values))
         totals[key] = [a + b for a, b in zip(total, values, strict=True)]
-    rows: list[Row] = [(*key, *total) for key, total in totals.items()]  # type: ignore[misc]
+    rows = [(*key, *total) for key, total in totals.items()]
     return sorted(rows, key=lambda row: [(cell is None, cell) for cell in row])
 
 
@@ -112,7 +108,7 @@ def test_lists_count_on_the_day_of_their_first_impression(shown: list[Shown]) ->
 
 
 def test_a_session_ends_with_a_pause_longer_than_the_gap(shown: list[Shown]) -> None:
-    parts: list[tuple[Key, tuple[int, int]]] = []
+    parts: list[tuple[Row, tuple[int, int]]] = []
     timed = [row for row in shown if row.time_ms is not None]
     pauses = set()
     for (unit, phase), rows in grouped(timed, "unit_id", "in_period").items():
