@@ -21,7 +21,7 @@ gaps as (
 numbered as (
   select
     unit_id, in_period, day, first_ms, last_ms,
-    sum(case when previous_ms is null or first_ms - previous_ms > gap_ms then 1 else 0 end) over (
+    count(case when previous_ms is null or first_ms - previous_ms > gap_ms then slot end) over (
       partition by unit_id, in_period order by slot rows unbounded preceding
     ) as number
   from gaps

@@ -238,4 +238,4 @@ def test_a_unit_with_one_class_has_no_auc_and_is_counted() -> None:
     )
     for row, other in zip(over_scores("units/gauc", columns), sorted(expected), strict=True):
         assert (row[:2], row[3:]) == (other[:2], other[3:])
-        assert row[2] == pytest.approx(other[2], abs=1)
+        assert row[2] == pytest.approx(other[2], rel=1e-8, abs=0)
