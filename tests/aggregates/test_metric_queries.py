@@ -303,7 +303,7 @@ def test_an_item_reaches_the_units_that_are_shown_it_in_the_period() -> None:
         (int(rng.integers(1, 6)), [None, "i", "j"][rng.integers(3)], bool(rng.random() < 0.6))
         for _ in range(60)
     ]
-    placed = {row[0]: (str(row[1]), int(str(row[3])) % 4) for row in UNITS.rows}
+    placed = {row[0]: (str(row[1]), int(str(row[3])) % 2) for row in UNITS.rows}
     often = Counter(
         (*placed[unit], item, unit) for unit, item, now in shown if now and item and unit in placed
     )
@@ -315,7 +315,7 @@ def test_an_item_reaches_the_units_that_are_shown_it_in_the_period() -> None:
         "catalogue/reach",
         "variant, item_group, item_id, units, impressions",
         units=UNITS,
-        experiment=Relation("item_groups bigint", [(4,)]),
+        experiment=Relation("item_groups bigint", [(2,)]),
         impressions=Relation("unit_id bigint, item_id varchar, in_period boolean", shown),
     )
     assert reach == sorted((*key, *values) for key, values in expected.items())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+import pandas as pd
 import pytest
 
+from tests.logs.small import analyze, small_log
 from tests.relations import Row, answer, relation_of
 
 FIRST, SECOND = "2024-03-01", "2024-03-02"
@@ -230,12 +233,20 @@ def test_variants_that_nobody_names_are_counted_by_impressions() -> None:
     assert others == [("c", 48), ("d", 131), ("e", 12)]
 
 
+def test_the_variants_that_nobody_names_are_shown_with_the_most_impressions_first() -> None:
+    arms = [variant for arm in range(12) for variant in [f"arm {arm:02}"] * (arm + 1)]
+    log = pd.concat([small_log(), small_log(len(arms)).assign(variant=arms)], ignore_index=True)
+    result = analyze(log, cleaning={"duplicates": "unchecked"})
+    (note,) = (note for note in result.notes if "not compared" in note)
+    assert re.findall(r"arm \d\d", note)[:3] == ["arm 11", "arm 10", "arm 09"]
+
+
 def test_units_are_counted_by_day_and_by_logged_and_expected_variant() -> None:
     counts = answer(
         "units/expected_variants",
         "day, logged, expected, units",
         hashed_units=HASHED,
-        variants=relation_of("variant varchar", ("a",), ("b",)),
+        variants=relation_of("variant varchar", ("a",), ("b",), ("c",)),
         expected_units=relation_of(
             "unit_id bigint, expected varchar",
             *((unit, "a") for unit in (1, 2, 3, 4, 5)),

@@ -11,11 +11,11 @@ class TestUnitsOfTheLog:
     CELLS = relation_of(
         "unit_id varchar, in_period boolean, day date, first_day date, closed_days bigint, "
         "variant varchar, variant_low varchar, variant_high varchar, first_ms bigint, "
-        "last_ms bigint, s_city varchar, c_1 bigint, set_aside varchar",
-        ("u", True, FIRST, FIRST, 0, "a", "a", "a", 10, 20, "Rome", 3, None),
-        ("u", True, FIRST, FIRST, 0, "a", "a", "a", 5, 15, "Oslo", 4, "null_time"),
-        ("v", False, FIRST, FIRST, 0, "b", "b", "b", 1, 2, "Rome", 5, None),
-        ("w", True, FIRST, FIRST, 0, None, None, None, 1, 2, "Rome", 6, "null_variant"),
+        "last_ms bigint, s_city varchar, c_1 bigint, c_10 bigint, set_aside varchar",
+        ("u", True, FIRST, FIRST, 0, "a", "a", "a", 10, 20, "Rome", 3, 30, None),
+        ("u", True, FIRST, FIRST, 0, "a", "a", "a", 5, 15, "Oslo", 4, 40, "null_time"),
+        ("v", False, FIRST, FIRST, 0, "b", "b", "b", 1, 2, "Rome", 5, 50, None),
+        ("w", True, FIRST, FIRST, 0, None, None, None, 1, 2, "Rome", 6, 60, "null_variant"),
     )
 
     def test_are_those_with_a_row_that_counts(self) -> None:
@@ -39,11 +39,11 @@ class TestUnitsOfTheLog:
     def test_have_cells_of_rows_that_count_under_their_number(self) -> None:
         cells = answer(
             "units/unit_cells",
-            "unit_id, in_period, variant, first_ms, s_city, c_1",
+            "unit_id, in_period, variant, first_ms, s_city, c_1, c_10",
             logged_cells=self.CELLS,
             unit_names=relation_of("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
         )
-        assert cells == [(1, True, "a", 10, "Rome", 3), (2, False, "b", 1, "Rome", 5)]
+        assert cells == [(1, True, "a", 10, "Rome", 3, 30), (2, False, "b", 1, "Rome", 5, 50)]
 
     def test_are_named_as_logged_where_they_are_analysed(self) -> None:
         names = relation_of("unit_id bigint, logged_id varchar", (1, "u"), (2, "v"))
@@ -55,7 +55,7 @@ class TestUnitsOfTheLog:
 
 LOGGED = (
     "unit_id varchar, phase integer, day date, variant varchar, is_exposed boolean, "
-    "s_city varchar, time_ms bigint, c_1 bigint, c_2 bigint"
+    "s_city varchar, time_ms bigint, c_1 bigint, c_0 bigint"
 )
 
 
@@ -70,7 +70,7 @@ def test_rows_of_a_unit_and_day_are_one_with_their_first_and_last_time() -> None
     )
     sums = answer(
         "units/logged_sums",
-        "unit_id, phase, variant, s_city, first_ms, last_ms, c_1, c_2",
+        "unit_id, phase, variant, s_city, first_ms, last_ms, c_1, c_0",
         logged=logged,
     )
     assert sums == [("u", 3, "a", "Oslo", 12, 12, 1, 8), ("u", 3, "a", "Rome", 10, 20, 3, 18)]
@@ -78,14 +78,14 @@ def test_rows_of_a_unit_and_day_are_one_with_their_first_and_last_time() -> None
 
 def test_a_row_of_a_table_stays_a_row() -> None:
     logged = relation_of(LOGGED, ("u", 3, FIRST, "a", True, "Rome", 20, 1, 5))
-    columns = "unit_id, variant, first_ms, last_ms, c_1, c_2"
+    columns = "unit_id, variant, first_ms, last_ms, c_1, c_0"
     assert answer("units/logged_rows", columns, logged=logged) == [("u", "a", 20, 20, 1, 5)]
 
 
 CELLS = (
     "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
     "variant_low varchar, variant_high varchar, first_day date, closed_days bigint, "
-    "c_1 bigint, c_2 bigint"
+    "c_1 bigint, c_0 bigint"
 )
 
 
@@ -100,7 +100,7 @@ def test_a_day_of_a_unit_joins_its_variants_and_segments() -> None:
     )
     columns = (
         "unit_id, in_period, cast(day as varchar), first_ms, last_ms, variant_low, variant_high, "
-        "cast(first_day as varchar), c_days, c_1, c_2"
+        "cast(first_day as varchar), c_days, c_1, c_0"
     )
     assert answer("units/unit_day", columns, unit_cells=cells) == [
         (1, False, FIRST, 1, 2, "a", "a", FIRST, 1, 16, 160),
@@ -123,6 +123,14 @@ def test_closed_days_are_one_row_that_counts_them() -> None:
     ]
 
 
+def test_a_row_of_a_table_of_units_is_of_no_day() -> None:
+    cells = relation_of(CELLS, (1, True, None, None, None, "a", "a", None, 0, 1, 10))
+    columns = "unit_id, in_period, day, variant_low, variant_high, c_days, c_1, c_0"
+    rows = [(1, True, None, "a", "a", 0, 1, 10)]
+    assert answer("units/unit_row", columns, unit_cells=cells) == rows
+    assert answer("units/unit_day", columns, unit_cells=cells) == rows
+
+
 DAYS = (
     "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
     "first_day date, variant_low varchar, variant_high varchar, c_1 bigint"
@@ -137,6 +145,7 @@ UNIT_DAY = relation_of(
     (3, False, FIRST, 3, 4, FIRST, "a", "a", 32),
     (4, True, SECOND, 12, 90, SECOND, "a", "a", 64),
     (4, True, None, 5, 6, FIRST, "a", "a", 128),
+    (6, True, SECOND, 50, 55, SECOND, "a", "a", 256),
 )
 
 
@@ -146,6 +155,7 @@ def test_a_unit_is_seen_from_its_first_impression_of_the_period() -> None:
         (1, 10, FIRST, "a", "b"),
         (2, 25, SECOND, "a", "d"),
         (4, 5, FIRST, "a", "a"),
+        (6, 50, SECOND, "a", "a"),
     ]
 
 
@@ -154,14 +164,15 @@ def test_a_day_counts_analysed_units_and_the_new_ones_among_them() -> None:
         "units/days",
         "day, units, new_units, impressions, first_ms, last_ms",
         unit_day=UNIT_DAY,
-        units=relation_of("unit_id bigint", (1,), (2,)),
+        units=relation_of("unit_id bigint", (1,), (2,), (6,)),
         seen_units=relation_of(
-            "unit_id bigint, first_day date", (1, FIRST), (2, SECOND), (4, SECOND), (9, FIRST)
+            "unit_id bigint, first_day date",
+            *((1, FIRST), (2, SECOND), (4, SECOND), (6, SECOND), (9, FIRST)),
         ),
     )
     assert days == [
         (FIRST, 1, 1, 2, 10, 20),
-        (SECOND, 2, 1, 9, 12, 90),
+        (SECOND, 3, 2, 265, 12, 90),
         (THIRD, 1, 0, 16, 70, 80),
     ]
 
@@ -223,7 +234,7 @@ class TestSegments:
         *((1, True, 10, 20, "Rome"), (1, True, 10, 15, "Oslo"), (1, True, 11, 30, "Bern")),
         *((1, False, 3, 7, "Cork"), (1, False, 4, 8, "Nice"), (1, False, 5, 8, "Metz")),
         *((1, False, 10, 6, "Bari"), (2, True, None, None, "Pisa"), (2, True, None, None, "Lodi")),
-        *((3, False, 5, 8, "Rome"), (3, True, 6, 8, "Asti"), (4, True, 9, 20, "Como")),
+        *((3, False, 5, 9, "Rome"), (3, True, 6, 8, "Asti"), (4, True, 9, 20, "Como")),
     )
 
     def test_of_a_unit_are_those_of_its_first_impression(self) -> None:
