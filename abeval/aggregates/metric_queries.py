@@ -220,7 +220,7 @@ class MetricQueries:
         """Caps over the units of all variants together, in counted units."""
         self._slices.show([SliceTerms(metric, CAPPED, "''", self.terms(metric))], "source_unit")
         self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
-        ((y_cap, x_cap, _),) = self.engine.rows(query("metric/cap"))
+        ((y_cap, x_cap),) = self.engine.rows(query("metric/cap"))
         return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
 
     def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> SliceTerms:

@@ -11,7 +11,6 @@ with ranked as (
 )
 select
   min(case when y_rank >= 1 + level * (units - 1) then y end) as y_cap,
-  min(case when x_rank >= 1 + level * (units - 1) then x end) as x_cap,
-  cast(max(units) as bigint) as units
+  min(case when x_rank >= 1 + level * (units - 1) then x end) as x_cap
 from ranked
 cross join cap_level

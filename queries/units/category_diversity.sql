@@ -15,9 +15,9 @@ lists as (
   select
     unit_id, in_period, request_id,
     min(day) as day,
+    sum(n) as impressions,
     sum(case when category is not null then n else 0 end) as n,
-    sum(case when category is not null then n * (n - 1) else 0 end) as alike,
-    sum(case when category is null then n else 0 end) as unknown
+    sum(case when category is not null then n * (n - 1) else 0 end) as alike
   from categories
   group by unit_id, in_period, request_id
 )
@@ -31,6 +31,6 @@ select
     end
   ) as bigint) as c_diversity,
   cast(sum(case when n >= 2 then 0 else 1 end) as bigint) as c_left_out_lists,
-  cast(sum(case when n >= 2 then unknown else n + unknown end) as bigint) as c_left_out_impressions
+  cast(sum(case when n >= 2 then impressions - n else impressions end) as bigint) as c_left_out_impressions
 from lists
 group by unit_id, in_period, day

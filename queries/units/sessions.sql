@@ -5,8 +5,7 @@
 with slots as (
   select
     i.unit_id, i.in_period, floor(i.time_ms / e.session_gap_ms) as slot,
-    min(i.day) as day, min(i.time_ms) as first_ms, max(i.time_ms) as last_ms,
-    min(e.session_gap_ms) as gap_ms
+    min(i.day) as day, min(i.time_ms) as first_ms, max(i.time_ms) as last_ms
   from impressions i
   cross join experiment e
   where i.time_ms is not null
@@ -14,14 +13,15 @@ with slots as (
 ),
 gaps as (
   select
-    unit_id, in_period, slot, day, first_ms, last_ms, gap_ms,
-    lag(last_ms) over (partition by unit_id, in_period order by slot) as previous_ms
-  from slots
+    s.unit_id, s.in_period, s.slot, s.day, s.first_ms, s.last_ms, e.session_gap_ms as gap_ms,
+    lag(s.last_ms) over (partition by s.unit_id, s.in_period order by s.slot) as previous_ms
+  from slots s
+  cross join experiment e
 ),
 numbered as (
   select
     unit_id, in_period, day, first_ms, last_ms,
-    sum(case when previous_ms is null or first_ms - previous_ms > gap_ms then 1 else 0 end) over (
+    count(case when previous_ms is null or first_ms - previous_ms > gap_ms then slot end) over (
       partition by unit_id, in_period order by slot rows unbounded preceding
     ) as number
   from gaps

@@ -9,7 +9,7 @@ select
   min(variant_low) as variant_low,
   max(variant_high) as variant_high,
   min(first_day) as first_day,
-  cast(sum(closed_days) + max(case when day is null then 0 else 1 end) as bigint) as c_days,
+  cast(sum(closed_days) + case when day is null then 0 else 1 end as bigint) as c_days,
   cast(sum(columns('^c_[0-9]')) as bigint)
 from unit_cells
 group by unit_id, in_period, day
