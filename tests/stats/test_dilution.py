@@ -15,7 +15,10 @@ def test_the_additive_effect_shrinks_with_the_share_of_units() -> None:
     found = dilution.dilute(EFFECT, 250, 1000)
     assert (found.difference, found.se) == pytest.approx((0.075, 0.025))
     assert (found.statistic, found.p_value) == (EFFECT.statistic, EFFECT.p_value)
-    assert found.low == pytest.approx(EFFECT.low / 4)
+    assert (found.low, found.high) == pytest.approx((EFFECT.low / 4, EFFECT.high / 4))
+    assert (found.control, found.treatment) == pytest.approx((0.5, 0.575))
+    # Where all units are triggered nothing is diluted.
+    assert dilution.dilute(EFFECT, 250, 250)[:-1] == EFFECT[:-1]
 
 
 def test_dilution_is_what_all_units_show() -> None:
@@ -42,6 +45,8 @@ def test_an_unbounded_lift_stays_unbounded() -> None:
     [
         (lambda: dilution.dilute(EFFECT, 5, 0), "too_few_units"),
         (lambda: dilution.dilute(EFFECT, 5, 4), "not_applicable"),
+        (lambda: dilution.dilute(EFFECT, -1, 4), "not_applicable"),
+        (lambda: dilution.dilute(EFFECT, 4.001, 4), "not_applicable"),
         (lambda: dilution.dilute(EFFECT, math.nan, 4), "not_finite"),
         (lambda: dilution.dilute_lift(LIFT, 1.0, 0.0), "control_near_zero"),
         (lambda: dilution.dilute_lift(LIFT, -1.0, 2.0), "not_applicable"),
