@@ -55,6 +55,15 @@ def test_d11_one_sided_test_has_a_one_sided_interval() -> None:
     assert two.low < 0 < one.low
 
 
+def test_of_two_errors_the_one_that_faces_zero_decides() -> None:
+    for difference in (0.5, 0.0, -0.5):
+        low = effects.from_difference(1, 1 + difference, difference, 0.2)
+        high = effects.from_difference(1, 1 + difference, difference, 0.4)
+        found = effects.joined(low, high)
+        assert (found.low, found.high) == (low.low, high.high)
+        assert found.p_value == (low if difference > 0 else high).p_value
+
+
 def test_df_lies_between_the_smaller_and_the_sum() -> None:
     assert effects.satterthwaite([1, 1], [5, 5]) == pytest.approx(10)
     assert effects.satterthwaite([1, 1e-9], [5, 50]) == pytest.approx(5)

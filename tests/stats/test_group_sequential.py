@@ -138,7 +138,8 @@ def test_the_repeated_p_value_is_alpha_exactly_on_the_bound(first, alpha, spendi
 
 
 def test_repeated_p_values_at_the_ends() -> None:
-    assert group_sequential.repeated_p_value(0.0, [0.5, 1.0]) == (1.0, 0.0)
+    for z in (0.0, 1.3e-9, -1.3e-9, 2e-9):
+        assert group_sequential.repeated_p_value(z, [0.5, 1.0]) == (1.0, 0.0)
     far = group_sequential.repeated_p_value(45.0, [0.5, 1.0])
     assert far.value == 0.0
     assert far.log10 == pytest.approx(-441.7, abs=0.5)
