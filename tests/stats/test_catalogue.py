@@ -378,3 +378,12 @@ def test_two_groups_worth_of_units_are_enough() -> None:
         for pair in ((large, treatment), (treatment, large)):
             found = catalogue.compare_all(*pair, ("gini",), permutations=8)["gini"]
             assert isinstance(found, Refusal) == refused
+
+
+def test_where_nothing_is_named_there_are_a_thousand_permutations_and_one_seed() -> None:
+    arms = even_arms(26)
+    found = catalogue.compare(*arms, "gini")
+    assert found.permutations == 1000
+    assert found == catalogue.compare(*arms, "gini", 0.05, 1000, 0)
+    assert found == catalogue.compare_all(*arms)["gini"]
+    assert found.effect.p_value != catalogue.compare(*arms, "gini", seed=1).effect.p_value

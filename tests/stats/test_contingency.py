@@ -107,35 +107,46 @@ def test_the_interval_of_one_share_agrees_with_statsmodels() -> None:
         assert contingency.clopper_pearson(x, n, 0.1) == pytest.approx(theirs, abs=1e-12)
 
 
-def test_an_interval_reaches_as_far_as_both_errors_together() -> None:
+@pytest.mark.parametrize(
+    "table",
+    [
+        (12, 80, 31, 90),
+        (2, 1000, 30, 1000),
+        (30, 900, 2, 1000),
+        (3, 40, 11, 41),
+        (20, 500, 28, 600),
+    ],
+)
+def test_an_interval_reaches_as_far_as_both_errors_together(
+    table: tuple[int, int, int, int],
+) -> None:
     """The farthest effect on the ellipse around the estimate, here searched for."""
-    x_c, n_c, x_t, n_t = 12, 80, 31, 90
+    x_c, n_c, x_t, n_t = table
 
-    def shares(odds: float, successes: float) -> tuple[float, float]:
+    def difference(odds: float, successes: float) -> float:
         low, high = max(0.0, successes - n_t) / n_c, min(1.0, successes / n_c)
-        for _ in range(200):
+        for _ in range(100):
             control = (low + high) / 2
             treatment = (successes - n_c * control) / n_t
             if treatment * (1 - control) > odds * control * (1 - treatment):
                 low = control
             else:
                 high = control
-        return control, treatment
+        return treatment - control
 
-    total = x_c + x_t
-    totals = [170 * end for end in contingency.clopper_pearson(total, 170)]
+    total, units = x_c + x_t, n_c + n_t
+    totals = [units * end for end in contingency.clopper_pearson(total, units)]
     angles = np.linspace(0, np.pi / 2, 20_001)
     estimate = x_t / n_t - x_c / n_c
     ends = []
-    for odds in contingency.odds_ratio(x_c, n_c, x_t, n_t):
-        end, *others = (t - c for c, t in (shares(odds, one) for one in (total, *totals)))
-        factor = max(1.0, *(one / end for one in others))
-        if end < estimate:
-            factor = min(1.0, *(one / end for one in others))
+    for side, odds in zip((-1, 1), contingency.odds_ratio(*table), strict=True):
+        end, *others = (difference(odds, one) for one in (total, *totals))
+        farther = max if side * end > 0 else min
+        factor = farther(1.0, *(one / end for one in others))
         path = (estimate + np.cos(angles) * (end - estimate)) * factor ** np.sin(angles)
-        ends.append(path.min() if end < estimate else path.max())
-    found = contingency.exact_interval(x_c, n_c, x_t, n_t, lambda c, t: t - c)
-    assert tuple(found) == pytest.approx(ends, abs=3e-5)
+        ends.append(side * (side * path).max())
+    found = contingency.exact_interval(*table, lambda c, t: t - c)
+    assert tuple(found) == pytest.approx(ends, abs=2e-5)
 
 
 def test_an_end_without_a_size_stays_as_it_is() -> None:
