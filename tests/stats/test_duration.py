@@ -117,4 +117,13 @@ def test_an_end_in_half_a_billion_days_is_none() -> None:
     near = slow[-1] * math.exp(19 * 0.05)
     assert duration.days_for_units(slow, near) == pytest.approx(10 * math.exp(19), rel=1e-6)
     with pytest.raises(Refusal):
-        duration.days_for_units(slow, slow[-1] * math.exp(21 * 0.05))
+        duration.days_for_units(slow, slow[-1] * math.exp(20.5 * 0.05))
+    week = [1.0 * day for day in range(1, 8)]
+    far = 7 * math.exp(19.5)
+    assert duration.days_for_information(week, far) == pytest.approx(far, rel=1e-5)
+    with pytest.raises(Refusal):
+        duration.days_for_information(week, 7 * math.exp(20.5))
+
+
+def test_two_days_are_enough_to_grow_on() -> None:
+    assert duration.days_for_units([100, 200], 400) == pytest.approx(4)

@@ -115,7 +115,7 @@ def test_six_hours_around_are_enough_five_are_not() -> None:
 
 
 def test_few_rows_are_rows() -> None:
-    control, treatment = (Hours(one.rows / 100, one.active) for one in steady(99, 40, 0.0, 64.0))
+    control, treatment = (Hours(one.rows / 200, one.active) for one in steady(99, 40, 0.0, 64.0))
     assert faults.gaps(control, treatment, CLUSTERS) == [40]
     # As many more in the treatment are its level, and two in place of ten are a gap.
     more = Hours(np.where(np.arange(99) == 40, 2.0, 10.0), control.active)
