@@ -75,6 +75,8 @@ def test_gaps_are_those_of_a_loop_over_the_hours(seed: int) -> None:
     # The level falls for good near the end, and hours are low, nearly empty or empty.
     level = np.where(np.arange(hours) < hours - rng.integers(30, 60), 1.0, 0.4)
     kept = rng.choice([1.0, 0.9, 0.55, 0.5, 0.45, 0.15, 0.1, 0.0], hours, p=[0.65, *[0.05] * 7])
+    if seed % 2:
+        kept = kept * rng.uniform(0.9, 1.1, hours)
     control, treatment = Hours(rows, active), Hours(rows * level * kept, active)
     found = faults.gaps(control, treatment, CLUSTERS)
     assert found == plain_gaps(control, treatment)
@@ -90,10 +92,10 @@ def steady(hours: int, at: int, kept: float, active: float) -> tuple[Hours, Hour
     return Hours(rows, clusters), Hours(fewer, clusters)
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.05, 0.1, 0.11, 0.3, 0.5])
+@pytest.mark.parametrize("kept", [0.0, 0.02, 0.1, 0.11, 0.3, 0.5])
 def test_how_many_units_must_be_missed_depends_on_how_few_rows_are_left(kept: float) -> None:
     flagged = []
-    for active in np.arange(0, 513, 4.0):
+    for active in (*range(80), *range(80, 513, 12)):
         pair = steady(100, 50, kept, active)
         flagged.append(faults.gaps(*pair, 512) == [50])
         units = -512 * math.log(max(512 - active, 0.5) / 512)
@@ -112,6 +114,25 @@ def test_six_hours_around_are_enough_five_are_not() -> None:
         assert faults.gaps(*steady(7, at, 0.0, CLUSTERS), CLUSTERS) == [at]
     for at in (0, 5):
         assert faults.gaps(*steady(6, at, 0.0, CLUSTERS), CLUSTERS) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "missing"),
+    [
+        # The middle of seven is 1, of eight with as many of either it is .9.
+        ([1.0] * 4 + [0.8] * 3, 0.48, True),
+        ([1.0] * 3 + [0.8] * 4, 0.48, False),
+        ([1.0] * 4 + [0.8] * 4, 0.45, True),
+        ([1.0] * 4 + [0.8] * 4, 0.455, False),
+    ],
+)
+def test_an_hour_is_compared_with_the_median_of_those_before(
+    before: list[float], last: float, missing: bool
+) -> None:
+    rows = np.full(len(before) + 1, 200.0)
+    active = np.full(len(before) + 1, 512.0)
+    found = faults.gaps(Hours(rows, active), Hours(rows * [*before, last], active), 512)
+    assert found == ([len(before)] if missing else [])
 
 
 def test_few_rows_are_rows() -> None:
