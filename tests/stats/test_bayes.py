@@ -118,6 +118,17 @@ def test_beta_binomial_with_millions_of_units() -> None:
     assert same.chance_to_beat == pytest.approx(0.5, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("control", "treatment", "units"), [(9_500, 9_560, 10_000), (4, 3, 1_000), (49, 50, 50)]
+)
+def test_counting_failures_turns_the_rates_round(control: int, treatment: int, units: int) -> None:
+    one = bayes.beta_binomial(control, units, treatment, units)
+    other = bayes.beta_binomial(units - control, units, units - treatment, units)
+    assert other.chance_to_beat == pytest.approx(1 - one.chance_to_beat, abs=1e-10)
+    assert other.loss_control == pytest.approx(one.loss_treatment, rel=1e-9)
+    assert other.loss_treatment == pytest.approx(one.loss_control, rel=1e-9)
+
+
 def test_a_chance_is_never_above_one() -> None:
     for units in (500, 1000):
         for successes in (units // 2, units):

@@ -32,6 +32,7 @@ def test_information_counts_rather_than_units() -> None:
 def test_no_date_in_sight_is_a_refusal() -> None:
     calls = [
         (lambda: duration.days_for_units([100] * 9, 200), "not_applicable"),
+        (lambda: duration.days_for_units([1.0] * 9, 2), "not_applicable"),
         (lambda: duration.days_for_units([0] * 9, 200), "not_applicable"),
         (lambda: duration.days_for_units([100], 200), "too_few_units"),
         (lambda: duration.days_for_units([], 200), "too_few_units"),

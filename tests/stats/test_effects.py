@@ -75,7 +75,8 @@ def test_of_two_errors_the_one_that_faces_zero_decides() -> None:
         high = effects.from_difference(1, 1 + difference, difference, 0.4)
         found = effects.joined(low, high)
         assert (found.low, found.high) == (low.low, high.high)
-        assert found.p_value == (low if difference > 0 else high).p_value
+        facing = low if difference > 0 else high
+        assert (found.se, found.p_value) == (facing.se, facing.p_value)
 
 
 def test_df_lies_between_the_smaller_and_the_sum() -> None:

@@ -116,6 +116,16 @@ def test_a_steep_slope_without_a_bound_is_endless() -> None:
     assert (flat.low, flat.high) == (-np.inf, np.inf)
 
 
+def test_an_estimate_is_as_precise_as_its_error_and_the_true_effects_allow() -> None:
+    rng = np.random.default_rng(1)
+    y_se = rng.uniform(0.1, 3, 150)
+    y = rng.normal(0, 2, 150) + rng.normal(0, y_se)
+    found = latent.held_out(latent.fit(rng.normal(0, 1, 150), [0.5] * 150, y, y_se))
+    true = 1 / found.precision - y_se**2
+    assert true == pytest.approx(np.full(150, true[0]))
+    assert true[0] == pytest.approx(4, rel=0.3)
+
+
 def test_a_gain_is_what_the_prediction_is_nearer_less_what_the_errors_share() -> None:
     x, x_se, y, y_se = world(7)
     fitted = latent.fit(x, x_se, y, y_se, 0.5)
