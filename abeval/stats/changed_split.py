@@ -58,7 +58,7 @@ def _critical(p_value: float, variants: int) -> float:
 def _has_changed(table: Floats) -> bool:
     """Whether a day, or the days up to some day, have another split than all others."""
     total, before = table.sum(axis=0), np.cumsum(table, axis=0)[:-1]
-    parts = np.concatenate([before, table]) if len(table) > 1 else before
+    parts = np.concatenate([before, table])
     ratio = 2 * (_fit(parts) + _fit(total - parts) - _fit(total))
     return bool(np.any(ratio > _critical(CHANGED, table.shape[1])))
 
@@ -80,5 +80,5 @@ def _best(table: Floats, penalty: float) -> tuple[range, ...]:
 
 def _fit(counts: Floats) -> Floats:
     """Log-likelihood of counts at their own shares, over the last axis."""
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.asarray(special.xlogy(counts, counts / np.maximum(total, 1)).sum(axis=-1))
+    total = counts.sum(axis=-1)
+    return np.asarray(special.xlogy(counts, counts).sum(axis=-1) - special.xlogy(total, total))

@@ -216,7 +216,7 @@ def _reach(critical: float, power: float) -> float:
     def lacking(shift: float) -> float:
         return float(ndtr(shift - critical) + ndtr(-shift - critical)) - power
 
-    return _increasing_root(lacking, 0.0, max(critical + float(ndtri(power)), 0.0) + 1.0)
+    return _positive_root(lacking)
 
 
 def _se(sd: float, control: float, treatment: float) -> float:
@@ -236,9 +236,10 @@ def _check(sd: float, effect: float, ratio: float) -> None:
         raise ValueError(f"units of treatment per unit of control must be positive, got {ratio}")
 
 
-def _increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
+def _positive_root(increasing: Callable[[float], float]) -> float:
     from scipy.optimize import brentq
 
-    while function(high) < 0:
+    high = 1.0
+    while increasing(high) < 0:
         high *= 2
-    return float(brentq(function, low, high, xtol=1e-14, rtol=1e-14))
+    return float(brentq(increasing, 0, high, xtol=1e-14, rtol=1e-14))

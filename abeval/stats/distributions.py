@@ -95,7 +95,7 @@ def tail(statistic: float, df: float = math.inf, alternative: Alternative = "two
     if alternative == "less":
         return upper_tail(-statistic, df)
     one = upper_tail(abs(statistic), df)
-    return Tail(min(1.0, 2 * one.p_value), min(0.0, one.log10 + math.log10(2)))
+    return Tail(2 * one.p_value, min(0.0, one.log10 + math.log10(2)))
 
 
 def _log_t_tail(statistic: float, df: float) -> float:

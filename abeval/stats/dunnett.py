@@ -89,7 +89,7 @@ def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     # Tails are added per arm before the product is taken, so a tiny p-value is not lost.
     outside = special.ndtr(-(bound + shift) / spread) + special.ndtr(-(bound - shift) / spread)
     exceed = -np.expm1(np.sum(np.log1p(-np.minimum(outside, 1 - 1e-16)), axis=2))
-    return float(np.clip(u_weight @ exceed @ z_weight, 0.0, 1.0))
+    return min(1.0, float(u_weight @ exceed @ z_weight))
 
 
 @cache

@@ -85,7 +85,7 @@ def days_for_information(information: Sequence[float], needed: float) -> float:
     falls = _falls(information)
     # The variance is a + b / days; this is b, over the variance that is wanted less a.
     above = 1 / needed - (1 / information[-1] - falls / len(information))
-    if falls <= 0 or above * _LONGEST * len(information) < falls:
+    if above * _LONGEST * len(information) < falls:
         raise _no_end()
     return falls / above
 

@@ -178,7 +178,7 @@ def _levels(totals: Totals) -> _Levels:
         return _Levels(*np.unique(totals, return_counts=True))
     # Most totals are small whole numbers; counting is several times faster than sorting.
     counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp), minlength=_COUNTED + 1)
-    small = np.flatnonzero(counted[:_COUNTED] > 0)
+    small = np.flatnonzero(counted[:_COUNTED])
     if not counted[_COUNTED]:
         return _Levels(small.astype(np.float64), counted[small])
     large, items = np.unique(totals[totals >= _COUNTED], return_counts=True)
@@ -198,7 +198,7 @@ def _gini(levels: _Levels, catalogue_size: int) -> float:
 def _entropy(levels: _Levels, _: int) -> float:
     shown = levels.total * levels.items
     impressions = _positive(float(shown.sum()))
-    spread = shown @ np.log(np.where(shown > 0, levels.total, 1.0))
+    spread = shown @ np.log(levels.total, out=np.zeros_like(shown), where=shown > 0)
     return math.log(impressions) - float(spread) / impressions
 
 

@@ -120,7 +120,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike | None = None
         q,
         df,
         welch_tail(q, df, weight / weight.sum(), known),
-        max(0.0, 1 - df / q) if q > 0 else 0.0,
+        _shared(q, df),
         tau_squared,
         fixed,
         fixed_se,
@@ -158,8 +158,7 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> LiftHet
     arms = arms_of(control, treatment)
     ratio = common_ratio(arms)
     q, df = arms.q(ratio), len(control) - 1
-    shared = max(0.0, 1 - df / q) if q > 0 else 0.0
-    return LiftHeterogeneity(q, df, arms.p_value(ratio), shared, ratio - 1)
+    return LiftHeterogeneity(q, df, arms.p_value(ratio), _shared(q, df), ratio - 1)
 
 
 def segments_against_rest(
@@ -276,6 +275,11 @@ def interaction(
     )
     counts = np.array([[both.units, first.units], [second.units, neither.units]], dtype=float)
     return Interaction(effect, same_shares(counts))
+
+
+def _shared(q: float, df: int) -> float:
+    """I squared."""
+    return 1 - df / q if q > df else 0.0
 
 
 def _pooled(effect: Floats, weight: Floats) -> tuple[float, float]:

@@ -270,8 +270,7 @@ def _within(at: Floats, log: Floats, bound: float) -> tuple[float, float, float]
     best = float(at[top])
     if 0 < top < len(at) - 1:
         left, middle, right = log[top - 1 : top + 2]
-        bend = left - 2 * middle + right
-        best += 0.0 if bend == 0 else float(0.5 * (left - right) / bend * (at[1] - at[0]))
+        best += float(0.5 * (left - right) / (left - 2 * middle + right) * (at[1] - at[0]))
     floor = log[top] - bound
     inside = np.flatnonzero(log >= floor)
     first, last = int(inside[0]), int(inside[-1])

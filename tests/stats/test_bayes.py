@@ -62,12 +62,23 @@ def test_swapping_arms_mirrors_everything(d: float, se: float, mean: float, sd: 
     assert one.loss_control - one.loss_treatment == pytest.approx(one.mean, abs=1e-9)
 
 
-@pytest.mark.parametrize("z", [0.0, 3.0, 9.99, 10.01, 25.0, -12.0])
+@pytest.mark.parametrize("z", [0.0, 3.0, 9.99, 10.01, 25.0, 35.0, -12.0])
 def test_losses_keep_their_digits_in_the_tail(z: float) -> None:
     expected, _ = integrate.quad(
-        lambda x: (x - z) * stats.norm.pdf(x), z, max(z, 0) + 12, epsabs=0, epsrel=1e-10
+        lambda x: (x - z) * stats.norm.pdf(x), z, max(z, 0) + 12, epsabs=0, epsrel=1e-10, limit=400
     )
-    assert bayes.normal_normal(z, 1.0).loss_treatment == pytest.approx(expected, rel=1e-3)
+    assert bayes.normal_normal(z, 1.0).loss_treatment == pytest.approx(expected, rel=1e-7)
+
+
+def test_estimate_and_prior_are_weighted_by_their_precision() -> None:
+    found = bayes.normal_normal(0.05, 0.02, bayes.Prior(-0.01, 0.03), alpha=0.1)
+    likelihood, prior = 0.02**-2, 0.03**-2
+    mean = (0.05 * likelihood - 0.01 * prior) / (likelihood + prior)
+    posterior = stats.norm(mean, (likelihood + prior) ** -0.5)
+    assert (found.mean, found.sd) == pytest.approx((posterior.mean(), posterior.std()))
+    assert (found.low, found.high) == pytest.approx(posterior.interval(0.9))
+    assert found.chance_to_beat == pytest.approx(posterior.sf(0))
+    assert found.prior == bayes.Prior(-0.01, 0.03)
 
 
 @pytest.mark.parametrize(
@@ -108,12 +119,38 @@ def test_beta_binomial_with_millions_of_units() -> None:
 
 
 @pytest.mark.parametrize(
+    ("control", "treatment", "units"), [(9_500, 9_560, 10_000), (4, 3, 1_000), (49, 50, 50)]
+)
+def test_counting_failures_turns_the_rates_round(control: int, treatment: int, units: int) -> None:
+    one = bayes.beta_binomial(control, units, treatment, units)
+    other = bayes.beta_binomial(units - control, units, units - treatment, units)
+    assert other.chance_to_beat == pytest.approx(1 - one.chance_to_beat, abs=1e-10)
+    assert other.loss_control == pytest.approx(one.loss_treatment, rel=1e-9)
+    assert other.loss_treatment == pytest.approx(one.loss_control, rel=1e-9)
+
+
+def test_a_chance_is_never_above_one() -> None:
+    for units in (500, 1000):
+        for successes in (units // 2, units):
+            assert bayes.beta_binomial(0, 500, successes, units).chance_to_beat <= 1
+
+
+@pytest.mark.parametrize(
     ("call", "reason"),
     [
         (lambda: bayes.normal_normal(0.1, 0.0), "zero_variance"),
         (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(0.0, 0.0)), "zero_variance"),
+        (lambda: bayes.normal_normal(0.1, -1.0, bayes.Prior(0.0, 1.0)), "zero_variance"),
+        (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(0.0, -1.0)), "zero_variance"),
         (lambda: bayes.normal_normal(np.nan, 0.1), "not_finite"),
+        (lambda: bayes.normal_normal(0.1, np.inf), "not_finite"),
+        (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(np.inf, 1.0)), "not_finite"),
+        (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(0.0, np.nan)), "not_finite"),
         (lambda: bayes.beta_binomial(5, 4, 1, 4), "not_applicable"),
+        (lambda: bayes.beta_binomial(-1, 4, 1, 4), "not_applicable"),
+        (lambda: bayes.beta_binomial(1, 4, 5, 4), "not_applicable"),
+        (lambda: bayes.beta_binomial(1, 4, -1, 4), "not_applicable"),
+        (lambda: bayes.beta_binomial(1, 4, 1, 4, (1.0, 0.0)), "not_applicable"),
         (lambda: bayes.beta_binomial(1, 4, 1, 4, (0.0, 1.0)), "not_applicable"),
         (lambda: bayes.beta_binomial(1, 4, 1, 4, (np.inf, 1.0)), "not_finite"),
     ],

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from reference_vectors import quick
+from scipy import stats
 
 from abeval.stats import catalogue
 from abeval.stats.exposure import Functional
@@ -98,8 +99,6 @@ def test_gini_is_half_the_relative_mean_difference_over_the_full_catalogue(
 @quick
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
 def test_entropy_is_scipys_in_nats(shown: list[int]) -> None:
-    from scipy import stats
-
     if sum(shown) == 0:
         return
     assert catalogue.entropy(shown, 100) == pytest.approx(stats.entropy(shown), abs=1e-9)

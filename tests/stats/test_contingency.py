@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -104,3 +105,66 @@ def test_the_interval_of_one_share_agrees_with_statsmodels() -> None:
     for x, n in ((0, 40), (3, 40), (40, 40)):
         theirs = proportion_confint(x, n, 0.1, "beta")
         assert contingency.clopper_pearson(x, n, 0.1) == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        (12, 80, 31, 90),
+        (2, 1000, 30, 1000),
+        (30, 900, 2, 1000),
+        (3, 40, 11, 41),
+        (20, 500, 28, 600),
+    ],
+)
+def test_an_interval_reaches_as_far_as_both_errors_together(
+    table: tuple[int, int, int, int],
+) -> None:
+    """The farthest effect on the ellipse around the estimate, here searched for."""
+    x_c, n_c, x_t, n_t = table
+
+    def difference(odds: float, successes: float) -> float:
+        low, high = max(0.0, successes - n_t) / n_c, min(1.0, successes / n_c)
+        for _ in range(100):
+            control = (low + high) / 2
+            treatment = (successes - n_c * control) / n_t
+            if treatment * (1 - control) > odds * control * (1 - treatment):
+                low = control
+            else:
+                high = control
+        return treatment - control
+
+    total, units = x_c + x_t, n_c + n_t
+    totals = [units * end for end in contingency.clopper_pearson(total, units)]
+    angles = np.linspace(0, np.pi / 2, 20_001)
+    estimate = x_t / n_t - x_c / n_c
+    ends = []
+    for side, odds in zip((-1, 1), contingency.odds_ratio(*table), strict=True):
+        end, *others = (difference(odds, one) for one in (total, *totals))
+        farther = max if side * end > 0 else min
+        factor = farther(1.0, *(one / end for one in others))
+        path = (estimate + np.cos(angles) * (end - estimate)) * factor ** np.sin(angles)
+        ends.append(side * (side * path).max())
+    found = contingency.exact_interval(*table, lambda c, t: t - c)
+    assert tuple(found) == pytest.approx(ends, abs=2e-5)
+
+
+def test_an_end_without_a_size_stays_as_it_is() -> None:
+    nothing = contingency.exact_interval(3, 40, 11, 41, lambda _c, _t: 0.0)
+    assert nothing == (0, 0)
+    endless = contingency.exact_interval(3, 40, 11, 41, lambda c, t: math.copysign(math.inf, t - c))
+    assert endless.high == math.inf
+
+
+def test_everything_that_succeeds_is_on_one_side() -> None:
+    low, high = contingency.odds_ratio(0, 5, 5, 5)
+    theirs = stats.contingency.odds_ratio([[5, 0], [0, 5]]).confidence_interval(0.95)
+    assert low == pytest.approx(theirs.low)
+    assert high == math.inf
+    assert contingency.odds_ratio(5, 5, 0, 5) == pytest.approx((0.0, 1 / theirs.low))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_level_of_an_odds_ratio_is_a_probability(alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha"):
+        contingency.odds_ratio(3, 40, 11, 41, alpha)

@@ -229,3 +229,39 @@ def test_a_pre_period_without_denominator_is_refused() -> None:
     with pytest.raises(Refusal) as refusal:
         cuped.ratio(m, m)
     assert refusal.value.reason == "zero_denominator"
+
+
+def lines(columns: np.ndarray, pairs: int) -> np.ndarray:
+    """The first ratios linearised at their own means, the other columns as they are."""
+    m = columns.mean(axis=1)
+    ratios_ = [
+        m[2 * i] / m[2 * i + 1]
+        + (columns[2 * i] - m[2 * i] / m[2 * i + 1] * columns[2 * i + 1]) / m[2 * i + 1]
+        for i in range(pairs)
+    ]
+    return np.array([*ratios_, *columns[2 * pairs :]])
+
+
+@pytest.mark.parametrize(("pairs", "more"), [(1, 2), (2, 0), (2, 2)])
+def test_ratios_and_plain_covariates_are_adjusted_together(pairs: int, more: int) -> None:
+    rng = np.random.default_rng(10 * pairs + more)
+    arms_ = []
+    for units_ in (40, 70):
+        active = rng.gamma(4, 1, units_)
+        counts = [rng.poisson(active * rate) for rate in (1, 5, 2, 6)[: 2 * pairs]]
+        arms_.append(np.array([*counts, *(rng.normal(active, 2) for _ in range(more))], float))
+    adjust = cuped.ratio if pairs == 2 else cuped.ratio_with
+    found = adjust(*(Moments.of(*one) for one in arms_))
+    both = lines(np.concatenate(arms_, axis=1), pairs)
+    covariance = np.cov(both)
+    theta = np.linalg.solve(covariance[1:, 1:], covariance[1:, 0])
+    assert found.theta == pytest.approx(theta)
+    adjusted = []
+    for one in arms_:
+        own = lines(one, pairs)
+        adjusted.append(own[0] - theta @ (own[1:] - both[1:].mean(axis=1)[:, None]))
+    reference = stats.ttest_ind(adjusted[1], adjusted[0], equal_var=False)
+    assert found.effect.control == pytest.approx(adjusted[0].mean())
+    assert found.effect.difference == pytest.approx(adjusted[1].mean() - adjusted[0].mean())
+    assert found.effect.p_value == pytest.approx(reference.pvalue)
+    assert (found.effect.low, found.effect.high) == pytest.approx(reference.confidence_interval())

@@ -214,3 +214,48 @@ def test_at_the_edge_nothing_is_proven():
     assert decisions.equivalent(decisions.Gain(-0.05, math.nextafter(0.1, 0)), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.05, 0.1), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.1, 0.05), 0.1)
+
+
+@pytest.mark.parametrize(("control", "treatment"), [(10.0, 9.5), (-10.0, -10.6), (1.0, 0.9)])
+def test_the_margin_that_is_just_kept_is_the_end_of_fiellers_interval(
+    control: float, treatment: float
+) -> None:
+    arms = Estimate(control, 0.2, 50, math.inf), Estimate(treatment, 0.3, 50, math.inf)
+    if control == 1.0:
+        arms = arms[0]._replace(variance=0.002), arms[1]._replace(variance=0.003)
+    lift, effect = relative.fieller(*arms, 0.1), effects.compare(*arms, 0.1)
+    variance = arms[0].variance
+    # A lift, and a loss, is over the size of control, whatever its sign.
+    for direction, margin in (("increase", -lift.low), ("decrease", lift.high)):
+        kept = [
+            decisions.not_worse_relative(effect, variance, -variance, margin + more, direction)  # type: ignore[arg-type]
+            for more in (1e-7, -1e-7)
+        ]
+        assert kept == [True, False]
+
+
+def test_a_margin_of_a_control_of_zero_has_no_sign() -> None:
+    effect = effects.from_difference(0.0, 1.0, 1.0, 0.1)
+    with pytest.raises(Refusal) as refusal:
+        decisions.not_worse_relative(effect, 0.01, -0.01, 0.1)
+    assert refusal.value.reason == "control_near_zero"
+
+
+def test_the_levels_are_one_sided() -> None:
+    """2.5 % for superiority, 5 % for a margin, where no level is named."""
+    control = Estimate(0.0, 0.5, 99, math.inf)
+
+    def treatment(z: float) -> Estimate:
+        return Estimate(z, 0.5, 99, math.inf)
+
+    z_40, z_20 = 1.959963984540054, 1.6448536269514722
+    for more, passed in ((1e-9, True), (-1e-9, False)):
+        assert decisions.superiority(control, treatment(z_40 + more)).passed == passed
+        shifted = treatment(z_20 + more - 1)
+        assert decisions.non_inferiority(control, shifted, 1.0).passed == passed
+        inside = decisions.equivalence(control, shifted, -1.0, 9.0)
+        assert inside.passed == passed
+        ten = control._replace(value=10.0, variance=0.5 / 0.95**2)
+        less = treatment(9.5 + z_20 + more)
+        assert decisions.non_inferiority_relative(ten, less, 0.05).passed == passed
+        assert decisions.equivalence_relative(ten, less, -0.05, 9.0).passed == passed

@@ -66,6 +66,13 @@ def test_no_effect_has_the_power_of_the_error_rate() -> None:
     assert design.power_of(2.0, 0.0, 100, 300, alpha=0.03) == pytest.approx(0.03, rel=1e-9)
 
 
+def test_little_power_is_power_above_the_error_rate() -> None:
+    size = design.sample_size(1.0, 0.5, alpha=0.05, power=0.06)
+    assert design.power_of(1.0, 0.5, *size) == pytest.approx(0.06, abs=1e-9)
+    assert design.power_of(1.0, 0.0, 1, 1) == pytest.approx(0.05)
+    assert design.power_of(1.0, -0.5, *size) == pytest.approx(0.06, abs=1e-9)
+
+
 def test_unequal_variances_and_ratio() -> None:
     size = design.sample_size(2.0, 0.5, ratio=2.0, sd_treatment=3.0)
     se = math.sqrt(4 / size.control + 9 / size.treatment)
@@ -128,6 +135,8 @@ def test_degenerate_plans_are_refused() -> None:
     for bad in (0.0, 1.0, 0.04):
         with pytest.raises(ValueError, match="power"):
             design.sample_size(1, 1, power=bad)
+        with pytest.raises(ValueError, match="power"):
+            design.mde_from_se(1, power=round(bad))
     with pytest.raises(ValueError, match="positive"):
         design.sample_size(1, 1, ratio=0)
     with pytest.raises(ValueError, match="CUPED"):

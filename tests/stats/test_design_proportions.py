@@ -38,6 +38,28 @@ def test_size_and_mde_reach_their_power(p: float, more: float, ratio: float) -> 
     assert found == pytest.approx(more, rel=1e-3)
 
 
+def test_one_unit_in_each_variant_has_some_power() -> None:
+    assert 0 < design.power_of_proportion(0.3, 0.5, 1, 1) < 0.2
+    for units in ((0, 5), (5, 0)):
+        with pytest.raises(Refusal):
+            design.power_of_proportion(0.3, 0.5, *units)
+
+
+def test_a_loss_is_detected_as_well_as_a_gain() -> None:
+    down = design.power_of_proportion(0.11, 0.10, 9000, 9000)
+    assert down == pytest.approx(design.power_of_proportion(0.10, 0.11, 9000, 9000))
+    known = design.sample_size_proportion(0.11, 0.10).control
+    assert known == pytest.approx(design.sample_size_proportion(0.10, 0.11).control)
+
+
+def test_rates_of_nothing_and_of_all_are_rates() -> None:
+    assert design.power_of_proportion(0.0, 0.5, 20, 20) > 0.9
+    assert design.power_of_proportion(0.5, 1.0, 20, 20) > 0.9
+    for rates in ((-0.1, 0.5), (0.1, 1.1)):
+        with pytest.raises(ValueError, match="rates"):
+            design.power_of_proportion(*rates, 20, 20)
+
+
 def test_degenerate_rates_are_refused() -> None:
     calls = [
         (lambda: design.sample_size_proportion(0.1, 0.1), "not_applicable"),

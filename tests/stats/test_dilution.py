@@ -15,7 +15,10 @@ def test_the_additive_effect_shrinks_with_the_share_of_units() -> None:
     found = dilution.dilute(EFFECT, 250, 1000)
     assert (found.difference, found.se) == pytest.approx((0.075, 0.025))
     assert (found.statistic, found.p_value) == (EFFECT.statistic, EFFECT.p_value)
-    assert found.low == pytest.approx(EFFECT.low / 4)
+    assert (found.low, found.high) == pytest.approx((EFFECT.low / 4, EFFECT.high / 4))
+    assert (found.control, found.treatment) == pytest.approx((0.5, 0.575))
+    # Where all units are triggered nothing is diluted.
+    assert dilution.dilute(EFFECT, 250, 250)[:-1] == EFFECT[:-1]
 
 
 def test_dilution_is_what_all_units_show() -> None:
@@ -37,11 +40,20 @@ def test_an_unbounded_lift_stays_unbounded() -> None:
     assert dilution.dilute_lift(LIFT, -1.0, -2.0).value == 0.075
 
 
+def test_the_interval_of_a_lift_shrinks_with_the_share_of_the_total() -> None:
+    lift = Lift(0.15, 0.05, 0.3, True, "fieller")
+    found = dilution.dilute_lift(lift, 1.0, 4.0)
+    assert found[:3] == pytest.approx((0.0375, 0.0125, 0.075))
+    assert dilution.dilute_lift(lift, 4.0, 4.0) == lift
+
+
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
         (lambda: dilution.dilute(EFFECT, 5, 0), "too_few_units"),
         (lambda: dilution.dilute(EFFECT, 5, 4), "not_applicable"),
+        (lambda: dilution.dilute(EFFECT, -1, 4), "not_applicable"),
+        (lambda: dilution.dilute(EFFECT, 4.001, 4), "not_applicable"),
         (lambda: dilution.dilute(EFFECT, math.nan, 4), "not_finite"),
         (lambda: dilution.dilute_lift(LIFT, 1.0, 0.0), "control_near_zero"),
         (lambda: dilution.dilute_lift(LIFT, -1.0, 2.0), "not_applicable"),

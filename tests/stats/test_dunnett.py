@@ -60,6 +60,13 @@ def test_adjusted_p_values_lie_between_their_own_and_sidaks() -> None:
         assert (adjusted <= 1 - (1 - p) ** 3 + 1e-6).all()
     assert dunnett.p_values([0.03], [0.7])[0] == pytest.approx(0.03, rel=1e-6)
     assert dunnett.p_values([1.0, 0.0], [0.7, 0.7]).tolist() == [1.0, 0.0]
+    assert dunnett.p_values([1 - 1e-9] * 2, [0.0, 0.0], 100).max() <= 1
+
+
+def test_without_an_error_of_their_own_treatments_are_hardly_two() -> None:
+    adjusted = dunnett.p_values([0.03, 0.2], [1.0, 1.0])
+    assert np.all(adjusted >= [0.03, 0.2])
+    assert np.all(adjusted < [0.04, 0.23])
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,8 @@ def test_adjusted_p_values_lie_between_their_own_and_sidaks() -> None:
     [
         (lambda: dunnett.p_values([0.1], [0.5, 0.5]), "not_applicable"),
         (lambda: dunnett.p_values([0.1], [1.5]), "not_applicable"),
+        (lambda: dunnett.p_values([0.1], [-0.1]), "not_applicable"),
+        (lambda: dunnett.p_values([[0.1]], [[0.5]]), "not_applicable"),
     ],
 )
 def test_refusals(call, reason) -> None:

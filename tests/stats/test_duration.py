@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -30,11 +32,17 @@ def test_information_counts_rather_than_units() -> None:
 def test_no_date_in_sight_is_a_refusal() -> None:
     calls = [
         (lambda: duration.days_for_units([100] * 9, 200), "not_applicable"),
+        (lambda: duration.days_for_units([1.0] * 9, 2), "not_applicable"),
         (lambda: duration.days_for_units([0] * 9, 200), "not_applicable"),
         (lambda: duration.days_for_units([100], 200), "too_few_units"),
         (lambda: duration.days_for_units([], 200), "too_few_units"),
         (lambda: duration.days_for_se([0.1, 0.0], 0.05), "zero_variance"),
         (lambda: duration.days_for_se([0.1, 0.1, 0.1], 0.05), "not_applicable"),
+        (lambda: duration.days_for_se([0.2, 0.1], 0.0), "zero_variance"),
+        (lambda: duration.days_for_information([1.0] * 9, 2.0), "not_applicable"),
+        (lambda: duration.days_for_information([9.0 - d for d in range(8)], 9.5), "not_applicable"),
+        (lambda: duration.value_at([100.0], 2), "too_few_units"),
+        (lambda: duration.value_at([0.0, 0.0], 3), "not_applicable"),
     ]
     for call, reason in calls:
         with pytest.raises(Refusal) as refusal:
@@ -44,3 +52,79 @@ def test_no_date_in_sight_is_a_refusal() -> None:
 
 def test_growth_faster_than_linear_is_not_believed() -> None:
     assert duration.days_for_units([100, 400, 900], 1800) == pytest.approx(6)
+
+
+def settling(days: int, stays: float, before: int = 0) -> list[float]:
+    """Information whose variance falls as `stays` + (1 - `stays`) / day."""
+    return [1 / (stays + (1 - stays) / day) for day in range(before + 1, days + 1)]
+
+
+def test_what_differs_between_returning_units_stays() -> None:
+    for stays in (0.0, 0.2, 0.6):
+        week = settling(7, stays)
+        needed = settling(60, stays)[-1]
+        assert duration.days_for_information(week, needed) == pytest.approx(60, rel=1e-9)
+        assert duration.information_at(week, 60) == pytest.approx(needed, rel=1e-9)
+        # More than any number of days brings.
+        if stays:
+            with pytest.raises(Refusal):
+                duration.days_for_information(week, 1.001 / stays)
+
+
+def test_only_the_last_week_tells_how_information_grows() -> None:
+    # Twelve days of nearly nothing, then a week of one unit of information a day.
+    slow = [0.001 * day for day in range(1, 13)]
+    found = duration.days_for_units([*slow, *[1.0 * d for d in range(13, 20)]], 100.0)
+    assert found == pytest.approx(100, rel=1e-9)
+    later = settling(19, 0.3)
+    assert duration.information_at([1e-9] * 12 + later[12:], 50) == pytest.approx(
+        settling(50, 0.3)[-1], rel=1e-9
+    )
+
+
+def test_six_days_do_not_tell_what_stays_seven_do() -> None:
+    days = settling(7, 0.3)
+    assert duration.information_at(days, 30) == pytest.approx(settling(30, 0.3)[-1], rel=1e-9)
+    power = duration.value_at(days[:6], 30)
+    assert duration.information_at(days[:6], 30) == power
+    assert abs(power / settling(30, 0.3)[-1] - 1) > 0.05
+    needed = duration.value_at(days[:6], 30)
+    assert duration.days_for_information(days[:6], needed) == pytest.approx(30, rel=1e-9)
+
+
+def test_information_never_grows_faster_than_the_days() -> None:
+    fast = [float(day**2) for day in range(1, 11)]
+    assert duration.days_for_information(fast, 250.0) == pytest.approx(25)
+    assert duration.information_at(fast, 25) == pytest.approx(250)
+    assert duration.value_at(fast, 25) == pytest.approx(250)
+
+
+def test_information_that_falls_does_not_fall_for_ever() -> None:
+    falling = [9.0 - day for day in range(1, 9)]
+    assert duration.information_at(falling, 30) == pytest.approx(1.0)
+
+
+def test_within_the_observed_days_nothing_is_predicted() -> None:
+    values = [10.0, 50.0, 60.0]
+    assert [duration.value_at(values, day) for day in (0.2, 1, 1.5, 2, 3)] == [10, 10, 50, 50, 60]
+    week = settling(9, 0.2)
+    assert duration.days_for_information(week, week[3]) == 4
+    assert duration.days_for_information(week, week[-1]) == 9
+
+
+def test_an_end_in_half_a_billion_days_is_none() -> None:
+    # As the logarithm of information grows by a twentieth of that of the days.
+    slow = [day**0.05 for day in range(1, 11)]
+    near = slow[-1] * math.exp(19 * 0.05)
+    assert duration.days_for_units(slow, near) == pytest.approx(10 * math.exp(19), rel=1e-6)
+    with pytest.raises(Refusal):
+        duration.days_for_units(slow, slow[-1] * math.exp(20.5 * 0.05))
+    week = [1.0 * day for day in range(1, 8)]
+    far = 7 * math.exp(19.5)
+    assert duration.days_for_information(week, far) == pytest.approx(far, rel=1e-5)
+    with pytest.raises(Refusal):
+        duration.days_for_information(week, 7 * math.exp(20.5))
+
+
+def test_two_days_are_enough_to_grow_on() -> None:
+    assert duration.days_for_units([100, 200], 400) == pytest.approx(4)

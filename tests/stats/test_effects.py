@@ -55,6 +55,30 @@ def test_d11_one_sided_test_has_a_one_sided_interval() -> None:
     assert two.low < 0 < one.low
 
 
+def test_degrees_of_freedom_of_known_and_of_single_variances() -> None:
+    assert effects.satterthwaite([1.0], [1]) == 1
+    assert effects.satterthwaite([1.0, 0.0], [5, 0]) == 5
+    assert effects.satterthwaite([1.0, 0.5], [math.inf, math.inf]) == math.inf
+    assert effects.satterthwaite([2.0, 1.0], [4, 3]) == pytest.approx(9 / (4 / 4 + 1 / 3))
+
+
+def test_an_interval_holds_95_percent_where_no_level_is_named() -> None:
+    low, high = effects.interval(1.0, 2.0)
+    assert (low, high) == pytest.approx((1 - 2 * 1.959964, 1 + 2 * 1.959964), rel=1e-6)
+    one = effects.interval(1.0, 2.0, 5, 0.1, "less")
+    assert one == (-math.inf, pytest.approx(1 + 2 * 1.475884, rel=1e-6))
+
+
+def test_of_two_errors_the_one_that_faces_zero_decides() -> None:
+    for difference in (0.5, 0.0, -0.5):
+        low = effects.from_difference(1, 1 + difference, difference, 0.2)
+        high = effects.from_difference(1, 1 + difference, difference, 0.4)
+        found = effects.joined(low, high)
+        assert (found.low, found.high) == (low.low, high.high)
+        facing = low if difference > 0 else high
+        assert (found.se, found.p_value) == (facing.se, facing.p_value)
+
+
 def test_df_lies_between_the_smaller_and_the_sum() -> None:
     assert effects.satterthwaite([1, 1], [5, 5]) == pytest.approx(10)
     assert effects.satterthwaite([1, 1e-9], [5, 50]) == pytest.approx(5)

@@ -69,6 +69,46 @@ def test_unequal_looks_spend_what_they_should(times: list[float], spending: Spen
         assert z <= -stats.norm.ppf(share / 2) + 1e-9
 
 
+def test_alpha_is_spent_from_the_start_to_the_end() -> None:
+    for spending in SPENDINGS:
+        assert group_sequential.spent(0.0, 0.03, spending) == 0
+        assert group_sequential.spent(1.0, 0.03, spending) == 0.03
+        assert group_sequential.spent(1.5, 0.03, spending) == 0.03
+    assert group_sequential.spent(0.25, 0.04, "power", rho=0.5) == pytest.approx(0.02)
+    # Where none is named the exponent is two.
+    assert group_sequential.spent(0.5, 0.04, "power") == pytest.approx(0.01)
+    assert group_sequential.bounds([0.5], 0.04, "power").spent == pytest.approx((0.01,))
+    looks = group_sequential.group_sequential([0.1], [0.1], [0.5], 0.04, "power")
+    assert looks.bounds.spent == pytest.approx((0.01,))
+    p = group_sequential.repeated_p_value(looks.bounds.z[0], [0.5], "power")
+    assert p.value == pytest.approx(0.04, rel=1e-6)
+
+
+def test_alpha_may_be_spent_by_the_calendar() -> None:
+    found = group_sequential.bounds([0.1, 0.4], 0.05, "pocock", spent_at=[0.5, 1.0])
+    assert found.spent == pytest.approx((group_sequential.spent(0.5, 0.05, "pocock"), 0.05))
+    # Information then counts by its ratios alone.
+    other = group_sequential.bounds([0.25, 1.0], 0.05, "pocock", spent_at=[0.5, 1.0])
+    assert found.z == pytest.approx(other.z, abs=1e-9)
+    assert found.z[1] != pytest.approx(group_sequential.bounds([0.5, 1.0], 0.05, "pocock").z[1])
+    p = group_sequential.repeated_p_value(found.z[1], [0.1, 0.4], "pocock", spent_at=[0.5, 1.0])
+    assert p.value == pytest.approx(0.05, rel=1e-6)
+    for shares in ([0.5], [1.0, 0.5], [0.5, 1.5]):
+        with pytest.raises(Refusal) as refused:
+            group_sequential.bounds([0.1, 0.4], spent_at=shares)
+        assert refused.value.reason == "not_applicable"
+
+
+def test_a_statistic_on_its_bound_crosses() -> None:
+    bound = group_sequential.bounds([0.5]).z[0]
+    for side in (1, -1):
+        at = group_sequential.group_sequential([side * bound], [1.0], [0.5])
+        assert at.crossed_at == 0
+        inside = group_sequential.group_sequential([side * math.nextafter(bound, 0)], [1.0], [0.5])
+        assert inside.crossed_at is None
+    assert at.intervals[0] == pytest.approx((-2 * bound, 0.0))
+
+
 def test_simulated_walks_cross_as_often_as_planned() -> None:
     rng = np.random.default_rng(4)
     times = np.array([0.1, 0.35, 0.5, 0.9, 1.0])
@@ -109,6 +149,11 @@ def test_looks_are_judged_in_order() -> None:
         (lambda: group_sequential.bounds([0.5, 0.5]), "not_applicable"),
         (lambda: group_sequential.bounds([0.5, 1.2]), "not_applicable"),
         (lambda: group_sequential.bounds([0.0, 1.0]), "not_applicable"),
+        (lambda: group_sequential.bounds([-0.5, 1.0]), "not_applicable"),
+        (lambda: group_sequential.spent(-0.1), "not_applicable"),
+        (lambda: group_sequential.group_sequential([0.1], [math.inf], [0.5]), "not_finite"),
+        (lambda: group_sequential.group_sequential([0.1], [-0.1], [0.5]), "zero_variance"),
+        (lambda: group_sequential.group_sequential([0.1], [0.1] * 2, [0.5]), "not_applicable"),
         (lambda: group_sequential.spent(0.5, 0.05, "nothing"), "not_applicable"),
         (lambda: group_sequential.spent(0.5, 0.05, "power", rho=0.0), "not_applicable"),
         (lambda: group_sequential.group_sequential([0.1], [0.0], [0.5]), "zero_variance"),
@@ -138,7 +183,8 @@ def test_the_repeated_p_value_is_alpha_exactly_on_the_bound(first, alpha, spendi
 
 
 def test_repeated_p_values_at_the_ends() -> None:
-    assert group_sequential.repeated_p_value(0.0, [0.5, 1.0]) == (1.0, 0.0)
+    for z in (0.0, 1.3e-9, -1.3e-9, 2e-9):
+        assert group_sequential.repeated_p_value(z, [0.5, 1.0]) == (1.0, 0.0)
     far = group_sequential.repeated_p_value(45.0, [0.5, 1.0])
     assert far.value == 0.0
     assert far.log10 == pytest.approx(-441.7, abs=0.5)

@@ -111,6 +111,11 @@ def test_of_two_segments_the_lifts_are_fiellers() -> None:
     assert found.q == pytest.approx(q.min(), rel=1e-9)
     assert found.lift == pytest.approx(grid[q.argmin()] - 1, abs=1e-6)
     assert found.p_value == pytest.approx(chi2.sf(q.min(), 1), rel=1e-9)
+    assert found.i_squared == pytest.approx(1 - 1 / q.min(), rel=1e-6)
+    # Nearer than chance would have it, nothing is left to share.
+    near = [one._replace(variance=9 * one.variance) for one in treatment]
+    assert heterogeneity.lifts(control, near).q < 1
+    assert heterogeneity.lifts(control, near).i_squared == 0
     # The ratio is the same whichever variant is called control.
     mirrored = heterogeneity.lifts(treatment, control)
     assert mirrored.q == pytest.approx(found.q, rel=1e-6)
@@ -149,6 +154,37 @@ def test_a_segments_lift_is_compared_with_that_of_the_others() -> None:
     assert second.difference == pytest.approx(math.log(1.1 / 1.14), abs=4 * second.se)
     none = [Moments.of([0.0] * 9), *control[1:]]
     assert heterogeneity.lifts_against_rest(none, treatment, means.estimate)[0] is None
+
+
+def test_contrasts_of_segments_have_intervals_of_95_percent() -> None:
+    rng = np.random.default_rng(7)
+    control, treatment = (
+        [Moments.of(rng.gamma(2, size, 40)) for size in (1.0, 2.0, 3.0)] for _ in range(2)
+    )
+    arms = control, treatment, means.estimate
+    for found in (
+        heterogeneity.segments_against_rest(*arms),
+        heterogeneity.lifts_against_rest(*arms),
+    ):
+        for one in found:
+            assert one is not None
+            assert one.high - one.low == pytest.approx(2 * 1.959964 * one.se, rel=1e-6)
+    cells = [means.estimate(one) for one in (*control, treatment[0])]
+    effect = heterogeneity.interaction(*cells).effect
+    assert effect.high - effect.low == pytest.approx(2 * 1.959964 * effect.se, rel=1e-6)
+    assert (effect.control, effect.treatment) == pytest.approx(
+        (cells[1].value - cells[3].value, cells[0].value - cells[2].value)
+    )
+
+
+def test_an_interaction_needs_a_unit_in_every_cell() -> None:
+    cells = [Estimate(1.0 + i, 0.1, 1, 1.0) for i in range(4)]
+    assert heterogeneity.interaction(*cells).effect.se == pytest.approx(math.sqrt(0.4))
+    for i in range(4):
+        empty = [one._replace(units=0) if i == j else one for j, one in enumerate(cells)]
+        with pytest.raises(Refusal) as refused:
+            heterogeneity.interaction(*empty)
+        assert refused.value.reason == "too_few_units"
 
 
 def groups(seed: int) -> tuple[list[np.ndarray], list[Moments]]:
@@ -220,6 +256,10 @@ ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
             "too_few_units",
         ),
         (lambda: heterogeneity.cochran([0.1], [0.1]), "too_few_units"),
+        (lambda: heterogeneity.cochran([0.1, 0.2], [0.1]), "too_few_units"),
+        (lambda: heterogeneity.cochran([[0.1, 0.2]] * 2, [[0.1, 0.2]] * 2), "too_few_units"),
+        (lambda: heterogeneity.cochran([0.1, 0.2], [0.1, math.inf]), "not_finite"),
+        (lambda: heterogeneity.cochran([0.1, 0.2], [0.1, -0.1]), "zero_variance"),
         (lambda: heterogeneity.cochran([0.1, 0.2], [0.1, 0.0]), "zero_variance"),
         (lambda: heterogeneity.cochran([0.1, math.inf], [0.1, 0.1]), "not_finite"),
         (

@@ -38,6 +38,13 @@ def test_sign_test_and_interval_are_scipys(a: int, b: int, ties: int) -> None:
     assert swapped.p_value == found.p_value
 
 
+def test_one_user_is_a_test_of_one() -> None:
+    one = interleaving.team_draft(0, 1, 0)
+    assert (one.delta, one.z, one.p_value, one.users) == (0.5, 1.0, 1.0, 1)
+    assert (one.low, one.high) == pytest.approx((0.025 - 0.5, 0.5))
+    assert interleaving.team_draft(1, 0, 1).delta == -0.25
+
+
 @quick
 @given(st.integers(1, 60), st.integers(1, 60))
 def test_interval_and_p_value_agree(a: int, b: int) -> None:
@@ -67,6 +74,10 @@ def test_the_sign_test_is_conservative_at_no_preference() -> None:
     [
         (lambda: interleaving.team_draft(0, 0, 5), "too_few_units"),
         (lambda: interleaving.team_draft(-1, 3, 5), "not_applicable"),
+        (lambda: interleaving.team_draft(3, -1, 5), "not_applicable"),
+        (lambda: interleaving.team_draft(3, 1, -5), "not_applicable"),
+        (lambda: interleaving.wins([[1, 2]], [[1, 1]]), "not_applicable"),
+        (lambda: interleaving.wins([1, 2], [1, math.inf]), "not_finite"),
         (lambda: interleaving.wins([1, 2], [1]), "not_applicable"),
         (lambda: interleaving.wins([1, math.nan], [1, 1]), "not_finite"),
     ],

@@ -92,6 +92,70 @@ def test_without_noise_the_interval_ends_where_the_t_test_does(experiments: int)
     assert 0.8 * wanted < found.value < wanted + 0.01
 
 
+@pytest.mark.parametrize(("experiments", "seed"), [(5, 1), (6, 3), (8, 4), (20, 5)])
+def test_without_noise_the_slope_is_that_of_least_squares(experiments: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, error = rng.standard_normal((2, experiments))
+    line = scipy_stats.linregress(x, 0.3 * x + error)
+    half = scipy_stats.t.ppf(0.975, experiments - 2) * line.stderr
+    fitted = latent.fit(x + 3, [1e-3] * experiments, 0.3 * x + error, [1e-3] * experiments)
+    slope = latent.slope(fitted)
+    assert slope.naive == pytest.approx(line.slope)
+    assert slope.value == pytest.approx(line.slope, abs=0.02 * half)
+    assert (slope.low, slope.high) == pytest.approx(
+        (line.slope - half, line.slope + half), abs=0.05 * half
+    )
+
+
+def test_a_steep_slope_without_a_bound_is_endless() -> None:
+    x, y = [0.01, -0.02, 0.03, 0.0, 0.01, -0.01], [0.5, -1.1, 1.4, 0.1, 0.4, -0.6]
+    found = latent.slope(latent.fit(x, [0.02] * 6, y, [0.01] * 6))
+    assert found.high == np.inf or found.low == -np.inf
+    flat = latent.slope(latent.fit([0.0] * 6, [0.02] * 6, y, [0.01] * 6))
+    assert flat.naive == 0
+    assert (flat.low, flat.high) == (-np.inf, np.inf)
+
+
+def test_an_estimate_is_as_precise_as_its_error_and_the_true_effects_allow() -> None:
+    rng = np.random.default_rng(1)
+    y_se = rng.uniform(0.1, 3, 150)
+    y = rng.normal(0, 2, 150) + rng.normal(0, y_se)
+    found = latent.held_out(latent.fit(rng.normal(0, 1, 150), [0.5] * 150, y, y_se))
+    true = 1 / found.precision - y_se**2
+    assert true == pytest.approx(np.full(150, true[0]))
+    assert true[0] == pytest.approx(4, rel=0.3)
+
+
+def test_a_gain_is_what_the_prediction_is_nearer_less_what_the_errors_share() -> None:
+    x, x_se, y, y_se = world(7)
+    fitted = latent.fit(x, x_se, y, y_se, 0.5)
+    found = latent.held_out(fitted)
+    pairs = fitted.pairs
+    nearer = (y - found.without) ** 2 - (y - found.predicted) ** 2
+    for i in (0, 5):
+        # How much its own estimate on x moves a prediction.
+        moved = pairs._replace(x=pairs.x + (np.arange(12) == i))
+        pull = latent.held_out(fitted._replace(pairs=moved)).predicted[i] - found.predicted[i]
+        wanted = found.precision[i] * (nearer[i] - 2 * pull * 0.5 * x_se[i] * y_se[i])
+        assert found.gain[i] == pytest.approx(wanted)
+        assert abs(pull) > 0.005
+
+
+def test_a_curve_is_followed_down_to_its_bound() -> None:
+    at = np.linspace(0.0, 10.0, 11)
+    assert latent._within(at, -np.abs(at - 4), 1.5) == pytest.approx((4.0, 2.5, 5.5))
+    for top in (0.7, 4.3, 9.4):
+        best, low, high = latent._within(at, -((at - top) ** 2), 1e9)
+        assert (best, low, high) == pytest.approx((top, 0.0, 10.0))
+    for top in (0.0, 10.0):
+        assert latent._within(at, -np.abs(at - top), 2.5) == pytest.approx(
+            (top, max(top - 2.5, 0.0), min(top + 2.5, 10.0))
+        )
+    # At the ends a curve may have fallen by just less, or just more.
+    for bound, ends in ((3.5, (0.5, 7.5)), (4.0, (0.0, 8.0)), (6.5, (0.0, 10.0))):
+        assert latent._within(at, -np.abs(at - 4), bound) == pytest.approx((4.0, *ends))
+
+
 @pytest.mark.parametrize(("x_scale", "y_scale"), [(1e-5, 1.0), (1.0, 1e-5), (1e4, 1e-4)])
 def test_units_do_not_matter(x_scale: float, y_scale: float) -> None:
     x, x_se, y, y_se = world(5)

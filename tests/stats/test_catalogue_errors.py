@@ -1,0 +1,127 @@
+"""Errors, lifts and refusals of exposure at equal traffic, where every group has as many units."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from abeval.stats import catalogue
+from abeval.stats.exposure import Functional
+from abeval.stats.records import Refusal
+
+FUNCTIONALS: tuple[Functional, ...] = ("coverage", "gini", "entropy")
+Arms = tuple[catalogue.Incidence, catalogue.Incidence]
+
+
+def even_arms(seed: int, groups: int = 16) -> Arms:
+    """As many units in every group of both variants; most items are rare."""
+    rng = np.random.default_rng(seed)
+    rate = np.repeat([3.0, 1.0, 0.5, 0.05, 0.05, 0.05, 0.02], groups)
+    item, group = np.divmod(np.arange(7 * groups), groups)
+
+    def arm(more: float) -> catalogue.Incidence:
+        shown = rng.poisson(rate * more)
+        return catalogue.Incidence(item, group, np.minimum(shown, 4), shown, np.full(groups, 4), 9)
+
+    return arm(1.0), arm(1.6)
+
+
+@pytest.mark.parametrize("functional", FUNCTIONALS)
+def test_errors_are_those_of_the_jackknife_over_groups(functional: Functional) -> None:
+    arms, groups = even_arms(21), 16
+    found = catalogue.compare(*arms, functional, permutations=0)
+
+    def value(arm: catalogue.Incidence, left_out: int) -> float:
+        kept = arm.group != left_out
+        counts = arm.units if functional == "coverage" else arm.impressions
+        totals = np.bincount(arm.item[kept], counts[kept], 9)
+        if functional == "coverage":
+            return float(np.mean(totals > 0))
+        return float(getattr(catalogue, functional)(totals, 9))
+
+    control, treatment = (np.array([value(arm, g) for g in range(groups)]) for arm in arms)
+    whole = [value(arm, -1) for arm in arms]
+    difference = treatment - control
+    se = np.sqrt((groups - 1) * difference.var())
+    t = stats.t(groups - 1)
+    effect = found.effect
+    assert (effect.control, effect.treatment) == pytest.approx(whole)
+    assert effect.se == pytest.approx(se, rel=1e-6)
+    assert effect.high - effect.difference == pytest.approx(t.ppf(0.975) * se, rel=1e-6)
+    assert effect.p_value == pytest.approx(2 * t.sf(abs(effect.difference) / se), rel=1e-6)
+    assert (found.at, found.groups, found.permutations) == (64, 16, 0)
+    lift, half = whole[1] / whole[0] - 1, t.ppf(0.975) * np.sqrt(15 * (treatment / control).var())
+    assert found.lift is not None
+    assert found.lift[:3] == pytest.approx((lift, lift - half, lift + half), rel=1e-6)
+
+
+def test_where_control_has_no_gini_there_is_no_lift() -> None:
+    control, treatment = even_arms(22)
+    item, group = np.divmod(np.arange(9 * 16), 16)
+    even = catalogue.Incidence(item, group, *np.full((2, 144), 2), np.full(16, 4), 9)
+    assert catalogue.compare(even, treatment, "gini", permutations=0).lift is None
+    lift = catalogue.compare(control, even, "gini", permutations=0).lift
+    assert lift is not None
+    assert lift.bounded
+    # Without its third group control shows one item alone.
+    first, second = np.divmod(np.arange(17), 16)
+    lone = catalogue.Incidence(
+        first, np.where(first == 1, 2, second), *np.full((2, 17), 2), np.full(16, 4), 9
+    )
+    assert catalogue.compare(lone, even, "entropy", permutations=0).lift is None
+
+
+def test_a_control_that_shows_all_items_has_a_lift_of_coverage() -> None:
+    item, group = np.divmod(np.arange(9 * 16), 16)
+    full = catalogue.Incidence(item, group, *np.full((2, 144), 4), np.full(16, 4), 9)
+    found = catalogue.compare(full, even_arms(27)[1], "coverage", permutations=0)
+    assert found.effect.control == 1
+    assert found.lift is not None
+    assert found.lift.value == pytest.approx(found.effect.difference)
+
+
+def test_a_gini_that_no_group_changes_leaves_entropy_its_permutations() -> None:
+    # The second item gives to both others alike: the same gini, another entropy.
+    moved = np.random.default_rng(23).integers(0, 4, 16)
+    item, group = np.divmod(np.arange(48), 16)
+    fixed = np.repeat([10, 20, 30], 16)
+    both = [
+        catalogue.Incidence(item, group, counts, counts, np.full(16, 60), 3)
+        for counts in (fixed, np.concatenate([10 + moved, 20 - 2 * moved, 30 + moved]))
+    ]
+    found = catalogue.compare_all(both[0], both[1], ("gini", "entropy"), permutations=30)
+    assert isinstance(found["gini"], Refusal)
+    assert not isinstance(found["entropy"], Refusal)
+    assert found["entropy"].permutations >= 30
+
+
+def test_what_differs_by_rounding_alone_does_not_vary() -> None:
+    # Every group shows the items in the same shares, so that no group can change the entropy.
+    times = np.random.default_rng(24).integers(1, 9, 16)
+    item, group = np.divmod(np.arange(48), 16)
+    shown = np.repeat([1, 3, 7], 16) * np.tile(times, 3)
+    arms = [
+        catalogue.Incidence(item, group, shown * more, shown * more, 100 * times, 5)
+        for more in (1, 3)
+    ]
+    for pair in (arms, arms[::-1]):
+        with pytest.raises(Refusal) as refused:
+            catalogue.compare(pair[0], pair[1], "entropy")
+        assert refused.value.reason == "zero_variance"
+
+
+def test_two_groups_worth_of_units_are_enough() -> None:
+    control, treatment = even_arms(25)
+    for units, refused in ((28, False), (29, True)):
+        large = control._replace(units_in_group=np.full(16, units))
+        for pair in ((large, treatment), (treatment, large)):
+            found = catalogue.compare_all(*pair, ("gini",), permutations=8)["gini"]
+            assert isinstance(found, Refusal) == refused
+
+
+def test_where_nothing_is_named_there_are_a_thousand_permutations_and_one_seed() -> None:
+    arms = even_arms(26)
+    found = catalogue.compare(*arms, "gini")
+    assert found.permutations == 1000
+    assert found == catalogue.compare(*arms, "gini", 0.05, 1000, 0)
+    assert found == catalogue.compare_all(*arms)["gini"]
+    assert found.effect.p_value != catalogue.compare(*arms, "gini", seed=1).effect.p_value
