@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.errors import LogError
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.model import Experiment
+from abeval.logs.outcomes import Coverage, coverage
+from abeval.results.analysis import Result
 from tests.logs.queried import Value, answer, relation
+from tests.logs.small import aside, values
 
 DAY = date(2026, 3, 4)
 NOON = 43_200_000
@@ -68,3 +80,131 @@ def test_copies_of_outcomes_are_counted_apart_from_the_rows() -> None:
         (None, False, 1, 0),
         ("null_unit", True, 1, 1),
     }
+
+
+def plan(**entries: Any) -> Experiment:
+    base = {"name": "e", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    return parse_experiment({**base, "logs": {"impressions": {}}, **entries})
+
+
+def utc_ms(time: str) -> int:
+    return int(pd.Timestamp(time).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("last", "whole_until", "entries"),
+    [
+        # New York is five hours behind in February.
+        ("2026-02-10 12:00", "2026-02-10 12:00", {}),
+        ("2026-02-11 04:00", "2026-02-11 05:00", {}),
+        ("2026-02-11 03:59:59.999", "2026-02-11 03:59:59.999", {}),
+        ("2026-02-11 04:59", "2026-02-11 05:00", {}),
+        ("2026-02-11 05:00", "2026-02-11 05:00", {}),
+        (
+            "2026-02-10 12:30",
+            "2026-02-10 13:00",
+            {"period": {"start": "2026-02-01", "end": "2026-02-10T08:00:00"}},
+        ),
+        (
+            "2026-02-10 12:30",
+            "2026-02-10 12:30",
+            {"period": {"start": "2026-02-01", "end": "2026-02-20"}},
+        ),
+    ],
+)
+def test_a_log_that_ends_within_the_last_hour_of_a_day_has_the_day(
+    last: str, whole_until: str, entries: dict[str, Any]
+) -> None:
+    local = pd.Timestamp(whole_until, tz="UTC").tz_convert("America/New_York")
+    covered = coverage(plan(timezone="America/New_York", **entries), utc_ms(last))
+    assert covered == Coverage(utc_ms(whole_until), local.date())
+
+
+def test_a_log_without_a_row_is_whole_up_to_no_time() -> None:
+    assert coverage(plan(), None) is None
+
+
+ORDERS = {"columns": {"unit_id": "customer", "ts": "at"}}
+OUTCOMES: list[dict[str, Any]] = [
+    {"name": "ctr"},
+    {"name": "revenue", "log": "orders", "value": "amount"},
+    {"name": "kinds", "log": "orders", "per_unit": "count_distinct", "value": "kind"},
+    {"name": "size", "log": "units", "value": "size"},
+]
+
+
+def visits(time: str = "2026-02-10 09:00", units: int = 4) -> pd.DataFrame:
+    """One impression of each unit, in turn of `a` and `b`."""
+    unit = np.arange(units)
+    ts = pd.Series([pd.Timestamp(time)] * units).astype("datetime64[ms]")
+    variant = np.where(unit % 2 == 0, "a", "b")
+    return pd.DataFrame({"user_id": unit, "variant": variant, "ts": ts, "click": unit % 2})
+
+
+def orders(*rows: tuple[int | None, str, float, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["customer", "at", "amount", "kind"])
+    at = pd.to_datetime(frame["at"], format="ISO8601").astype("datetime64[ms]")
+    return frame.assign(at=at, customer=frame["customer"].astype("Int64"))
+
+
+def analyzed(
+    shown: pd.DataFrame, bought: pd.DataFrame, metrics: Any = OUTCOMES, **entries: Any
+) -> Result:
+    logs = {"impressions": {}, "units": {"covariates": ["size"]}, "events": {"orders": ORDERS}}
+    sizes = pd.DataFrame({"user_id": range(4), "size": [1.0, 2.0, 3.0, 4.0]})
+    loaded = abeval.define(
+        name="e",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs=logs,
+        metrics=metrics,
+        engine={"threads": 1},
+        **entries,
+    )
+    return loaded.analyze(logs={"impressions": shown, "orders": bought, "units": sizes})
+
+
+def test_outcomes_of_logs_and_of_the_table_of_units_are_summed_by_unit() -> None:
+    bought = orders(
+        (0, "2026-02-10 09:00", 5.0, "book"),
+        (0, "2026-02-10 08:59:59.999", 90.0, "early"),
+        (0, "2026-02-11 09:00", 2.0, "book"),
+        (1, "2026-02-10 10:00", 3.0, "book"),
+        (1, "2026-02-10 11:00", 4.0, "pen"),
+        (1, "2026-02-10 11:00", 4.0, "pen"),
+        (None, "2026-02-10 11:00", 4.0, "pen"),
+        (77, "2026-02-10 11:00", 4.0, "pen"),
+    )
+    result = analyzed(visits(), bought)
+    assert values(result) == {
+        "ctr": (0.0, 1.0),
+        "revenue": (3.5, 3.5),
+        "kinds": (0.5, 1.0),
+        "size": (2.0, 3.0),
+    }
+    assert aside(result, "orders") == {
+        "used": 4,
+        "before_exposure": 1,
+        "duplicate": 1,
+        "not_in_experiment": 1,
+        "null_unit": 1,
+    }
+    kept = analyzed(visits(), bought, cleaning={"duplicates": "keep"})
+    assert values(kept)["revenue"] == (3.5, 5.5)
+
+
+def test_outcomes_need_a_time_of_the_exposure() -> None:
+    with pytest.raises(LogError, match="no log says when that was"):
+        analyzed(visits().drop(columns="ts"), orders((0, "2026-02-10 09:00", 5.0, "book")))
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC", "Asia/Tokyo"])
+def test_a_log_of_dates_is_whole_up_to_the_end_of_its_last_local_day(zone: str) -> None:
+    """Of the two days with impressions, windows of 24 hours from either day on have closed."""
+    shown = visits()
+    shown["ts"] = [date(2026, 2, 10), date(2026, 2, 10), date(2026, 2, 11), date(2026, 2, 11)]
+    for hours, units in ((24, 2), (25, 1)):
+        window = {"name": "clicked", "log": "clicks", "within": f"{hours} hours"}
+        row = analyzed(shown, orders(), [window], timezone=zone)["clicked"]
+        assert (row.units_control, row.units) == (units, units)
