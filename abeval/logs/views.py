@@ -36,9 +36,7 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
-def seen_view(
-    experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]
-) -> str:
+def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
     log, source = shape.impressions, experiment.logs.rows
     time = canonical.time_of_impression(experiment, log)
