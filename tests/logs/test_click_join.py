@@ -1,8 +1,13 @@
-"""The queries of clicks, each over a few rows that say what becomes of them."""
+"""How clicks are tied to impressions, and the queries that do it over a few rows."""
 
 from __future__ import annotations
 
+import pandas as pd
+import pytest
+
+from abeval.errors import LogError
 from tests.logs.queried import answer, relation
+from tests.logs.small import analyze, aside, small_log
 
 CLICKS = "copies, time_ms, dwell_ms, key_1, key_2, key_3"
 KEYS = "key_1, key_2, key_3, impressions, time_ms, unit_id, set_aside"
@@ -111,3 +116,35 @@ def test_a_click_touches_the_last_impression_of_both_its_keys_up_to_its_moment()
         (5, 40, 5, 3, 3, 40),
         (4, None, 6, 1, 1, None),
     }
+
+
+def test_clicks_are_tied_by_the_request_and_the_item_alone() -> None:
+    log = small_log().drop_duplicates(["request_id", "item_id"]).drop(columns="click")
+    clicks = log.head(3)[["request_id", "item_id"]]
+    found = analyze(log, clicks=clicks)
+    assert aside(found, "clicks") == {"used": 3}
+    assert not any("A click belongs to" in note for note in found.notes)
+
+
+def test_an_id_that_the_clicks_lack_ties_nothing() -> None:
+    log = small_log().drop(columns="click").assign(impression_id=range(240))
+    clicks = log.head(3)[["request_id", "item_id", "position"]]
+    assert aside(analyze(log, clicks=clicks), "clicks") == {"used": 3}
+
+
+def test_clicks_of_a_log_without_units_have_an_id_of_the_impression() -> None:
+    log = small_log().drop(columns=["click", "user_id"]).assign(impression_id=range(240))
+    clicks = log.head(3)[["impression_id"]]
+    found = analyze(log, clicks=clicks, unit="row", metrics=["ctr"])
+    assert aside(found, "clicks") == {"used": 3}
+    # A row is no unit that is seen again: nothing else can tie them.
+    who = pd.DataFrame({"who": [1], "item_id": [1], "ts": [pd.Timestamp("2024-03-01")]})
+    columns = {"unit_id": "who"}
+    with pytest.raises(LogError, match="clicks cannot be joined"):
+        analyze(
+            log.drop(columns=["impression_id", "request_id"]).assign(who=1),
+            clicks=who,
+            unit="row",
+            metrics=["ctr"],
+            logs={"impressions": {"columns": columns}, "clicks": {"columns": columns}},
+        )
