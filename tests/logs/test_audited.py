@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 
-from abeval.logs.audited import places
+from abeval.assignment import SUB_BUCKETS
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.model import Experiment
+from abeval.logs.audited import audited_units, audited_view, flags, places
+from abeval.logs.mapping import map_columns
+from abeval.logs.shape import LogShape
+from abeval.logs.shaping import shape_of
 from tests.logs.queried import answer, relation
 
 NAMES = relation(
@@ -270,3 +279,94 @@ def test_the_units_that_weigh_most_lie_farthest_from_the_ratio_of_their_variant(
         for key, pairs in parts.items()
         for place, (y, x) in enumerate(weightiest(pairs), start=1)
     }
+
+
+def experiment(**entries: Any) -> Experiment:
+    base = {"name": "e", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    return parse_experiment({**base, "logs": {"impressions": {}}, **entries})
+
+
+def shape_for(types: dict[str, str], **entries: Any) -> LogShape:
+    own = experiment(**entries)
+    log = map_columns("impressions", own.logs.rows, types, "user_id")
+    return shape_of(own, [], {"impressions": log})
+
+
+def test_a_unit_is_in_one_of_64_groups_of_the_same_number_of_sub_buckets() -> None:
+    shape = shape_for({"user_id": "BIGINT", "variant": "VARCHAR"})
+    engine = DuckDBEngine()
+    columns = "i as unit_id, 'a' as variant, 0 as stretch, i as sub_bucket"
+    engine.table("units", f"select {columns} from range({SUB_BUCKETS}) r(i)")
+    engine.table("audited_units", audited_units(shape, SUB_BUCKETS))
+    sizes = engine.rows("select count(*) from audited_units group by cluster")
+    assert sizes == [(64,)] * 64
+    engine.table("audited_units", audited_units(shape, 100))
+    assert engine.rows("select count(*), max(unit_id) from audited_units") == [(100, 99)]
+    engine.close()
+
+
+def test_the_positions_of_a_list_are_those_whose_bits_a_signed_number_has() -> None:
+    engine = DuckDBEngine()
+    numbers = [place for (place,) in engine.rows(places())]
+    engine.close()
+    assert numbers == [place for place in range(1, 99) if 1 << place < 2**63]
+
+
+IDS = {"user_id": "BIGINT", "variant": "VARCHAR"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({"dwell": "DOUBLE", "click": "BIGINT"}, ["null dwell"]),
+        ({"dwell": "DOUBLE"}, []),
+        ({"click": "BIGINT"}, []),
+        ({"request_id": "BIGINT", "category": "VARCHAR"}, ["null request_id", "null category"]),
+        ({"timeout": "BOOLEAN", "stale": "BIGINT"}, ["served timeout", "served stale"]),
+        # A text of this name says something else.
+        ({"timeout": "BIGINT", "stale": "VARCHAR"}, ["served timeout"]),
+        ({"score": "DOUBLE"}, ["null score"]),
+    ],
+)
+def test_what_is_flagged_follows_from_the_columns(
+    columns: dict[str, str], names: list[str]
+) -> None:
+    found = flags(experiment(), shape_for({**IDS, **columns}))
+    assert [f"{flag.audit} {flag.name}" for flag in found] == names
+
+
+MODELS: dict[str, Any] = {
+    "models": {"old": {"score": "old"}, "new": {"score": "new"}},
+    "variants": {"a": {"model": "old"}, "b": {"model": "new"}},
+}
+
+
+def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
+    types = {**IDS, "old": "DOUBLE", "new": "DOUBLE"}
+    chosen = flags(experiment(**MODELS), shape_for(types, **MODELS))
+    hour = 3_600_000
+    rows = [
+        ("one", 480_000 * hour - 1, None, 1.0, True, None),
+        ("one", 480_000 * hour, 1.0, None, True, None),
+        ("three", 481_000 * hour, 1.0, None, True, None),
+        ("three", 481_000 * hour, None, 1.0, True, None),
+        ("three", None, None, 1.0, True, None),
+        ("three", 0, None, None, False, None),
+        ("three", 0, None, None, True, "null_unit"),
+        ("nobody", 0, None, None, True, None),
+    ]
+    engine = DuckDBEngine()
+    seen = relation("unit_id, time_ms, score_1, score_2, in_period, set_aside", *rows)
+    engine.table("seen", seen)
+    engine.table("audited_names", NAMES)
+    found = Counter(engine.rows(audited_view(chosen, has_lists=False)))
+    engine.close()
+    assert found == Counter(
+        [
+            ("a", 7, 479_999, 1),
+            ("a", 7, 480_000, 0),
+            ("b", 9, 481_000, 1),
+            ("b", 9, 481_000, 0),
+            ("b", 9, None, 0),
+        ]
+    )

@@ -208,3 +208,22 @@ def test_a_log_of_dates_is_whole_up_to_the_end_of_its_last_local_day(zone: str) 
         window = {"name": "clicked", "log": "clicks", "within": f"{hours} hours"}
         row = analyzed(shown, orders(), [window], timezone=zone)["clicked"]
         assert (row.units_control, row.units) == (units, units)
+
+
+def test_days_and_windows_of_outcomes_are_local() -> None:
+    """Units came at 22:00 of the 10th and at 21:00 of the 12th in New York."""
+    shown = visits("2026-02-11 03:00")
+    shown.loc[2:, "ts"] = pd.Timestamp("2026-02-13 02:00")
+    bought = orders(
+        (0, "2026-02-12 04:59", 1.0, "on the 11th"),
+        (1, "2026-02-12 05:00", 1.0, "on the 12th"),
+        (2, "2026-02-14 00:00", 1.0, "on the 13th"),
+    )
+    metrics = [
+        {"name": "day_1", "log": "orders", "retention": 1},
+        {"name": "clicked", "log": "clicks", "within": "24 hours"},
+    ]
+    result = analyzed(shown, bought, metrics, timezone="America/New_York")
+    assert values(result) == {"day_1": (1.0, 0.0), "clicked": (0.0, 1.0)}
+    # The impressions end with the later units.
+    assert (result["clicked"].units_control, result["clicked"].units) == (1, 1)

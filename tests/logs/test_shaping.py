@@ -1,0 +1,75 @@
+"""What the views hold: of each metric and segment what the logs can give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.errors import LogError
+from abeval.results.analysis import Result
+from tests.logs.small import analyze, aside, small_log, values
+
+
+def test_a_metric_may_need_all_that_the_log_has() -> None:
+    log = small_log()
+    entries: dict[str, Any] = {"metrics": ["clicks_per_user"], "cleaning": {"duplicates": "keep"}}
+    clicks = values(analyze(log[["user_id", "variant", "click"]], **entries))
+    assert clicks == values(analyze(log, **entries))
+    sessions = values(analyze(log[["user_id", "variant", "ts"]], metrics=["sessions_per_user"]))
+    assert sessions == values(analyze(log, metrics=["sessions_per_user"]))
+
+
+def test_a_segment_by_the_category_of_items_is_looked_up() -> None:
+    log = small_log().assign(category=lambda f: "c" + (f.item_id % 3).astype(str))
+    items = log[["item_id", "category"]].drop_duplicates()
+    entries: dict[str, Any] = {"segments": {"kind": "category"}, "metrics": ["ctr"]}
+    found = analyze(log.drop(columns="category"), items=items, **entries)
+    cells = [(row.cell, row.units, row.treatment) for row in found.segments]
+    expected = [(row.cell, row.units, row.treatment) for row in analyze(log, **entries).segments]
+    assert cells == expected
+    assert {cell for cell, *_ in cells} == {"c0", "c1", "c2"}
+
+
+def test_scores_are_read_if_any_metric_reads_them() -> None:
+    log = small_log()
+    names = ["ctr", "q_ctr", "auc", "sessions_per_user"]
+    alone = {name: values(analyze(log, metrics=[name]))[name] for name in names}
+    together = values(analyze(log, metrics=names))
+    assert together == alone
+    assert None not in together["auc"]
+    nothing = analyze(log.assign(score=None), metrics=names)
+    assert {row.metric: row.reason for row in nothing.scorecard if row.reason} == {
+        name: nothing[name].reason for name in ("q_ctr", "auc")
+    }
+
+
+def test_a_score_that_is_text_is_refused() -> None:
+    models = {"old": {"score": "category"}}
+    with pytest.raises(LogError, match=r"models\.old\.score: .*but a score is a number"):
+        analyze(small_log(), models=models, variants={"a": {"model": "old"}, "b": {}})
+
+
+def of_units(frame: pd.DataFrame, **entries: Any) -> Result:
+    base = {"name": "e", "control": "a", "variants": {"a": {}, "b": {}}, "unit": "user_id"}
+    metrics = [{"name": "spent"}]
+    loaded = abeval.define(**{**base, "logs": {"units": {}}, "metrics": metrics, **entries})
+    return loaded.analyze(logs={"units": frame})
+
+
+USERS = pd.DataFrame(
+    {
+        "user_id": range(60),
+        "variant": ["a", "b"] * 30,
+        "spent": [float(n) for n in range(60)],
+    }
+)
+
+
+def test_a_table_of_rows_has_no_unit_that_is_repeated() -> None:
+    rows = USERS.drop(columns="user_id")
+    assert aside(of_units(rows, unit="row"), "units") == {"used": 60}
+    again = pd.concat([USERS, USERS.head(3).assign(spent=-1.0)])
+    assert aside(of_units(again), "units") == {"used": 57, "repeated_unit": 6}
