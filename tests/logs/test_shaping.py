@@ -10,16 +10,20 @@ import pytest
 import abeval
 from abeval.errors import LogError
 from abeval.results.analysis import Result
-from tests.logs.small import analyze, aside, small_log, values
+from tests.logs.small import analyze, aside, per_unit, small_log, values
 
 
 def test_a_metric_may_need_all_that_the_log_has() -> None:
     log = small_log()
-    entries: dict[str, Any] = {"metrics": ["clicks_per_user"], "cleaning": {"duplicates": "keep"}}
-    clicks = values(analyze(log[["user_id", "variant", "click"]], **entries))
-    assert clicks == values(analyze(log, **entries))
-    sessions = values(analyze(log[["user_id", "variant", "ts"]], metrics=["sessions_per_user"]))
-    assert sessions == values(analyze(log, metrics=["sessions_per_user"]))
+    clicks = analyze(
+        log[["user_id", "variant", "click"]],
+        metrics=["clicks_per_user"],
+        cleaning={"duplicates": "keep"},
+    )
+    assert values(clicks)["clicks_per_user"][0] == pytest.approx(per_unit(log, "click", "a"))
+    once = log.drop_duplicates("user_id")
+    sessions = analyze(once[["user_id", "variant", "ts"]], metrics=["sessions_per_user"])
+    assert values(sessions) == {"sessions_per_user": (1.0, 1.0)}
 
 
 def test_a_segment_by_the_category_of_items_is_looked_up() -> None:
@@ -34,16 +38,17 @@ def test_a_segment_by_the_category_of_items_is_looked_up() -> None:
 
 
 def test_scores_are_read_if_any_metric_reads_them() -> None:
-    log = small_log()
-    names = ["ctr", "q_ctr", "auc", "sessions_per_user"]
-    alone = {name: values(analyze(log, metrics=[name]))[name] for name in names}
-    together = values(analyze(log, metrics=names))
-    assert together == alone
-    assert None not in together["auc"]
-    nothing = analyze(log.assign(score=None), metrics=names)
-    assert {row.metric: row.reason for row in nothing.scorecard if row.reason} == {
-        name: nothing[name].reason for name in ("q_ctr", "auc")
-    }
+    log, names = small_log(), ["ctr", "q_ctr", "auc", "sessions_per_user"]
+    found, nothing = analyze(log, metrics=names), analyze(log.assign(score=None), metrics=names)
+    own = log[log.variant == "a"]
+    assert values(found)["q_ctr"][0] == pytest.approx(own.score.sum() / own.click.sum())
+    clicked = own.score[own.click == 1].rank(method="average")
+    both = own.score.rank(method="average")[own.click == 1].sum() - clicked.sum()
+    pairs = len(clicked) * (len(own) - len(clicked))
+    assert values(found)["auc"][0] == pytest.approx(both / pairs)
+    reasons = {row.metric: row.reason for row in nothing.scorecard}
+    assert reasons["ctr"] is reasons["sessions_per_user"] is None
+    assert None not in (reasons["q_ctr"], reasons["auc"])
 
 
 def test_a_score_that_is_text_is_refused() -> None:
