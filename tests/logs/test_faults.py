@@ -22,7 +22,8 @@ SOUND = [{"name": "one", "value": "position"}, {"name": "two", "value": "positio
 @pytest.mark.parametrize(
     ("metric", "remedy"),
     [
-        ({"name": "bad", "value": "ts"}, "check the types of its columns"),
+        ({"name": "bad", "value": "lower(position)"}, "check the types of its columns"),
+        ({"name": "bad", "value": "9223372036854775807 + 1"}, "sums must stay below 9.2e18"),
         ({"name": "bad", "value": "position * 1e13"}, "sums must stay below 9.2e18"),
         ({"name": "bad", "value": "cast(category as double)"}, "try_cast"),
         ({"name": "bad", "value": "position // (position - 1)"}, "nullif"),
