@@ -40,9 +40,10 @@ def test_of_several_metrics_the_one_that_fails_is_named(
 
 
 def test_the_metric_of_a_log_with_nothing_else_is_named() -> None:
-    log = small_log()[["user_id", "variant", "category"]]
-    with pytest.raises(ExperimentError, match="metric 'bad': 'Category' cannot be computed"):
-        analyze(log, metrics=[{"name": "bad", "value": "Category"}, {"name": "odd", "value": "1"}])
+    log = small_log()[["variant", "click", "category"]].rename(columns={"category": "kind"})
+    own = [{"name": "bad", "value": "click + cast(kind as double)"}]
+    with pytest.raises(ExperimentError, match=r"metric 'bad': .* cannot be computed"):
+        analyze(log, unit="row", metrics=own)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,17 +14,25 @@ from abeval.results.analysis import Result
 from tests.logs.small import analyze, aside, per_unit, small_log, values
 
 
-def test_a_metric_may_need_all_that_the_log_has() -> None:
+def test_a_metric_may_need_all_that_the_log_has(tmp_path: Path) -> None:
     log = small_log()
-    clicks = analyze(
-        log[["user_id", "variant", "click"]],
-        metrics=["clicks_per_user"],
-        cleaning={"duplicates": "keep"},
+    scored = analyze(log[["user_id", "variant", "click", "score"]], metrics=["auc", "gauc"])
+    assert None not in (*values(scored)["auc"], *values(scored)["gauc"])
+    ranked = [{"name": "high", "value": "rank", "quantile": 0.9}, {"name": "sessions_per_user"}]
+    timed = log[["user_id", "variant", "ts"]].assign(rank=log.index)
+    assert None not in values(analyze(timed, metrics=ranked))["sessions_per_user"]
+    dwelt = log[["user_id", "variant", "dwell"]]
+    dwelt.to_parquet(tmp_path / "1.parquet")
+    dwelt[["user_id", "variant"]].to_parquet(tmp_path / "2.parquet")
+    source = {"path": "*.parquet", "dwell_without_click": "keep"}
+    found = analyze(
+        folder=tmp_path,
+        metrics=["dwell_per_user"],
+        logs={"impressions": source},
+        cleaning={"duplicates": "unchecked"},
     )
-    assert values(clicks)["clicks_per_user"][0] == pytest.approx(per_unit(log, "click", "a"))
-    once = log.drop_duplicates("user_id")
-    sessions = analyze(once[["user_id", "variant", "ts"]], metrics=["sessions_per_user"])
-    assert values(sessions) == {"sessions_per_user": (1.0, 1.0)}
+    assert values(found)["dwell_per_user"][0] == pytest.approx(per_unit(log, "dwell", "a"))
+    assert any("1 of 2 files of the impressions lack" in note for note in found.notes)
 
 
 def test_a_segment_by_the_category_of_items_is_looked_up() -> None:
