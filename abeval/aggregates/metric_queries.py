@@ -31,7 +31,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
-from abeval.logs.shape import LogShape, has_one_row
+from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 
@@ -124,7 +124,7 @@ class MetricQueries:
 
     def total_units(self, source: Source) -> None:
         """Sum `source_day`, which `load` made of a source, by unit: as `source_unit`."""
-        one_row = source is UNIT_DAY and has_one_row(self.experiment, self.shape)
+        one_row = source is UNIT_DAY and self.experiment.of_units
         name = "row_total" if one_row else "unit_total"
         self.engine.table("source_unit", query(f"units/{name}", self.units))
 

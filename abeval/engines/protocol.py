@@ -89,7 +89,12 @@ class ConfinedEngine(Protocol):
 def whole_number(engine: Engine, sql: str) -> int:
     """The single whole number that a query returns, such as a count; 0 if it is null."""
     ((number,),) = engine.rows(sql)
-    return int(number or 0)
+    return whole(number)
+
+
+def whole(cell: Cell) -> int:
+    """A cell as a whole number; 0 if it is null."""
+    return int(cell or 0)
 
 
 @runtime_checkable

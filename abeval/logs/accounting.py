@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
@@ -57,7 +57,7 @@ def check_total_left(
         LogError: Every impression is set aside.
     """
     own = accounts[accounts["log"] == prepared.shape.impressions.log]
-    pairs = zip(own["reason"], own["rows"], strict=True)
+    pairs = own[["reason", "rows"]].itertuples(index=False, name=None)
     counts = [(str(reason), int(rows)) for reason, rows in pairs]
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
@@ -84,12 +84,12 @@ def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
     used, reasons = Counter[bool](), Counter[str]()
     for reason, in_period, rows in engine.rows(query("log/impression_accounting")):
         if reason is None:
-            used[bool(in_period)] += int(rows or 0)
+            used[bool(in_period)] += whole(rows)
         else:
-            reasons[str(reason)] += int(rows or 0)
+            reasons[str(reason)] += whole(rows)
     for reason, in_period, _, rows in engine.rows(query("units/set_aside_units")):
-        used[bool(in_period)] -= int(rows or 0)
-        reasons[str(reason)] += int(rows or 0)
+        used[bool(in_period)] -= whole(rows)
+        reasons[str(reason)] += whole(rows)
     repeats = {"duplicate": prepared.dropped, "repeated_unit": prepared.repeated}
     set_aside = [*repeats.items(), *sorted(reasons.items())]
     return [
@@ -102,11 +102,11 @@ def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
 def _clicks(engine: Engine) -> list[tuple[str, int]]:
     used, duplicates, set_aside = 0, 0, []
     for reason, clicks, copies in engine.rows(query("log/click_accounting")):
-        duplicates += int(copies or 0)
+        duplicates += whole(copies)
         if reason is None:
-            used = int(clicks or 0)
+            used = whole(clicks)
         else:
-            set_aside.append((str(reason), int(clicks or 0)))
+            set_aside.append((str(reason), whole(clicks)))
     return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
 
 
@@ -114,8 +114,8 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
     """Rows of the table of units, by what became of them."""
     counts = Counter[str]()
     for reason, units, duplicates in engine.rows(query("log/unit_accounting")):
-        counts[USED if reason is None else str(reason)] += int(units or 0)
-        counts["duplicate"] += int(duplicates or 0)
+        counts[USED if reason is None else str(reason)] += whole(units)
+        counts["duplicate"] += whole(duplicates)
     return [(reason, rows) for reason, rows in counts.items() if rows]
 
 
@@ -126,8 +126,8 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     for reason, in_period, events, duplicates in engine.rows(query("log/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
         counts = used if reason is None else reasons
-        counts[kept if reason is None else str(reason)] += int(events or 0)
-        reasons["duplicate"] += int(duplicates or 0)
+        counts[kept if reason is None else str(reason)] += whole(events)
+        reasons["duplicate"] += whole(duplicates)
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
 
 
@@ -140,10 +140,10 @@ def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
     return {
         "clicks": _sum(engine, [shape.clicks_component]),
         "scored": _sum(engine, shape.scored_components),
-        "units": int(units or 0),
-        "crossovers": int(crossovers or 0),
-        "tied": int(tied or 0),
-        "tied_out": int(tied_out or 0),
+        "units": whole(units),
+        "crossovers": whole(crossovers),
+        "tied": whole(tied),
+        "tied_out": whole(tied_out),
         "assigned": assigned,
         "reassigned": reassigned,
         **counted,
@@ -161,7 +161,7 @@ def count_other_variants(
     """Facts on the variants that the file does not name: the other spellings, and the largest."""
     if not accounts["reason"].isin(["not_compared", "no_variant"]).any():
         return {}
-    rows = [(str(n), int(rows or 0)) for n, rows in engine.rows(query("units/other_variants"))]
+    rows = [(str(n), whole(rows)) for n, rows in engine.rows(query("units/other_variants"))]
     listed = {n: rows for n, rows in rows if meant_by(n, experiment.variants) is not None}
     return {f"{_OTHER}{name}": count for name, count in {**dict(rows[:_LISTED]), **listed}.items()}
 
@@ -174,15 +174,14 @@ def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
 
 def _assigned(prepared: Prepared, engine: Engine) -> tuple[int, int]:
     """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
-    if not prepared.has_rule:
-        return 0, 0
-    rows = expected_variants(engine)
+    rows = expected_variants(engine) if prepared.has_rule else _NO_UNITS
     units = rows["units"].astype(int)
     return int(units.sum()), int(units[rows["logged"] != rows["expected"].fillna("")].sum())
 
 
+_NO_UNITS = pd.DataFrame(columns=["logged", "expected", "units"])
+
+
 def _sum(engine: Engine, components: Sequence[str]) -> int:
-    if not components:
-        return 0
-    total = " + ".join(components)
+    total = " + ".join(components) or "0"
     return whole_number(engine, f"select sum({total}) from unit_day where in_period")

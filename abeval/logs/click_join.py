@@ -24,12 +24,14 @@ class ClickJoin(NamedTuple):
 
     Attributes:
         columns: Their canonical names; none without a log of clicks.
-        by_time: Whether they are of several impressions, of which the last before the click is
-            meant: they name the unit.
     """
 
     columns: tuple[str, ...] = ()
-    by_time: bool = False
+
+    @property
+    def by_time(self) -> bool:
+        """Whether they are of several impressions, of which the last before the click is meant."""
+        return UNIT in self.columns
 
 
 def click_join(experiment: Experiment, shape: LogShape) -> ClickJoin:
@@ -53,7 +55,7 @@ def click_join(experiment: Experiment, shape: LogShape) -> ClickJoin:
     join = tuple(chosen[: len(CLICK_KEYS)]) or _natural(in_both)
     checks.check_joinable(shape.impressions, shape.clicks, join)
     _check_times(shape, join)
-    return ClickJoin(join, UNIT in join)
+    return ClickJoin(join)
 
 
 def _natural(in_both: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from abeval.engines.names import relation_of
@@ -26,7 +26,6 @@ from abeval.logs.views import phase
 from abeval.metrics.definition import Metric, row_values
 
 _HOUR_MS = 3_600_000
-_DAY_MS = 24 * _HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,9 @@ def _covered_impressions(
     last = whole_or_none(engine, "select max(last_ms) from logged_cells")
     log = shape.impressions
     if last is not None and "ts" in log and log.type_of("ts") == "DATE":
-        last += _DAY_MS - 1
+        # The day that it names ends when the local day does.
+        day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
+        last = local_ms(day, experiment)
     return coverage(experiment, last)
 
 

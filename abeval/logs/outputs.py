@@ -125,7 +125,7 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     if not pattern:
         return not parts
     if pattern[0] == "**":
-        return any(_fits(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
+        return _fits(parts, pattern[1:]) or (bool(parts) and _fits(parts[1:], pattern))
     return (
         bool(parts)
         and fnmatchcase(os.path.normcase(parts[0]), os.path.normcase(pattern[0]))

@@ -17,7 +17,7 @@ from abeval.experiment.segment_rules import known_from
 from abeval.logs import checks, views
 from abeval.logs.expected import write_expected_units
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, has_one_row
+from abeval.logs.shape import LogShape
 from abeval.logs.stretches import (
     ENTERED,
     Stretches,
@@ -51,7 +51,8 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     engine.view("known_units", query(f"units/{known}"))
     engine.table("unit_names", query("units/unit_names"))
     engine.view("unit_cells", query("units/unit_cells"))
-    one_row = has_one_row(run.experiment, shape) and summed.has_rows
+    # A table of units has no times, and rows of a repeated unit are set aside.
+    one_row = run.experiment.of_units and summed.has_rows
     engine.table("unit_day", query(f"units/unit_{'row' if one_row else 'day'}"))
     run.step("assignment")
     changes = len(planned_splits(run.experiment)) > 1

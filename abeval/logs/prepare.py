@@ -157,12 +157,11 @@ def _write(
 
 def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
     experiment, engine = run.experiment, run.engine
-    logs = experiment.logs
     engine.view("experiment", views.experiment_view(experiment))
-    engine.view("seen", views.seen_view(experiment, shape, engine, *join))
+    engine.view("seen", views.seen_view(experiment, shape, engine, join.columns))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
-    if shape.exposures is not None and logs.exposures is not None:
+    if shape.exposures is not None:
         engine.view("exposures", exposures_view(experiment, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
     write_clicks(run, shape, join)

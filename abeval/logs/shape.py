@@ -168,11 +168,6 @@ _DIRECT: tuple[Need, ...] = (
 )
 
 
-def has_one_row(experiment: Experiment, shape: LogShape) -> bool:
-    """Whether every unit has one row, without a day: repeated units are set aside."""
-    return experiment.of_units and not shape.has_time
-
-
 def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogShape) -> list[str]:
     """The log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)

@@ -27,22 +27,16 @@ OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 def experiment_view(experiment: Experiment) -> str:
     """One row: the settings that queries read."""
     clicks = experiment.logs.clicks
-    hours = clicks.attribution_hours if clicks is not None else 24.0
+    attribution = "null" if clicks is None else round(clicks.attribution_hours * 3_600_000)
     return f"""
     select
       cast({round(experiment.sessions.gap_minutes * 60_000)} as bigint) as session_gap_ms,
-      cast({round(hours * 3_600_000)} as bigint) as attribution_ms,
+      cast({attribution} as bigint) as attribution_ms,
       cast({ITEM_GROUPS} as bigint) as item_groups
     """
 
 
-def seen_view(
-    experiment: Experiment,
-    shape: LogShape,
-    engine: Engine,
-    join: Sequence[str],
-    by_time: bool = False,
-) -> str:
+def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
     log, source = shape.impressions, experiment.logs.rows
     time = canonical.time_of_impression(experiment, log)
@@ -63,7 +57,7 @@ def seen_view(
         *(f"{canonical.cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(f"{canonical.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
         *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.own_columns),
-        *canonical.click_keys(log, join, time_ms if by_time else "0"),
+        *canonical.click_keys(log, join, time_ms if "unit_id" in join else "0"),
     ]
     local_time = canonical.local_time(experiment, log, source, engine)
     return f"""

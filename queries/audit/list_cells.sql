@@ -4,7 +4,7 @@
 select
   u.cell, u.variant, u.cluster,
   cast(sum(l.last_place - l.first_place + 1) as bigint) as places,
-  cast(sum(l.last_place - l.first_place + 1 - bit_count(l.places)) as bigint) as holes
+  cast(sum(l.holes) as bigint) as holes
 from audited_lists l
 join audited_cells u on l.unit_id = u.unit_id
 group by u.cell, u.variant, u.cluster

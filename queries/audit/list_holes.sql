@@ -3,8 +3,6 @@
 select u.variant, u.cluster, p.place, count(*) as lists
 from audited_lists l
 join audited_units u on l.unit_id = u.unit_id
-join list_places p on p.place > l.first_place and p.place < l.last_place
-where
-  l.last_place - l.first_place + 1 > bit_count(l.places)
-  and (l.places & (cast(1 as bigint) << cast(p.place as int))) = 0
+join list_places p on p.place between l.first_place and l.last_place
+where l.holes <> 0 and (l.places & (cast(1 as bigint) << cast(p.place as int))) = 0
 group by u.variant, u.cluster, p.place

@@ -3,7 +3,7 @@
 -- reads: audited_lists, audited_units
 select
   u.variant, u.cluster, l.first_place, l.last_place, count(*) as lists,
-  cast(sum(l.last_place - l.first_place + 1 - bit_count(l.places)) as bigint) as holes
+  cast(sum(l.holes) as bigint) as holes
 from audited_lists l
 join audited_units u on l.unit_id = u.unit_id
 group by u.variant, u.cluster, l.first_place, l.last_place

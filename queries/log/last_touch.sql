@@ -7,9 +7,10 @@ events as (
   select 1 as is_click, copies, time_ms, dwell_ms, key_1, key_2 from untied_clicks
   union all
   select
-    0 as is_click, 0 as copies, s.time_ms, cast(null as bigint) as dwell_ms, s.key_1, s.key_2
+    0 as is_click, cast(null as bigint) as copies, s.time_ms, cast(null as bigint) as dwell_ms,
+    key_1, key_2
   from seen s
-  join named n on s.key_1 = n.key_1 and s.key_2 = n.key_2
+  join named using (key_1, key_2)
   where s.time_ms is not null
 ),
 touched as (

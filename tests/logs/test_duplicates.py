@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from abeval.errors import AbevalError
+from tests.logs.queried import answer, relation
 from tests.logs.small import analyze, aside, small_log, values
 
 
@@ -27,6 +28,8 @@ def test_duplicates_that_stay_count(choice: str) -> None:
     log = repeated(small_log())
     found = analyze(log, cleaning={"duplicates": choice})
     assert aside(found) == {"used": 270}
+    check = next(check for check in found.trust if check.name == "impressions_duplicate")
+    assert check.status == {"keep": "pass", "unchecked": "skipped"}[choice]
     assert values(found)["impressions_per_user"][0] == pytest.approx(
         log[log.variant == "a"].groupby("user_id").size().mean(), rel=1e-12
     )
@@ -74,6 +77,7 @@ def test_a_key_of_no_column_is_named() -> None:
 
 GENERAL = {
     "positions too high for a set of bits": lambda log: log.assign(position=log.position + 60),
+    "positions below 0": lambda log: log.assign(position=log.position - 4),
     "a position missing": lambda log: log.assign(position=log.position.where(log.index > 0)),
     "a request missing": lambda log: log.assign(request_id=log.request_id.where(log.index > 0)),
     "an impression id": lambda log: log.assign(impression_id=log.index),
@@ -98,14 +102,46 @@ def test_every_way_to_find_duplicates_finds_the_same(how: str) -> None:
     assert values(found) == values(analyze(distinct))
 
 
-def test_positions_up_to_62_fit_the_set_of_bits() -> None:
-    log = small_log().assign(position=lambda f: f.position.map({1: 0, 2: 61, 3: 62, 4: 1, 5: 31}))
+@pytest.mark.parametrize("last", [62, 63, 64])
+def test_positions_up_to_62_fit_the_set_of_bits(last: int) -> None:
+    log = small_log().assign(position=lambda f: f.position.map({1: 0, 2: 61, 3: last, 4: 1, 5: 31}))
     assert aside(analyze(repeated(log))) == {"used": 240, "duplicate": 30}
+
+
+@pytest.mark.parametrize("requests", [1, 48])
+def test_rows_of_a_request_without_positions_may_be_duplicates(requests: int) -> None:
+    log = small_log().astype({"position": "Int64"})
+    log["position"] = log["position"].where(log["request_id"] >= requests)
+    found = analyze(pd.concat([log, log.head(3)]))
+    assert aside(found) == {"used": 240, "duplicate": 3}
+
+
+@pytest.mark.parametrize("columns", [["position"], ["request_id"], []])
+def test_a_single_duplicate_is_found(columns: list[str]) -> None:
+    log = small_log().drop(columns=columns)
+    found = analyze(pd.concat([log, log.head(1)]))
+    assert aside(found) == {"used": 240, "duplicate": 1}
+
+
+def test_a_key_of_the_file_reaches_over_requests() -> None:
+    log = small_log()
+    again = log.head(20).assign(request_id=log.request_id.head(20) + 900)
+    key = {"duplicate_key": ["user_id", "ts", "item_id", "position"]}
+    assert aside(analyze(pd.concat([log, again]), cleaning=key)) == {"used": 240, "duplicate": 20}
 
 
 def test_a_position_twice_in_a_request_is_no_duplicate_by_itself() -> None:
     log = small_log().assign(position=1)
     assert aside(analyze(repeated(log))) == {"used": 240, "duplicate": 30}
+
+
+def test_only_keys_and_requests_that_come_twice_are_looked_at() -> None:
+    keys = relation("unit_id, ts", (1, 10), (1, 11), (2, 10), (2, 10), (None, 10), (None, 10))
+    rows = answer("log/repeated_keys", keyed_impressions=keys)
+    assert rows == {(2, 10), (None, 10)}
+    places = [("whole", 0), ("whole", 1), ("whole", 62), ("twice", 0), ("twice", 0), ("last", 62)]
+    positions = relation("request_id, position", *places)
+    assert answer("log/repeated_positions", positioned_impressions=positions) == {("twice",)}
 
 
 def customers(rows: int = 64_000, seed: int = 4) -> pd.DataFrame:

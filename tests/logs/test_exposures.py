@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from abeval.assignment import Assignment
+from tests.logs.queried import answer, relation
 from tests.logs.small import PERIOD, START, analyze, aside, close, small_log, values
 
 SALT = "layer_7"
@@ -106,6 +107,28 @@ def test_crossover_policies(policy: str, control: int, left_out: dict[str, int])
     assert aside(found) == {"used": len(log) - sum(left_out.values()), **left_out}
     check = next(c for c in found.trust if c.name == "crossover")
     assert check.value == pytest.approx(2 / log.user_id.nunique())
+
+
+def test_the_first_variant_is_known_if_no_other_may_have_been_as_early() -> None:
+    exposures = relation(
+        "unit_id, time_ms, variant",
+        *((1, 20, "b"), (1, 10, "a"), (1, 15, "c")),
+        *((2, 10, "b"), (2, 10, "a")),
+        *((3, 10, "a"), (3, None, "b")),
+        *((4, None, "b"), (4, None, "b")),
+        *((5, None, "a"), (5, None, "b")),
+        *((6, 10, "b"), (6, 10, "b"), (6, 30, "a")),
+        (7, 40, "b"),
+    )
+    assert answer("log/exposed", exposures=exposures) == {
+        (1, 10, "a", "c", "a"),
+        (2, 10, "a", "b", None),
+        (3, 10, "a", "b", None),
+        (4, None, "b", "b", "b"),
+        (5, None, "a", "b", None),
+        (6, 10, "a", "b", "b"),
+        (7, 40, "b", "b", "b"),
+    }
 
 
 def test_crossover_analysed_as_assigned() -> None:

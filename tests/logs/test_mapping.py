@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, LogError
+from abeval.logs.opening import open_log
 from tests.logs.small import analyze, per_unit, small_log, values
 
 OWN_NAMES = (
@@ -265,3 +267,26 @@ def test_variants_in_another_spelling_are_named(tmp_path: Path, store: bool) -> 
 def test_a_log_that_names_no_variant_needs_an_assignment() -> None:
     with pytest.raises(AbevalError, match="no column `variant`"):
         analyze(small_log().drop(columns="variant"))
+
+
+def test_only_an_id_with_a_point_is_advised_to_be_cast() -> None:
+    log = small_log()
+    for wrong, is_advised in ((log.assign(dwell="long"), False), (log.assign(user_id=0.5), True)):
+        with pytest.raises(LogError) as error:
+            analyze(wrong)
+        assert ("pandas writes whole numbers with a null so" in str(error.value)) == is_advised
+
+
+def test_a_query_of_tables_alone_reads_no_row_of_the_log() -> None:
+    loaded = abeval.define(
+        name="e",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        tables={"shown": {"path": "shown.parquet"}},
+        logs={"impressions": {"query": "select * from shown where position < 3"}},
+    )
+    engine = DuckDBEngine()
+    opened = open_log(engine, loaded.experiment, {"shown": small_log()}, "impressions")
+    engine.close()
+    assert (opened.read, opened.rows) == (0, 96)

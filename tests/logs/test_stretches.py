@@ -11,6 +11,9 @@ import pytest
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.model import Experiment
+from abeval.logs.stretches import ENTERED, Stretch, planned_splits, stretches_of
 
 DAYS = 6
 EARLY, LATE = (0, 1), (2, 3, 4, 5)
@@ -286,3 +289,76 @@ def test_a_schedule_needs_times_and_logged_variants():
         experiment(assignment=schedule(), period=None, pre_period=None).analyze(
             logs={"impressions": log.drop(columns="ts")}
         )
+
+
+def entries_of(*rows: tuple[int, str, int, str, int]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(ENTERED))
+
+
+def plan(**entries: Any) -> Experiment:
+    base = {"name": "e", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    return parse_experiment({**base, "logs": {"impressions": {}}, **entries})
+
+
+RAMP = entries_of(
+    *[(0, f"2026-01-0{day}", hour, "a", 450) for day in (5, 6) for hour in (3, 9)],
+    *[(0, f"2026-01-0{day}", 9, "b", 100) for day in (5, 6)],
+    *[(0, f"2026-01-0{day}", 9, variant, 500) for day in (7, 8, 9) for variant in "ab"],
+    (0, "2026-01-10", 9, "a", 0),
+)
+
+
+def test_a_stretch_has_the_units_of_all_hours_of_its_days() -> None:
+    assert stretches_of(plan(), RAMP) == (
+        Stretch("2026-01-05", "2026-01-06", {"a": 1800, "b": 200}, None, False),
+        Stretch("2026-01-07", "2026-01-10", {"a": 1500, "b": 1500}, None, False),
+    )
+    assert stretches_of(plan(), RAMP[RAMP.entry_day <= "2026-01-06"]) == ()
+    # Rows of one user come together, so that counts of rows show no split.
+    assert stretches_of(plan(unit="row"), RAMP) == ()
+
+
+def test_a_change_within_a_scheduled_split_is_not_announced() -> None:
+    first = {"from": "2026-01-01", "weights": {"a": 0.5, "b": 0.5}}
+    second = {"from": "2026-01-05T06:00:00", "weights": {"a": 0.9, "b": 0.1}}
+    before = entries_of((0, "2026-01-04", 1, "a", 500), (0, "2026-01-04", 1, "b", 500))
+    counts = pd.concat([before, RAMP.assign(planned=1)])
+    weights = {"a": {"weight": 1}, "b": {"weight": 1}}
+    scheduled = plan(variants=weights, assignment={"splits": [first, second]})
+    ramps = stretches_of(scheduled, counts)
+    assert [(ramp.start, ramp.end, ramp.announced) for ramp in ramps] == [
+        ("2026-01-04", "2026-01-04", False),
+        ("2026-01-05 06:00:00", "2026-01-06", True),
+        ("2026-01-07", "2026-01-10", False),
+    ]
+    assert [ramp.weights for ramp in ramps] == [{"a": 1, "b": 1}, *[second["weights"]] * 2]
+
+
+@pytest.mark.parametrize(
+    ("weights", "then", "changes"),
+    [
+        ((9, 1), (0.9, 0.1), False),
+        ((9, 1), (0.8, 0.2), True),
+        # A third, written with twelve digits.
+        ((1, 2), (0.333333333333, 0.666666666667), False),
+        ((1, 2), (0.33333333333, 0.66666666667), True),
+    ],
+)
+def test_weights_of_the_same_shares_are_one_split(
+    weights: tuple[float, float], then: tuple[float, float], changes: bool
+) -> None:
+    variants = {name: {"weight": weight} for name, weight in zip("ab", weights, strict=True)}
+    split = {"from": "2026-01-05", "weights": dict(zip("ab", then, strict=True))}
+    plans = planned_splits(plan(variants=variants, assignment={"splits": [split]}))
+    assert len(plans) == 1 + changes
+
+
+@pytest.mark.parametrize(
+    ("units", "shares"), [((1, 0), (1, 0)), ((0, 0), (0, 0)), ((1, 3), (0.25, 0.75))]
+)
+def test_shares_of_a_stretch_are_of_its_units(
+    units: tuple[int, int], shares: tuple[float, float]
+) -> None:
+    counts = dict(zip("ab", units, strict=True))
+    stretch = Stretch("2026-01-05", "2026-01-06", counts, None, False)
+    assert stretch.shares == dict(zip("ab", shares, strict=True))
