@@ -162,7 +162,7 @@ def test_the_queries_of_an_analysis_are_in_its_digest(
 ) -> None:
     plan = experiment(tmp_path).experiment
     names = ("units/unit_day", "metric/moments", "store/closed_cells", "offline/units", name)
-    texts = {listed: "select 1" for listed in names}
+    texts = dict.fromkeys(names, "select 1")
     monkeypatch.setattr(states, "query_names", lambda: tuple(sorted(texts)))
     monkeypatch.setattr(states, "query", texts.__getitem__)
     before = analysis_digest(plan, Definition("rows", ()))

@@ -157,8 +157,8 @@ def test_gauc_of_a_day_of_many_pairs_counts_those_of_the_unit_and_the_day_alone(
 def test_returns_are_counted_by_the_active_day_before() -> None:
     days = (
         f"(1, true, {FIRST}), (1, true, {THIRD}), (1, true, {FOURTH}), (2, true, {FIRST}),"
-        f"(2, true, {THIRD}), (3, true, {THIRD}), (1, false, {SECOND}), (3, true, cast(null as date)),"
-        f"(4, true, {FIRST})"
+        f"(2, true, {THIRD}), (3, true, {THIRD}), (1, false, {SECOND}),"
+        f"(3, true, cast(null as date)), (4, true, {FIRST})"
     )
     entries = f"(1, 'a', {FIRST}), (2, 'a', {FIRST}), (3, 'b', {SECOND})"
     assert rows_of(
@@ -176,7 +176,8 @@ def test_who_was_shown_what_is_counted_by_the_day_before() -> None:
         f"(1, 5, true, {FIRST}), (1, 5, true, {FIRST}), (1, 5, true, {SECOND}),"
         f"(2, 5, true, {FIRST}), (3, 5, true, {FIRST}), (1, 6, true, {SECOND}),"
         # No row of the period, of an item and of a day; no analysed unit.
-        f"(1, 5, false, {THIRD}), (1, null, true, {FIRST}), (1, 5, true, null), (9, 5, true, {FIRST})"
+        f"(1, 5, false, {THIRD}), (1, null, true, {FIRST}), (1, 5, true, null),"
+        f"(9, 5, true, {FIRST})"
     )
     assert rows_of(
         "time/shown_day",
