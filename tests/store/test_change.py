@@ -121,8 +121,17 @@ def test_days_are_in_order_and_keep_their_first_and_last_time() -> None:
 
 
 def test_facts_that_one_side_lacks_count_as_nothing() -> None:
-    facts = changed("facts", {"units": 9, "clicks": 4}, {"units": 2}, {"units": 3, "crossovers": 1})
-    assert facts == {"units": 10, "clicks": 4, "crossovers": 1}
+    total = {"units": 9, "clicks": 4, "crossovers": 5}
+    facts = changed("facts", total, {"units": 2, "crossovers": 1}, {"units": 3, "late": 2})
+    assert facts == {"units": 10, "clicks": 4, "crossovers": 4, "late": 2}
+
+
+def test_counts_are_exact_beyond_what_doubles_hold() -> None:
+    large = 2**53 + 1
+    table = changed("units", units(("a", large, large)), units(("a", 2, 0)), units(("a", 2, 0)))
+    same(table, units(("a", large, large)))
+    table = changed("units", units(("a", large + 1, 0)), units(("a", large, 0)), units())
+    same(table, units(("a", 1, 0)))
 
 
 def test_sums_of_sub_buckets_are_taken_out_and_added() -> None:
