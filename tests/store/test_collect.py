@@ -16,6 +16,7 @@ from abeval.store import collect, scheme
 from abeval.store.collect import Stored
 from abeval.store.manifest import write_manifest
 from abeval.store.totals import Totals, write_totals
+from tests.logs import test_stretches as ramps
 from tests.store.test_change import aggregates, units
 from tests.store.test_parts import parts
 from tests.store.test_refresh import day_log, experiment, write
@@ -156,3 +157,19 @@ def test_a_vanished_file_is_named_once(tmp_path: Path) -> None:
     assert any(note.endswith("were dropped: day-1.parquet.") for note in notes)
     notes = loaded.analyze(store=store).notes
     assert not any("dropped" in note for note in notes)
+
+
+def test_what_is_carried_on_is_added_up_anew_where_the_split_changes(tmp_path: Path) -> None:
+    log = ramps.world(per_day=150)
+    log = log[log["ts"] >= "2026-01-05"]
+    source = {"impressions": {"path": str(tmp_path / "log" / "*.parquet")}}
+    loaded = ramps.experiment(logs=source, pre_period=None, metrics=[{"name": "ctr"}])
+    store, carried = tmp_path / "store", []
+    for day in (5, 6, 7, 8):
+        write(tmp_path, f"day-{day}", log[log["ts"].dt.day == day])
+        result = loaded.analyze(store=store)
+        carried.append(any("days were reused" in note for note in result.notes))
+    assert carried == [False, True, False, False]
+    whole = loaded.analyze()
+    assert len(whole.ramps) == 2
+    assert (result.ramps, result.scorecard) == (whole.ramps, whole.scorecard)
