@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,13 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape
 from abeval.store.closing import Closing
 from abeval.store.definition import Definition
+from abeval.store.manifest import Entry
 from abeval.store.parts import Parts
 from abeval.store.refresh import Refresh
+from abeval.store.state import State, read_state
 from tests.store.test_change import aggregates, days, same
 from tests.store.test_refresh import experiment
-from tests.store.test_state import STATE
+from tests.store.test_state import STATE, part
 
 SHAPE = LogShape(LogColumns("impressions", {}, {}), None, None, None, (), {})
 CLOSED_DAYS = (
@@ -30,6 +33,7 @@ CLOSED_DAYS = (
     ("2024-03-03", 8, 0, 80, 200, 290),
     ("2024-03-04", 7, 2, 70, 300, 390),
 )
+NO_ENGINE: Any = None
 OPEN_DAY = ("2024-03-05", 5, 1, 50, 400, 490)
 
 
@@ -133,3 +137,82 @@ def test_a_unit_that_moved_takes_its_closed_days_with_it(
         (third[0], 7 + more, 2, 70 + 6 * more, *third[4:]),
     )
     same(both.days, days(*changed, OPEN_DAY))
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of closed cells is written as far as its name."""
+    cells = hashlib.sha256(b"cells").hexdigest()
+
+    def write(closing: Closing, last_day: str) -> tuple[str, str]:
+        file = f"closed-{last_day}.parquet"
+        (closing.parts.folder / file).write_bytes(b"cells")
+        return file, cells
+
+    monkeypatch.setattr(Closing, "_write_cells", write)
+
+
+def close(
+    folder: Path, *entries: Entry, previous: tuple[str, ...] = (), state: State | None = None
+) -> State | None:
+    """The state after a run that was over these parts."""
+    plan = experiment(Path(), metrics=["active_days_per_user"]).experiment
+    refreshed = Refresh({}, (), (), (), None, {}, state, previous, None, False)
+    store = Parts(folder, Definition("rows", ()), SHAPE, NO_ENGINE, "analysis")
+    whole = COUNTED.assign(slice="whole", cell="")
+    moments = pd.concat([COUNTED, whole, OPEN.moments], ignore_index=True)
+    both = aggregates(moments=moments, days=days(*CLOSED_DAYS, OPEN_DAY))
+    Closing(store, plan, entries, refreshed).close(both)
+    return read_state(folder)
+
+
+@pytest.mark.usefixtures("written")
+def test_the_state_has_the_days_up_to_the_last_closed_one(tmp_path: Path) -> None:
+    entries = (
+        part("2", 2),
+        part("4", 4, 5),
+        part("5", 5),
+        part("6", 5, has_others=True),
+        part("7", has_others=True),
+        part("8"),
+    )
+    state = close(tmp_path, *entries, previous=("part-2", "part-4", "part-7", "part-8"))
+    assert state is not None
+    assert state.last_day == "2024-03-04"
+    assert state.parts == tuple(entry.file for entry in entries)
+    assert state.closed_parts == ("part-2", "part-4", "part-6", "part-7", "part-8")
+    assert rows(pd.DataFrame(state.moments)) == rows(COUNTED)
+    assert state.days == CLOSED_DAYS
+    # One day less is closed where the newest file reaches back.
+    state = close(tmp_path, *entries, part("9", 4), previous=state.parts)
+    assert state is not None
+    assert state.last_day == "2024-03-03"
+    assert state.closed_parts == ("part-2", "part-6", "part-7", "part-8")
+    assert {row[2] for row in state.moments} == {"2024-03-02"}
+    assert state.days == CLOSED_DAYS[:2]
+
+
+@pytest.mark.usefixtures("written")
+def test_no_state_is_written_without_a_day_to_close_or_a_new_part(tmp_path: Path) -> None:
+    assert close(tmp_path, part("7", has_others=True)) is None
+    first = close(tmp_path, part("2", 2))
+    assert first is not None
+    (tmp_path / "state.json").unlink()
+    assert close(tmp_path, part("2", 2), state=first) is None
+    later = close(tmp_path, part("2", 2), part("3", 3), state=first)
+    assert later is not None
+    assert later.last_day == "2024-03-03"
+
+
+@pytest.mark.usefixtures("written")
+def test_the_closed_cells_of_earlier_runs_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Path.glob
+    # One of them is removed meanwhile.
+    monkeypatch.setattr(Path, "glob", lambda path, name: [*listed(path, name), path / "closed-9"])
+    for name in ("closed-0.parquet", "part-2"):
+        (tmp_path / name).touch()
+    close(tmp_path, part("2", 2))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"closed-2024-03-02.parquet", "part-2", "state.json"}
