@@ -19,7 +19,7 @@ from abeval.store.totals import Totals, write_totals
 from tests.logs import test_stretches as ramps
 from tests.store.test_change import aggregates, units
 from tests.store.test_parts import parts
-from tests.store.test_refresh import day_log, experiment, write
+from tests.store.test_refresh import counts, day_log, experiment, same, stored, write
 from tests.store.test_scheme import parts as entries_of
 
 ALL = frozenset({"unit", "ts", "click", "request_id", "item_id", "position", "score"})
@@ -173,3 +173,17 @@ def test_what_is_carried_on_is_added_up_anew_where_the_split_changes(tmp_path: P
     whole = loaded.analyze()
     assert len(whole.ramps) == 2
     assert (result.ramps, result.scorecard) == (whole.ramps, whole.scorecard)
+
+
+def test_a_file_that_two_paths_match_is_there_twice_and_nothing_is_carried_on(
+    tmp_path: Path,
+) -> None:
+    logs = {"impressions": {"path": ["log/day-1.parquet", "log/*.parquet"]}}
+    entries: dict[str, Any] = {"logs": logs, "trust": {"aa_runs": 0}}
+    for day in (1, 2):
+        write(tmp_path, f"day-{day}", day_log(day))
+    stored(tmp_path, **entries)
+    write(tmp_path, "day-3", day_log(3))
+    notes = same(tmp_path, **entries)
+    assert counts(notes) == (1, 2)
+    assert len(notes) == 1

@@ -170,3 +170,15 @@ def test_the_queries_of_an_analysis_are_in_its_digest(
     assert analysis_digest(plan, Definition("other", ())) != before
     texts[name] = "select 2"
     assert (analysis_digest(plan, Definition("rows", ())) != before) == counts
+
+
+def test_the_digest_of_an_analysis_is_that_of_the_stores_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise every store would add up all of its days again."""
+    monkeypatch.setattr(states, "query_names", lambda: ("units/unit_day",))
+    monkeypatch.setattr(states, "query", lambda _: "select 1")
+    monkeypatch.setattr(states, "definition", lambda _: {"name": "daily"})
+    monkeypatch.setattr(states, "__version__", "1.0")
+    digest = analysis_digest(experiment(tmp_path).experiment, Definition("rows", ("sum",)))
+    assert digest == "47426298a0f7599f2e071ef0c2ac14b938f3a95db7f19824faea4db4d0859519"
