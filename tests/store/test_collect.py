@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,7 +15,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.store import collect, scheme
 from abeval.store.collect import Stored
-from abeval.store.manifest import write_manifest
+from abeval.store.manifest import read_manifest, write_manifest
 from abeval.store.totals import Totals, write_totals
 from tests.logs import test_stretches as ramps
 from tests.store.test_change import aggregates, units
@@ -187,3 +188,27 @@ def test_a_file_that_two_paths_match_is_there_twice_and_nothing_is_carried_on(
     notes = same(tmp_path, **entries)
     assert counts(notes) == (1, 2)
     assert len(notes) == 1
+
+
+def test_a_part_says_its_days_and_whether_it_has_other_rows(tmp_path: Path) -> None:
+    late = day_log(4)
+    late.loc[:9, "ts"] = pd.NaT
+    early = pd.concat([day_log(3), day_log(1)])
+    for name, frame in (("early", early), ("late", late), ("none", late.iloc[:5])):
+        write(tmp_path, name, frame)
+    stored(tmp_path, trust={"aa_runs": 0})
+    entries = read_manifest(tmp_path / "store", "daily").parts
+    kinds = {Path(name).stem: (part.days, part.has_others) for name, part in entries.items()}
+    assert kinds == {
+        "early": (("2024-03-02", "2024-03-04"), False),
+        "late": (("2024-03-05",), True),
+        "none": ((), True),
+    }
+
+
+def test_a_file_is_read_with_the_types_of_all_files(tmp_path: Path) -> None:
+    """Weights of one byte, whose square has two, beside larger ones."""
+    for day, kind in ((2, "int8"), (3, "int64")):
+        write(tmp_path, f"day-{day}", day_log(day).assign(weight=np.array(100, kind)))
+    own = {"name": "heavy", "value": "weight * weight"}
+    same(tmp_path, metrics=["ctr", own], trust={"aa_runs": 0})

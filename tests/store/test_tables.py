@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 from abeval.aggregates.buckets import BucketSums
-from abeval.errors import ExperimentError
+from abeval.errors import AbevalError, ExperimentError
 from abeval.store.saved import check_savable, definition, read_aggregates, save_aggregates
 from tests.store.test_change import accounts, aggregates, days, moments, units
 from tests.store.test_refresh import experiment
@@ -121,3 +123,22 @@ def test_aggregates_depend_on_what_they_are_sums_of(
     entries: dict[str, Any], others: dict[str, Any], equal: bool
 ) -> None:
     assert (definition(plan(**entries)) == definition(plan(**others))) == equal
+
+
+class FullDisk:
+    """A connection that writes nothing."""
+
+    def register(self, *_: object) -> None:
+        """Take a frame."""
+
+    def execute(self, _: str) -> None:
+        raise duckdb.IOException("no space left on device")
+
+
+def test_a_table_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb, "connect", lambda: nullcontext(FullDisk()))
+    with pytest.raises(AbevalError, match="no space left on device"):
+        save_aggregates(tmp_path, plan(), aggregates())
+    assert not [*tmp_path.iterdir()]
