@@ -160,7 +160,7 @@ class Closing:
         engine.view(
             "nameless_units",
             query("store/nameless_units")
-            if shape.names_variant and may_lack
+            if may_lack
             else "select unit_id as nameless_unit_id from seen_units where false",
         )
         engine.view(
