@@ -59,8 +59,8 @@ class Closing:
         new = [part for part in self.entries if part not in closed]
         selects = [parts.together(both, f"day > date {literal(state.last_day)}")] if both else []
         selects += [parts.together(new)] if new else []
-        nothing = parts.together(self.entries[:1], "false")
-        load_sums(parts.engine, " union all ".join(selects or [nothing]))
+        first, *_ = self.entries
+        load_sums(parts.engine, " union all ".join(selects or [parts.together([first], "false")]))
         cells = literal(exact(str(parts.folder / state.file)))
         parts.engine.table(CLOSED_CELLS, f"select * from read_parquet({cells})")
         return CLOSED_CELLS
@@ -160,7 +160,7 @@ class Closing:
         engine.view(
             "nameless_units",
             query("store/nameless_units")
-            if shape.names_variant and may_lack
+            if may_lack
             else "select unit_id as nameless_unit_id from seen_units where false",
         )
         engine.view(

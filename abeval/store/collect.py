@@ -107,7 +107,7 @@ def _collected(
     aggregates = gathered(run, metrics, prepared)
     stored = prepared.summed
     if not isinstance(stored, Stored):
-        return aggregates, False
+        raise TypeError("these are not the sums of a store")
     aggregates = _complete(stored, run, metrics, prepared, aggregates)
     check_all_counted(prepared, aggregates.accounts)
     closing = stored.closing

@@ -89,7 +89,7 @@ def fingerprint(file: str) -> Input:
         stat = path.stat()
         with path.open("rb") as opened:
             opened.seek(max(0, stat.st_size - 8))
-            tail = opened.read(8)
+            tail = opened.read()
             length = int.from_bytes(tail[:4], "little")
             opened.seek(max(0, stat.st_size - 8 - length))
             footer = opened.read(length)

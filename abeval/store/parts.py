@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 from abeval.engines import sources
@@ -51,8 +52,8 @@ class Parts:
     def broken(self, entries: Sequence[Entry]) -> list[Entry]:
         """The parts that are damaged or missing."""
         with ThreadPoolExecutor() as pool:
-            whole = pool.map(lambda e: is_whole(self.folder / e.file, e.sha256), entries)
-            return [entry for entry, good in zip(entries, whole, strict=True) if not good]
+            broken = pool.map(lambda e: not is_whole(self.folder / e.file, e.sha256), entries)
+            return list(compress(entries, broken))
 
     def make(self, file: str, source: Input) -> Entry:
         """Write the part of one file, which the views read in place of the whole log meanwhile.

@@ -36,7 +36,7 @@ def _file_of(table: str, digest: str) -> str:
     return f"{table}-{digest[:32]}.parquet"
 
 
-KEPT = (SAVED, LOCK, *(_file_of(name, "0" * 32) for name in (*FRAMES, BUCKETS)))
+KEPT = (SAVED, LOCK, *(_file_of(name, "0") for name in (*FRAMES, BUCKETS)))
 """Names such as `save_aggregates` writes into its folder."""
 _TABLE = re.compile(rf"({'|'.join((*FRAMES, BUCKETS))})-[0-9a-f]{{32}}\.parquet")
 
@@ -194,7 +194,7 @@ def _bucket_frame(buckets: Mapping[str, BucketSums]) -> pd.DataFrame:
         frame = pd.DataFrame(np.hstack([sums.sums, before]), columns=[*_SUMS, *_BEFORE])
         parts.append(frame.assign(units=sums.units, metric=metric))
     empty = pd.DataFrame({name: np.empty(0) for name in (*_SUMS, *_BEFORE, "units")})
-    return pd.concat(parts, ignore_index=True) if parts else empty.assign(metric="")
+    return pd.concat(parts) if parts else empty.assign(metric="")
 
 
 def _write(

@@ -112,7 +112,7 @@ def day_to_close(
 def read_state(folder: Path) -> State | None:
     """The closed days of a store; None if there are none, or their files are damaged."""
     try:
-        digest, body = (folder / STATE).read_text(encoding="utf-8").split("\n", 1)
+        digest, _, body = (folder / STATE).read_text(encoding="utf-8").partition("\n")
         if _digest(body) != digest:
             return None
         raw = json.loads(body)

@@ -109,7 +109,7 @@ def _check_supported(
 ) -> None:
     """Refuse, by its name, whatever would need values of units."""
     inference = experiment.inference
-    has_before = any(BEFORE[0] in row.sums for row in rows)
+    has_before = any(not row.sums.keys().isdisjoint(BEFORE) for row in rows)
     needs = {
         "inference.stratify_by": inference.stratify_by is not None,
         "inference.resample": inference.resample is not None,

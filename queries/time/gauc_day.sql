@@ -10,7 +10,7 @@ with sized as (
 judged as (
   select unit_id, day, n, p, p * (n - p) > 1000 as is_heavy
   from sized
-  where p > 0 and p < n
+  where p not in (0, n)
 ),
 few as (
   select
