@@ -40,10 +40,10 @@ NAMED = (
         "tests/stats/test_decisions.py",
     ),
     (
-        "abeval/stats/decisions.py",
-        "abs(distance) if meets_target else max(nearer)",
-        "max(nearer)",
-        "tests/stats/test_decisions.py",
+        "abeval/stats/toward.py",
+        "min(-min(difference, mirrored), max(difference, mirrored))",
+        "max(difference, mirrored)",
+        "tests/stats/test_toward.py",
     ),
     (
         "abeval/inference/verdict.py",
