@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,7 +80,10 @@ def record(tree: Path, rooms: Sequence[str]) -> list[reach.Reach]:
 
 def is_failing(tree: Path, tests: Sequence[str]) -> bool:
     """Whether one of the tests fails or does not end, in a process of its own."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Threads of libraries that are loaded already wait, and hold no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child:
         return wait(child) != 0
     try:

@@ -56,7 +56,7 @@ NAMED = (
         "abeval/logs/canonical.py",
         "< timestamp '9999-01-01'",
         "< timestamp '9998-12-31'",
-        "tests/logs/test_time.py",
+        "tests/logs/test_canonical.py",
     ),
 )
 """File, what is there, what is put in its place, and the tests that must notice."""
