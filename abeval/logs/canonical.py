@@ -190,4 +190,4 @@ def click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[st
     padded = used + ["0"] * (len(CLICK_KEYS) - len(used))
     if len(used) < len(CLICK_KEYS):
         padded[-1] = last
-    return [f"{sql} as {key}" for sql, key in zip(padded, CLICK_KEYS, strict=True)]
+    return [f"{padded[i]} as {key}" for i, key in enumerate(CLICK_KEYS)]

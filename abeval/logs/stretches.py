@@ -68,7 +68,7 @@ def planned_splits(experiment: Experiment) -> list[PlannedSplit]:
     first = {name: variant.weight for name, variant in experiment.variants.items()}
     plans = [PlannedSplit(None, first)]
     for split in experiment.schedule:
-        weights = {name: split.weights.get(name, 0.0) for name in first}
+        weights = {name: split.weights[name] for name in first}
         if _shares(weights) != _shares(plans[-1].weights):
             plans.append(PlannedSplit(moment(split.start), weights))
     return plans
@@ -112,9 +112,8 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     if counts.empty:
         return []
     by_day: dict[str, dict[str, int]] = {}
-    for day, variant, n in zip(
-        counts["entry_day"], counts["variant"], counts["units"], strict=True
-    ):
+    columns = counts[["entry_day", "variant", "units"]]
+    for day, variant, n in columns.itertuples(index=False, name=None):
         of_day = by_day.setdefault(str(day), {})
         of_day[str(variant)] = of_day.get(str(variant), 0) + int(n)
     days = sorted(by_day)
@@ -128,8 +127,8 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
         if first and plan.start is not None and plan.start > datetime.fromisoformat(start):
             # It began within its first day.
             start = plan.start.isoformat(" ")
-        sums = table[part.start : part.stop].sum(axis=0).tolist()
-        units = dict(zip(experiment.variants, sums, strict=True))
+        sums = table[part.start : part.stop].sum(axis=0)
+        units = {name: int(sums[i]) for i, name in enumerate(experiment.variants)}
         weights = plan.weights if experiment.schedule else None
         announced = first and plan.start is not None
         stretches.append(Stretch(start, days[part[-1]], units, weights, announced))

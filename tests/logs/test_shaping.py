@@ -9,7 +9,11 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.assignment import SUB_BUCKETS
+from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
+from abeval.experiment.load import parse_experiment
+from abeval.logs.views import experiment_view
 from abeval.results.analysis import Result
 from tests.logs.small import analyze, aside, per_unit, small_log, values
 
@@ -87,3 +91,21 @@ def test_a_table_of_rows_has_no_unit_that_is_repeated() -> None:
     assert aside(of_units(rows, unit="row"), "units") == {"used": 60}
     again = pd.concat([USERS, USERS.head(3).assign(spent=-1.0)])
     assert aside(of_units(again), "units") == {"used": 57, "repeated_unit": 6}
+
+
+def test_a_segment_of_a_table_of_units_is_its_column_whenever_it_was_known() -> None:
+    users = USERS.assign(tier=["free", "free", "pro"] * 20)
+    segments = {"tier": {"value": "tier", "known": "before"}}
+    found = of_units(users, segments=segments)
+    assert {row.cell: row.units for row in found.segments} == {"free": 20, "pro": 10}
+
+
+def test_items_form_groups_of_the_same_number_of_sub_buckets() -> None:
+    variants = {"control": "a", "variants": {"a": {}, "b": {}}}
+    logs: dict[str, Any] = {"impressions": {}}
+    own = parse_experiment({"name": "e", "unit": "user_id", **variants, "logs": logs})
+    engine = DuckDBEngine()
+    engine.table("experiment", experiment_view(own))
+    even = f"select {SUB_BUCKETS} % item_groups = 0 from experiment"
+    assert engine.rows(even) == [(True,)]
+    engine.close()
