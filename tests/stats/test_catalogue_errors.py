@@ -125,3 +125,21 @@ def test_where_nothing_is_named_there_are_a_thousand_permutations_and_one_seed()
     assert comparison == catalogue.compare(*arms, "gini", 0.05, 1000, 0)
     assert comparison == catalogue.compare_all(*arms)["gini"]
     assert comparison.effect.p_value != catalogue.compare(*arms, "gini", seed=1).effect.p_value
+
+
+def test_permutations_need_impressions_in_every_block() -> None:
+    # All that was shown was shown to two groups: half of the groups may lack both.
+    item, group = np.divmod(np.arange(12), 2)
+    arms = [
+        catalogue.Incidence(item, group, *np.full((2, 12), 2), np.full(16, 4), 9),
+        catalogue.Incidence(
+            item, group, *np.array([[1, 2, 3, 1, 4, 1, 2, 2, 3, 4, 1, 1]] * 2), np.full(16, 4), 9
+        ),
+    ]
+    pair = arms[0], arms[1]
+    names: tuple[Functional, ...] = ("gini", "entropy")
+    alone = catalogue.compare_all(*pair, names, permutations=0)
+    assert not any(isinstance(one, Refusal) for one in alone.values())
+    for one in catalogue.compare_all(*pair, names, permutations=100).values():
+        assert isinstance(one, Refusal)
+        assert one.reason == "too_few_units"

@@ -59,6 +59,8 @@ def test_degrees_of_freedom_of_known_and_of_single_variances() -> None:
     assert effects.satterthwaite([1.0], [1]) == 1
     assert effects.satterthwaite([1.0, 0.0], [5, 0]) == 5
     assert effects.satterthwaite([1.0, 0.5], [math.inf, math.inf]) == math.inf
+    with pytest.raises(ValueError, match="shorter"):
+        effects.satterthwaite([1.0, 0.5], [4])
     assert effects.satterthwaite([2.0, 1.0], [4, 3]) == pytest.approx(9 / (4 / 4 + 1 / 3))
 
 

@@ -167,6 +167,14 @@ def test_units_do_not_matter(x_scale: float, y_scale: float) -> None:
     assert latent.held_out(scaled).gain == pytest.approx(latent.held_out(plain).gain)
 
 
+def test_many_experiments_in_small_units_are_fitted() -> None:
+    x, x_se, y, y_se = world(8, 60)
+    plain = latent.correlation(latent.fit(x, x_se, y, y_se))
+    for scale in (1e-7, 1e7):
+        scaled = latent.fit(x * scale, x_se * scale, y * scale, y_se * scale)
+        assert latent.correlation(scaled) == pytest.approx(plain)
+
+
 def test_turning_one_metric_turns_the_correlation() -> None:
     x, x_se, y, y_se = world(6)
     plain = latent.correlation(latent.fit(x, x_se, y, y_se, 0.3))
