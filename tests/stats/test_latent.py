@@ -152,7 +152,12 @@ def test_a_curve_is_followed_down_to_its_bound() -> None:
             (top, max(top - 2.5, 0.0), min(top + 2.5, 10.0))
         )
     # At the ends a curve may have fallen by just less, or just more.
-    for bound, ends in ((3.5, (0.5, 7.5)), (4.0, (0.0, 8.0)), (6.5, (0.0, 10.0))):
+    for bound, ends in (
+        (3.5, (0.5, 7.5)),
+        (4.0, (0.0, 8.0)),
+        (5.5, (0.0, 9.5)),
+        (6.5, (0.0, 10.0)),
+    ):
         assert latent._within(at, -np.abs(at - 4), bound) == pytest.approx((4.0, *ends))
 
 
