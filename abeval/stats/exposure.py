@@ -65,10 +65,9 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         raise Refusal("not_applicable", "an item must be shown to between 0 and all units")
     if len(shown) > catalogue_size:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    bounded = np.minimum(shown, units - at)
     log_missed = (
-        gammaln(units - bounded + 1)
-        - gammaln(units - bounded - at + 1)
+        gammaln(units - shown + 1)
+        - gammaln(units - shown - at + 1)
         - gammaln(units + 1)
         + gammaln(units - at + 1)
     )

@@ -19,23 +19,23 @@ OUTSIDE = Estimate(5.0, 0.05, 90, 89), Estimate(4.0, 0.07, 90, 89)
 def test_the_contrast_of_differences_is_a_z_test() -> None:
     segment = effects.from_difference(1.0, 1.3, 0.3, 0.10, df=7)
     rest = effects.from_difference(2.0, 2.1, 0.1, 0.05, df=9)
-    found = against_rest(segment, rest)
+    contrast = against_rest(segment, rest)
     law = stats.norm(0.2, math.hypot(0.10, 0.05))
-    assert (found.control, found.treatment) == (0.1, 0.3)
-    assert (found.low, found.high) == pytest.approx(law.interval(0.95))
-    assert found.p_value == pytest.approx(2 * law.cdf(0))
+    assert (contrast.control, contrast.treatment) == (0.1, 0.3)
+    assert (contrast.low, contrast.high) == pytest.approx(law.interval(0.95))
+    assert contrast.p_value == pytest.approx(2 * law.cdf(0))
     assert against_rest(segment, rest, 0.2).low == pytest.approx(law.ppf(0.1))
 
 
 def test_the_contrast_of_lifts_is_a_z_test_of_logarithms() -> None:
-    found = log_contrast(INSIDE, OUTSIDE, 0.1)
-    assert found is not None
+    contrast = log_contrast(INSIDE, OUTSIDE, 0.1)
+    assert contrast is not None
     inside, outside = math.log(3 / 2), math.log(4 / 5)
     law = stats.norm(inside - outside, math.sqrt(0.02 / 4 + 0.03 / 9 + 0.05 / 25 + 0.07 / 16))
-    assert (found.control, found.treatment) == pytest.approx((outside, inside))
-    assert (found.difference, found.se) == pytest.approx((law.mean(), law.std()))
-    assert (found.low, found.high) == pytest.approx(law.interval(0.9))
-    assert found.p_value == pytest.approx(2 * law.cdf(0))
+    assert (contrast.control, contrast.treatment) == pytest.approx((outside, inside))
+    assert (contrast.difference, contrast.se) == pytest.approx((law.mean(), law.std()))
+    assert (contrast.low, contrast.high) == pytest.approx(law.interval(0.9))
+    assert contrast.p_value == pytest.approx(2 * law.cdf(0))
 
 
 def changed(pair: Pair, side: int, value: float) -> Pair:

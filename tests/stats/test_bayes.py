@@ -71,14 +71,14 @@ def test_losses_keep_their_digits_in_the_tail(z: float) -> None:
 
 
 def test_estimate_and_prior_are_weighted_by_their_precision() -> None:
-    found = bayes.normal_normal(0.05, 0.02, bayes.Prior(-0.01, 0.03), alpha=0.1)
+    belief = bayes.normal_normal(0.05, 0.02, bayes.Prior(-0.01, 0.03), alpha=0.1)
     likelihood, prior = 0.02**-2, 0.03**-2
     mean = (0.05 * likelihood - 0.01 * prior) / (likelihood + prior)
     posterior = stats.norm(mean, (likelihood + prior) ** -0.5)
-    assert (found.mean, found.sd) == pytest.approx((posterior.mean(), posterior.std()))
-    assert (found.low, found.high) == pytest.approx(posterior.interval(0.9))
-    assert found.chance_to_beat == pytest.approx(posterior.sf(0))
-    assert found.prior == bayes.Prior(-0.01, 0.03)
+    assert (belief.mean, belief.sd) == pytest.approx((posterior.mean(), posterior.std()))
+    assert (belief.low, belief.high) == pytest.approx(posterior.interval(0.9))
+    assert belief.chance_to_beat == pytest.approx(posterior.sf(0))
+    assert belief.prior == bayes.Prior(-0.01, 0.03)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def even_arms(seed: int, groups: int = 16) -> Arms:
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 def test_errors_are_those_of_the_jackknife_over_groups(functional: Functional) -> None:
     arms, groups = even_arms(21), 16
-    found = catalogue.compare(*arms, functional, permutations=0)
+    comparison = catalogue.compare(*arms, functional, permutations=0)
 
     def value(arm: catalogue.Incidence, left_out: int) -> float:
         kept = arm.group != left_out
@@ -43,15 +43,15 @@ def test_errors_are_those_of_the_jackknife_over_groups(functional: Functional) -
     difference = treatment - control
     se = np.sqrt((groups - 1) * difference.var())
     t = stats.t(groups - 1)
-    effect = found.effect
+    effect = comparison.effect
     assert (effect.control, effect.treatment) == pytest.approx(whole)
     assert effect.se == pytest.approx(se, rel=1e-6)
     assert effect.high - effect.difference == pytest.approx(t.ppf(0.975) * se, rel=1e-6)
     assert effect.p_value == pytest.approx(2 * t.sf(abs(effect.difference) / se), rel=1e-6)
-    assert (found.at, found.groups, found.permutations) == (64, 16, 0)
+    assert (comparison.at, comparison.groups, comparison.permutations) == (64, 16, 0)
     lift, half = whole[1] / whole[0] - 1, t.ppf(0.975) * np.sqrt(15 * (treatment / control).var())
-    assert found.lift is not None
-    assert found.lift[:3] == pytest.approx((lift, lift - half, lift + half), rel=1e-6)
+    assert comparison.lift is not None
+    assert comparison.lift[:3] == pytest.approx((lift, lift - half, lift + half), rel=1e-6)
 
 
 def test_where_control_has_no_gini_there_is_no_lift() -> None:
@@ -73,10 +73,10 @@ def test_where_control_has_no_gini_there_is_no_lift() -> None:
 def test_a_control_that_shows_all_items_has_a_lift_of_coverage() -> None:
     item, group = np.divmod(np.arange(9 * 16), 16)
     full = catalogue.Incidence(item, group, *np.full((2, 144), 4), np.full(16, 4), 9)
-    found = catalogue.compare(full, even_arms(27)[1], "coverage", permutations=0)
-    assert found.effect.control == 1
-    assert found.lift is not None
-    assert found.lift.value == pytest.approx(found.effect.difference)
+    comparison = catalogue.compare(full, even_arms(27)[1], "coverage", permutations=0)
+    assert comparison.effect.control == 1
+    assert comparison.lift is not None
+    assert comparison.lift.value == pytest.approx(comparison.effect.difference)
 
 
 def test_a_gini_that_no_group_changes_leaves_entropy_its_permutations() -> None:
@@ -88,10 +88,10 @@ def test_a_gini_that_no_group_changes_leaves_entropy_its_permutations() -> None:
         catalogue.Incidence(item, group, counts, counts, np.full(16, 60), 3)
         for counts in (fixed, np.concatenate([10 + moved, 20 - 2 * moved, 30 + moved]))
     ]
-    found = catalogue.compare_all(both[0], both[1], ("gini", "entropy"), permutations=30)
-    assert isinstance(found["gini"], Refusal)
-    assert not isinstance(found["entropy"], Refusal)
-    assert found["entropy"].permutations >= 30
+    comparison = catalogue.compare_all(both[0], both[1], ("gini", "entropy"), permutations=30)
+    assert isinstance(comparison["gini"], Refusal)
+    assert not isinstance(comparison["entropy"], Refusal)
+    assert comparison["entropy"].permutations >= 30
 
 
 def test_what_differs_by_rounding_alone_does_not_vary() -> None:
@@ -114,14 +114,32 @@ def test_two_groups_worth_of_units_are_enough() -> None:
     for units, refused in ((28, False), (29, True)):
         large = control._replace(units_in_group=np.full(16, units))
         for pair in ((large, treatment), (treatment, large)):
-            found = catalogue.compare_all(*pair, ("gini",), permutations=8)["gini"]
-            assert isinstance(found, Refusal) == refused
+            comparison = catalogue.compare_all(*pair, ("gini",), permutations=8)["gini"]
+            assert isinstance(comparison, Refusal) == refused
 
 
 def test_where_nothing_is_named_there_are_a_thousand_permutations_and_one_seed() -> None:
     arms = even_arms(26)
-    found = catalogue.compare(*arms, "gini")
-    assert found.permutations == 1000
-    assert found == catalogue.compare(*arms, "gini", 0.05, 1000, 0)
-    assert found == catalogue.compare_all(*arms)["gini"]
-    assert found.effect.p_value != catalogue.compare(*arms, "gini", seed=1).effect.p_value
+    comparison = catalogue.compare(*arms, "gini")
+    assert comparison.permutations == 1000
+    assert comparison == catalogue.compare(*arms, "gini", 0.05, 1000, 0)
+    assert comparison == catalogue.compare_all(*arms)["gini"]
+    assert comparison.effect.p_value != catalogue.compare(*arms, "gini", seed=1).effect.p_value
+
+
+def test_permutations_need_impressions_in_every_block() -> None:
+    # All that was shown was shown to two groups: half of the groups may lack both.
+    item, group = np.divmod(np.arange(12), 2)
+    arms = [
+        catalogue.Incidence(item, group, *np.full((2, 12), 2), np.full(16, 4), 9),
+        catalogue.Incidence(
+            item, group, *np.array([[1, 2, 3, 1, 4, 1, 2, 2, 3, 4, 1, 1]] * 2), np.full(16, 4), 9
+        ),
+    ]
+    pair = arms[0], arms[1]
+    names: tuple[Functional, ...] = ("gini", "entropy")
+    alone = catalogue.compare_all(*pair, names, permutations=0)
+    assert not any(isinstance(one, Refusal) for one in alone.values())
+    for one in catalogue.compare_all(*pair, names, permutations=100).values():
+        assert isinstance(one, Refusal)
+        assert one.reason == "too_few_units"

@@ -145,8 +145,8 @@ def test_an_interval_reaches_as_far_as_both_errors_together(
         factor = farther(1.0, *(one / end for one in others))
         path = (estimate + np.cos(angles) * (end - estimate)) * factor ** np.sin(angles)
         ends.append(side * (side * path).max())
-    found = contingency.exact_interval(*table, lambda c, t: t - c)
-    assert tuple(found) == pytest.approx(ends, abs=2e-5)
+    interval = contingency.exact_interval(*table, lambda c, t: t - c)
+    assert tuple(interval) == pytest.approx(ends, abs=2e-5)
 
 
 def test_an_end_without_a_size_stays_as_it_is() -> None:

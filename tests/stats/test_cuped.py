@@ -251,17 +251,19 @@ def test_ratios_and_plain_covariates_are_adjusted_together(pairs: int, more: int
         counts = [rng.poisson(active * rate) for rate in (1, 5, 2, 6)[: 2 * pairs]]
         arms_.append(np.array([*counts, *(rng.normal(active, 2) for _ in range(more))], float))
     adjust = cuped.ratio if pairs == 2 else cuped.ratio_with
-    found = adjust(*(Moments.of(*one) for one in arms_))
+    outcome = adjust(*(Moments.of(*one) for one in arms_))
     both = lines(np.concatenate(arms_, axis=1), pairs)
     covariance = np.cov(both)
     theta = np.linalg.solve(covariance[1:, 1:], covariance[1:, 0])
-    assert found.theta == pytest.approx(theta)
+    assert outcome.theta == pytest.approx(theta)
     adjusted = []
     for one in arms_:
         own = lines(one, pairs)
         adjusted.append(own[0] - theta @ (own[1:] - both[1:].mean(axis=1)[:, None]))
     reference = stats.ttest_ind(adjusted[1], adjusted[0], equal_var=False)
-    assert found.effect.control == pytest.approx(adjusted[0].mean())
-    assert found.effect.difference == pytest.approx(adjusted[1].mean() - adjusted[0].mean())
-    assert found.effect.p_value == pytest.approx(reference.pvalue)
-    assert (found.effect.low, found.effect.high) == pytest.approx(reference.confidence_interval())
+    assert outcome.effect.control == pytest.approx(adjusted[0].mean())
+    assert outcome.effect.difference == pytest.approx(adjusted[1].mean() - adjusted[0].mean())
+    assert outcome.effect.p_value == pytest.approx(reference.pvalue)
+    assert (outcome.effect.low, outcome.effect.high) == pytest.approx(
+        reference.confidence_interval()
+    )

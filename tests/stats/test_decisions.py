@@ -207,6 +207,7 @@ def test_at_the_edge_nothing_is_proven():
     """A p-value of alpha, an interval that ends at zero or at the margin: not beyond it."""
     assert decisions.conclusive(math.nextafter(0.05, 0), (0.1, 0.2), 0.05)
     assert not decisions.conclusive(0.05, (0.1, 0.2), 0.05)
+    assert not decisions.conclusive(0.05, (0.1, 0.2))
     assert not decisions.conclusive(0.01, (0.0, 0.2), 0.05)
     assert not decisions.conclusive(0.01, (-0.2, 0.0), 0.05)
     assert decisions.not_worse(decisions.Gain(math.nextafter(-0.1, 0), 1), 0.1)

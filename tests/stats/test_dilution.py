@@ -42,8 +42,8 @@ def test_an_unbounded_lift_stays_unbounded() -> None:
 
 def test_the_interval_of_a_lift_shrinks_with_the_share_of_the_total() -> None:
     lift = Lift(0.15, 0.05, 0.3, True, "fieller")
-    found = dilution.dilute_lift(lift, 1.0, 4.0)
-    assert found[:3] == pytest.approx((0.0375, 0.0125, 0.075))
+    diluted = dilution.dilute_lift(lift, 1.0, 4.0)
+    assert diluted[:3] == pytest.approx((0.0375, 0.0125, 0.075))
     assert dilution.dilute_lift(lift, 4.0, 4.0) == lift
 
 

@@ -74,8 +74,8 @@ def test_what_differs_between_returning_units_stays() -> None:
 def test_only_the_last_week_tells_how_information_grows() -> None:
     # Twelve days of nearly nothing, then a week of one unit of information a day.
     slow = [0.001 * day for day in range(1, 13)]
-    found = duration.days_for_units([*slow, *[1.0 * d for d in range(13, 20)]], 100.0)
-    assert found == pytest.approx(100, rel=1e-9)
+    predicted = duration.days_for_units([*slow, *[1.0 * d for d in range(13, 20)]], 100.0)
+    assert predicted == pytest.approx(100, rel=1e-9)
     later = settling(19, 0.3)
     assert duration.information_at([1e-9] * 12 + later[12:], 50) == pytest.approx(
         settling(50, 0.3)[-1], rel=1e-9

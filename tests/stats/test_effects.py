@@ -59,6 +59,8 @@ def test_degrees_of_freedom_of_known_and_of_single_variances() -> None:
     assert effects.satterthwaite([1.0], [1]) == 1
     assert effects.satterthwaite([1.0, 0.0], [5, 0]) == 5
     assert effects.satterthwaite([1.0, 0.5], [math.inf, math.inf]) == math.inf
+    with pytest.raises(ValueError, match="shorter"):
+        effects.satterthwaite([1.0, 0.5], [4])
     assert effects.satterthwaite([2.0, 1.0], [4, 3]) == pytest.approx(9 / (4 / 4 + 1 / 3))
 
 
@@ -73,10 +75,10 @@ def test_of_two_errors_the_one_that_faces_zero_decides() -> None:
     for difference in (0.5, 0.0, -0.5):
         low = effects.from_difference(1, 1 + difference, difference, 0.2)
         high = effects.from_difference(1, 1 + difference, difference, 0.4)
-        found = effects.joined(low, high)
-        assert (found.low, found.high) == (low.low, high.high)
+        effect = effects.joined(low, high)
+        assert (effect.low, effect.high) == (low.low, high.high)
         facing = low if difference > 0 else high
-        assert (found.se, found.p_value) == (facing.se, facing.p_value)
+        assert (effect.se, effect.p_value) == (facing.se, facing.p_value)
 
 
 def test_df_lies_between_the_smaller_and_the_sum() -> None:

@@ -52,23 +52,23 @@ def gini_at(one: Arm, at: float, order: list[int]) -> float:
 def test_gini_is_that_of_half_overlapping_windows_with_as_many_units(groups_at: float) -> None:
     one = arm(2, 40)
     at = groups_at * one.units.mean()
-    found = Evenness(SIZE, ["gini"]).values(one, np.array([at]), [ORDER])
-    assert found[0, 0] == pytest.approx(gini_at(one, at, ORDER.tolist()), rel=1e-9)
+    measured = Evenness(SIZE, ["gini"]).values(one, np.array([at]), [ORDER])
+    assert measured[0, 0] == pytest.approx(gini_at(one, at, ORDER.tolist()), rel=1e-9)
 
 
 def test_fewer_units_than_in_a_group_are_those_of_one_group() -> None:
     one = arm(3, 40)
-    found = Evenness(SIZE, ["gini"]).values(one, np.array([0.4 * one.units.mean()]), [ORDER])
-    assert found[0, 0] == pytest.approx(gini_of(one, ORDER.tolist(), 1), rel=1e-9)
+    measured = Evenness(SIZE, ["gini"]).values(one, np.array([0.4 * one.units.mean()]), [ORDER])
+    assert measured[0, 0] == pytest.approx(gini_of(one, ORDER.tolist(), 1), rel=1e-9)
 
 
 def test_both_variants_have_the_units_of_the_smaller_one() -> None:
     large, small = arm(4, 60), arm(5, 25)
     at = float(small.units.sum())
     for pair in ((large, small), (small, large)):
-        found = equal_traffic.at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
+        measured = equal_traffic.at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
         wanted = [gini_at(one, at, ORDER.tolist()) for one in pair]
-        assert found[0] == pytest.approx(wanted, rel=1e-9)
+        assert measured[0] == pytest.approx(wanted, rel=1e-9)
         covered = equal_traffic.at_equal_traffic(*pair, ORDER, Coverage(SIZE))
         assert covered[0] == pytest.approx([coverage_of(one, at) for one in pair], rel=1e-9)
 
@@ -95,12 +95,12 @@ def test_without_a_group_both_variants_have_the_units_of_the_smaller_rest() -> N
 
 def test_left_out_coverage_is_rarefied() -> None:
     one, other = arm(8, 60), arm(9, 25)
-    found = equal_traffic.left_out(one, other, ORDER, Coverage(SIZE))
+    measured = equal_traffic.left_out(one, other, ORDER, Coverage(SIZE))
     for group in range(GROUPS):
         rest = [g for g in range(GROUPS) if g != group]
         at = min(one.units[rest].sum(), other.units[rest].sum())
         wanted = [coverage_of(a, at, rest) for a in (one, other)]
-        assert found[0, :, group] == pytest.approx(wanted, rel=1e-9)
+        assert measured[0, :, group] == pytest.approx(wanted, rel=1e-9)
 
 
 def sets_of(blocks: list[list[int]]) -> Floats:
@@ -114,25 +114,25 @@ def test_a_block_is_covered_against_all_other_groups_at_equal_units() -> None:
     pooled, observed = arm(10, 50), 900.0
     # The second block has more units than all others, the third groups fewer than were observed.
     blocks = [[0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7, 8], [5]]
-    found = Coverage(SIZE).against_rest(pooled, sets_of(blocks), 3, observed)
+    measured = Coverage(SIZE).against_rest(pooled, sets_of(blocks), 3, observed)
     for i, block in enumerate(blocks):
         rest = [g for g in range(GROUPS) if g not in block]
         at = min(pooled.units[block].sum(), pooled.units[rest].sum())
         difference = coverage_of(pooled, at, block) - coverage_of(pooled, at, rest)
-        assert found[0, i] == pytest.approx(difference * max(1.0, observed / at), rel=1e-6)
+        assert measured[0, i] == pytest.approx(difference * max(1.0, observed / at), rel=1e-6)
 
 
 def test_a_block_is_as_even_against_the_other_blocks_of_its_permutation() -> None:
     pooled = arm(11, 50)
     blocks = [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
     measure = Evenness(SIZE, ["gini", "entropy"])
-    found = measure.against_rest(pooled, sets_of(blocks), 3, 1.0)
+    measured = measure.against_rest(pooled, sets_of(blocks), 3, 1.0)
     for row, name in enumerate(("gini", "entropy")):
         values = [getattr(exposure, name)(pooled.counts[b].sum(axis=0), SIZE) for b in blocks]
         for i, value in enumerate(values):
             start = i // 3 * 3
             others = [values[j] for j in range(start, start + 3) if j != i]
-            assert found[row, i] == pytest.approx(value - np.mean(others), abs=1e-9)
+            assert measured[row, i] == pytest.approx(value - np.mean(others), abs=1e-9)
 
 
 def test_only_a_comparison_of_coverage_uses_groups_that_are_in_no_block() -> None:

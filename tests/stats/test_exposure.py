@@ -38,10 +38,10 @@ def test_gini_and_entropy_of_small_large_and_broken_totals(
     totals: list[float], unseen: int
 ) -> None:
     items = len(totals) + unseen
-    found = exposure.spread_of_sets(np.array([totals]), items, ["gini", "entropy"])
-    assert found[:, 0] == pytest.approx(spread(totals, items), rel=1e-12)
-    assert exposure.gini(totals, items) == pytest.approx(found[0, 0])
-    assert exposure.entropy(totals, items) == pytest.approx(found[1, 0])
+    measured = exposure.spread_of_sets(np.array([totals]), items, ["gini", "entropy"])
+    assert measured[:, 0] == pytest.approx(spread(totals, items), rel=1e-12)
+    assert exposure.gini(totals, items) == pytest.approx(measured[0, 0])
+    assert exposure.entropy(totals, items) == pytest.approx(measured[1, 0])
 
 
 def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
@@ -60,7 +60,7 @@ def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
 def test_rarefied_coverage_of_many_units_needs_only_the_common_items_digits() -> None:
     units, at = 200_000, 150
     shown = np.array([0, 1, 30, 2_000, 60_000, 200_000])
-    found = exposure.coverage_of_sets(shown[None], np.array([units]), np.array([at]), 6)
+    measured = exposure.coverage_of_sets(shown[None], np.array([units]), np.array([at]), 6)
     missed = [
         math.exp(
             math.lgamma(units - u + 1)
@@ -72,7 +72,7 @@ def test_rarefied_coverage_of_many_units_needs_only_the_common_items_digits() ->
         else 0.0
         for u in shown.tolist()
     ]
-    assert found[0] == pytest.approx(1 - sum(missed) / 6, abs=1e-9)
+    assert measured[0] == pytest.approx(1 - sum(missed) / 6, abs=1e-9)
 
 
 def test_a_catalogue_may_be_shown_in_full() -> None:

@@ -78,9 +78,9 @@ def test_gaps_are_those_of_a_loop_over_the_hours(seed: int) -> None:
     if seed % 2:
         kept = kept * rng.uniform(0.9, 1.1, hours)
     control, treatment = Hours(rows, active), Hours(rows * level * kept, active)
-    found = faults.gaps(control, treatment, CLUSTERS)
-    assert found == plain_gaps(control, treatment)
-    assert len(found) > 5
+    result = faults.gaps(control, treatment, CLUSTERS)
+    assert result == plain_gaps(control, treatment)
+    assert len(result) > 5
 
 
 def steady(hours: int, at: int, kept: float, active: float) -> tuple[Hours, Hours]:
@@ -131,8 +131,8 @@ def test_an_hour_is_compared_with_the_median_of_those_before(
 ) -> None:
     rows = np.full(len(before) + 1, 200.0)
     active = np.full(len(before) + 1, 512.0)
-    found = faults.gaps(Hours(rows, active), Hours(rows * [*before, last], active), 512)
-    assert found == ([len(before)] if missing else [])
+    result = faults.gaps(Hours(rows, active), Hours(rows * [*before, last], active), 512)
+    assert result == ([len(before)] if missing else [])
 
 
 def test_few_rows_are_rows() -> None:
@@ -153,14 +153,14 @@ def test_a_sure_difference_is_the_near_end_of_an_interval(cells: int) -> None:
     df = satterthwaite([e**2 for e in errors], [59, 39])
     wanted = shares[1] - shares[0] - stats.t.isf(1e-6 / cells / 2, df) * math.hypot(*errors)
     arms = sums(y[0], x[0]), sums(y[1], x[1])
-    found = faults.difference(*arms, cells)
-    assert found is not None
-    assert found == pytest.approx((*shares, wanted))
+    result = faults.difference(*arms, cells)
+    assert result is not None
+    assert result == pytest.approx((*shares, wanted))
     turned = faults.difference(*arms[::-1], cells)
     assert turned is not None
     assert turned.sure == pytest.approx(wanted)
     if cells == 1:
-        assert faults.difference(*arms) == found
+        assert faults.difference(*arms) == result
 
 
 def test_a_much_smaller_group_has_at_least_the_error_that_the_other_would_have() -> None:
@@ -230,14 +230,14 @@ def test_a_shift_is_one_that_leaves_a_quarter_of_the_distance_at_most(
             for moved in range(24)
         ]
         best = int(np.argmin(distances))
-        found = faults.shift(control, treatment)
+        result = faults.shift(control, treatment)
         if max(0.0, distances[best] - noise) > 0.25 * (distances[0] - noise) or best == 0:
             alike.append(False)
-            assert found == (0, 1.0)
+            assert result == (0, 1.0)
         else:
             alike.append(True)
-            assert found.hours == (best if best <= 12 else best - 24)
-            assert found.left == pytest.approx(distances[best] / distances[0])
+            assert result.hours == (best if best <= 12 else best - 24)
+            assert result.left == pytest.approx(distances[best] / distances[0])
     assert any(alike)
     assert not all(alike)
 

@@ -85,13 +85,13 @@ def test_alpha_is_spent_from_the_start_to_the_end() -> None:
 
 
 def test_alpha_may_be_spent_by_the_calendar() -> None:
-    found = group_sequential.bounds([0.1, 0.4], 0.05, "pocock", spent_at=[0.5, 1.0])
-    assert found.spent == pytest.approx((group_sequential.spent(0.5, 0.05, "pocock"), 0.05))
+    planned = group_sequential.bounds([0.1, 0.4], 0.05, "pocock", spent_at=[0.5, 1.0])
+    assert planned.spent == pytest.approx((group_sequential.spent(0.5, 0.05, "pocock"), 0.05))
     # Information then counts by its ratios alone.
     other = group_sequential.bounds([0.25, 1.0], 0.05, "pocock", spent_at=[0.5, 1.0])
-    assert found.z == pytest.approx(other.z, abs=1e-9)
-    assert found.z[1] != pytest.approx(group_sequential.bounds([0.5, 1.0], 0.05, "pocock").z[1])
-    p = group_sequential.repeated_p_value(found.z[1], [0.1, 0.4], "pocock", spent_at=[0.5, 1.0])
+    assert planned.z == pytest.approx(other.z, abs=1e-9)
+    assert planned.z[1] != pytest.approx(group_sequential.bounds([0.5, 1.0], 0.05, "pocock").z[1])
+    p = group_sequential.repeated_p_value(planned.z[1], [0.1, 0.4], "pocock", spent_at=[0.5, 1.0])
     assert p.value == pytest.approx(0.05, rel=1e-6)
     for shares in ([0.5], [1.0, 0.5], [0.5, 1.5]):
         with pytest.raises(Refusal) as refused:

@@ -162,11 +162,11 @@ def test_contrasts_of_segments_have_intervals_of_95_percent() -> None:
         [Moments.of(rng.gamma(2, size, 40)) for size in (1.0, 2.0, 3.0)] for _ in range(2)
     )
     arms = control, treatment, means.estimate
-    for found in (
+    for contrasts in (
         heterogeneity.segments_against_rest(*arms),
         heterogeneity.lifts_against_rest(*arms),
     ):
-        for one in found:
+        for one in contrasts:
             assert one is not None
             assert one.high - one.low == pytest.approx(2 * 1.959964 * one.se, rel=1e-6)
     cells = [means.estimate(one) for one in (*control, treatment[0])]

@@ -18,8 +18,8 @@ def test_no_more_units_are_apart_than_there_are(scale: float) -> None:
             total, squares = total + v, squares + v * v
         apart = sum(v != 0 for v in values)
         for listed in (0, 3, 39):
-            found = fewest_apart(values[:listed], total, squares)
-            assert sum(v != 0 for v in values[:listed]) <= found <= apart + 1e-6
+            result = fewest_apart(values[:listed], total, squares)
+            assert sum(v != 0 for v in values[:listed]) <= result <= apart + 1e-6
         # Of all units nothing but rounding is left.
         assert fewest_apart(values, total, squares) == pytest.approx(apart, abs=1e-6)
 
@@ -46,14 +46,14 @@ def test_the_unit_that_moves_the_lift_most_is_left_out(scale: float) -> None:
     for treated in (False, True):
         pair = group(scale, *PLAIN), group(scale, *BOT)
         control, treatment = pair if treated else pair[::-1]
-        found = influence(control, treatment, most=1)
-        assert found is not None
+        result = influence(control, treatment, most=1)
+        assert result is not None
         rest = 3 / 8
         others = 8 / 15
         without = rest / others if treated else others / rest
-        assert found.lift_without == pytest.approx(without - 1)
-        assert found.lift == pytest.approx(treatment.value / control.value - 1)
-        assert (found.control, found.treatment) == ((0, 1) if treated else (1, 0))
+        assert result.lift_without == pytest.approx(without - 1)
+        assert result.lift == pytest.approx(treatment.value / control.value - 1)
+        assert (result.control, result.treatment) == ((0, 1) if treated else (1, 0))
 
 
 def test_of_two_groups_the_units_are_ranked_together() -> None:
@@ -76,11 +76,11 @@ def test_of_two_groups_the_units_are_ranked_together() -> None:
             [[u.x for _, s, u in moves[most:] if s == side] for side in (0, 1)],
         )
         values = [sum(y) / sum(x) for y, x in zip(*left, strict=True)]
-        found = influence(control, treatment, most)
-        assert found is not None
-        assert found.lift_without == pytest.approx(values[1] / values[0] - 1)
-        assert found.treatment == sum(s for _, s, _ in moves[:most])
-        assert found.control == most - found.treatment
+        result = influence(control, treatment, most)
+        assert result is not None
+        assert result.lift_without == pytest.approx(values[1] / values[0] - 1)
+        assert result.treatment == sum(s for _, s, _ in moves[:most])
+        assert result.control == most - result.treatment
     assert influence(control, treatment) == influence(control, treatment, 10)
 
 

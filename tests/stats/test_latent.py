@@ -109,8 +109,8 @@ def test_without_noise_the_slope_is_that_of_least_squares(experiments: int, seed
 
 def test_a_steep_slope_without_a_bound_is_endless() -> None:
     x, y = [0.01, -0.02, 0.03, 0.0, 0.01, -0.01], [0.5, -1.1, 1.4, 0.1, 0.4, -0.6]
-    found = latent.slope(latent.fit(x, [0.02] * 6, y, [0.01] * 6))
-    assert found.high == np.inf or found.low == -np.inf
+    predictions = latent.slope(latent.fit(x, [0.02] * 6, y, [0.01] * 6))
+    assert predictions.high == np.inf or predictions.low == -np.inf
     flat = latent.slope(latent.fit([0.0] * 6, [0.02] * 6, y, [0.01] * 6))
     assert flat.naive == 0
     assert (flat.low, flat.high) == (-np.inf, np.inf)
@@ -120,8 +120,8 @@ def test_an_estimate_is_as_precise_as_its_error_and_the_true_effects_allow() -> 
     rng = np.random.default_rng(1)
     y_se = rng.uniform(0.1, 3, 150)
     y = rng.normal(0, 2, 150) + rng.normal(0, y_se)
-    found = latent.held_out(latent.fit(rng.normal(0, 1, 150), [0.5] * 150, y, y_se))
-    true = 1 / found.precision - y_se**2
+    predictions = latent.held_out(latent.fit(rng.normal(0, 1, 150), [0.5] * 150, y, y_se))
+    true = 1 / predictions.precision - y_se**2
     assert true == pytest.approx(np.full(150, true[0]))
     assert true[0] == pytest.approx(4, rel=0.3)
 
@@ -129,15 +129,15 @@ def test_an_estimate_is_as_precise_as_its_error_and_the_true_effects_allow() -> 
 def test_a_gain_is_what_the_prediction_is_nearer_less_what_the_errors_share() -> None:
     x, x_se, y, y_se = world(7)
     fitted = latent.fit(x, x_se, y, y_se, 0.5)
-    found = latent.held_out(fitted)
+    predictions = latent.held_out(fitted)
     pairs = fitted.pairs
-    nearer = (y - found.without) ** 2 - (y - found.predicted) ** 2
+    nearer = (y - predictions.without) ** 2 - (y - predictions.predicted) ** 2
     for i in (0, 5):
         # How much its own estimate on x moves a prediction.
         moved = pairs._replace(x=pairs.x + (np.arange(12) == i))
-        pull = latent.held_out(fitted._replace(pairs=moved)).predicted[i] - found.predicted[i]
-        wanted = found.precision[i] * (nearer[i] - 2 * pull * 0.5 * x_se[i] * y_se[i])
-        assert found.gain[i] == pytest.approx(wanted)
+        pull = latent.held_out(fitted._replace(pairs=moved)).predicted[i] - predictions.predicted[i]
+        wanted = predictions.precision[i] * (nearer[i] - 2 * pull * 0.5 * x_se[i] * y_se[i])
+        assert predictions.gain[i] == pytest.approx(wanted)
         assert abs(pull) > 0.005
 
 
@@ -152,7 +152,12 @@ def test_a_curve_is_followed_down_to_its_bound() -> None:
             (top, max(top - 2.5, 0.0), min(top + 2.5, 10.0))
         )
     # At the ends a curve may have fallen by just less, or just more.
-    for bound, ends in ((3.5, (0.5, 7.5)), (4.0, (0.0, 8.0)), (6.5, (0.0, 10.0))):
+    for bound, ends in (
+        (3.5, (0.5, 7.5)),
+        (4.0, (0.0, 8.0)),
+        (5.5, (0.0, 9.5)),
+        (6.5, (0.0, 10.0)),
+    ):
         assert latent._within(at, -np.abs(at - 4), bound) == pytest.approx((4.0, *ends))
 
 
@@ -165,6 +170,14 @@ def test_units_do_not_matter(x_scale: float, y_scale: float) -> None:
     slopes = np.array(latent.slope(plain)) * y_scale / x_scale
     assert latent.slope(scaled) == pytest.approx(tuple(slopes))
     assert latent.held_out(scaled).gain == pytest.approx(latent.held_out(plain).gain)
+
+
+def test_many_experiments_in_small_units_are_fitted() -> None:
+    x, x_se, y, y_se = world(8, 60)
+    plain = latent.correlation(latent.fit(x, x_se, y, y_se))
+    for scale in (1e-7, 1e7):
+        scaled = latent.fit(x * scale, x_se * scale, y * scale, y_se * scale)
+        assert latent.correlation(scaled) == pytest.approx(plain)
 
 
 def test_turning_one_metric_turns_the_correlation() -> None:
