@@ -102,7 +102,7 @@ def test_what_a_log_lacks_is_named(diagnostics: Diagnostics, message: str) -> No
 
 def test_probabilities_may_be_zero_and_one_where_that_has_a_meaning() -> None:
     assert weights.importance_weights([1.0, 1.0], [0.0, 1.0]).tolist() == [0.0, 1.0]
-    with pytest.raises(Refusal, match="2 of 3 logging probabilities .* such as 0"):
+    with pytest.raises(Refusal, match="2 of 3 logging probabilities are not in"):
         weights.importance_weights([0.5, 0.0, -1.0], [0.5, 0.5, 0.5])
 
 
