@@ -112,15 +112,15 @@ def test_a_slope_of_few_units_is_the_intercept_beside_the_other_contrasts():
     others = days @ np.linalg.svd(line.T)[2][2:].T
     theirs = sm.OLS(slopes, sm.add_constant(others)).fit()
     data = days.mean(axis=0), np.cov(days.T) / 12
-    found = shapes.search(*data, [shapes.trend(times)], np.ones((4, 1)), 11).best
-    assert found.coefficient == pytest.approx(theirs.params[0], rel=1e-9)
-    assert found.se == pytest.approx(theirs.bse[0], rel=1e-9)
-    assert np.sign(found.z) == np.sign(found.coefficient)
-    assert 2 * scipy_stats.norm.sf(abs(found.z)) == pytest.approx(theirs.pvalues[0], rel=1e-9)
+    trend = shapes.search(*data, [shapes.trend(times)], np.ones((4, 1)), 11).best
+    assert trend.coefficient == pytest.approx(theirs.params[0], rel=1e-9)
+    assert trend.se == pytest.approx(theirs.bse[0], rel=1e-9)
+    assert np.sign(trend.z) == np.sign(trend.coefficient)
+    assert 2 * scipy_stats.norm.sf(abs(trend.z)) == pytest.approx(theirs.pvalues[0], rel=1e-9)
     level, both = (shapes.fit(*data, design, 11) for design in (line[:, :1], line))
     assert shapes.added_p_value(level, both, 11) == pytest.approx(theirs.pvalues[0], rel=1e-9)
-    assert both.coefficients[1] == pytest.approx(found.coefficient, rel=1e-9)
-    assert np.sqrt(both.covariance[1, 1]) == pytest.approx(found.se, rel=1e-9)
+    assert both.coefficients[1] == pytest.approx(trend.coefficient, rel=1e-9)
+    assert np.sqrt(both.covariance[1, 1]) == pytest.approx(trend.se, rel=1e-9)
 
 
 def test_fewer_units_than_contrasts_leave_one_degree_of_freedom():
