@@ -119,3 +119,17 @@ def test_an_effect_has_the_level_of_the_others_where_none_is_named() -> None:
     with pytest.raises(Refusal) as refused:
         mix.effect(0.1, Moments.of([1, 1]), Moments.of([2, 2]))
     assert refused.value.reason == "zero_variance"
+
+
+def test_the_unit_of_the_denominator_does_not_matter() -> None:
+    """Hours, of which every part has less than one."""
+    small = [mix.Totals(*(sums * [[[1.0]], [[1e-4]]]).sum(axis=1)) for sums in (CONTROL, TREATMENT)]
+    assert np.max(small[0].denominator) < 1
+    large = totals(CONTROL), totals(TREATMENT)
+    assert mix.parts(*small) == pytest.approx(np.multiply(mix.parts(*large), 1e4), rel=1e-9)
+    for one, other in zip(
+        mix.gradients(*small, (400, 500)), mix.gradients(*large, (400, 500)), strict=True
+    ):
+        for part, same in ((one.within, other.within), (one.mix, other.mix)):
+            assert part.numerator == pytest.approx(same.numerator * 1e4, rel=1e-9)
+            assert part.denominator == pytest.approx(same.denominator * 1e8, rel=1e-9)

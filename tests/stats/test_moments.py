@@ -205,6 +205,8 @@ class TestThird:
         assert (known + Moments.of([1, 2])).third is None
         assert known.pick(0).third is not None
         assert (known + Moments.with_third([])).third == pytest.approx(known.third)
+        for whole in (known + Moments.of([]), Moments.of([]) + known):
+            assert whole.third == pytest.approx(known.third)
 
     def test_needs_every_product_of_three(self) -> None:
         with pytest.raises(ValueError, match="1 products of three, got 2"):

@@ -158,3 +158,12 @@ class TestReplay:
     def test_an_empty_log_has_no_rows(self) -> None:
         with pytest.raises(Refusal, match="no rows"):
             off_policy.expected_replay([], [], [])
+
+
+@pytest.mark.parametrize("place", [3, 4])
+def test_a_prediction_that_is_not_a_number_is_named(place: int) -> None:
+    rows = [REWARD, LOGGING, EVALUATION, PREDICTED, EXPECTED]
+    rows[place] = np.where(np.arange(ROWS) == 7, np.inf, rows[place])
+    with pytest.raises(Refusal, match="missing prediction") as refused:
+        model_based.doubly_robust(*rows, min_ess=0)
+    assert refused.value.reason == "not_finite"

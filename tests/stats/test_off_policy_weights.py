@@ -67,6 +67,7 @@ def test_units_are_the_sample_where_they_have_several_rows() -> None:
     ("mean_weight", "is_refused"),
     [
         (MeanWeight(1.2, 0.05, 5e-4), False),
+        (MeanWeight(1.2, 0.05, 1e-4), False),
         (MeanWeight(1.2, 0.05, 5e-5), True),
         (MeanWeight(0.8, 0.05, 5e-5), True),
         (MeanWeight(1.04, 0.001, 1e-9), False),
