@@ -197,3 +197,11 @@ def test_a_mix_of_what_is_not_finite_is_refused(
     with pytest.raises(Refusal) as refused:
         simpson.mantel_haenszel([[[-1, 5], [5, 5]]])
     assert refused.value.reason == "not_applicable"
+
+
+def test_shares_may_be_the_weights() -> None:
+    units = [30, 70], [20, 80]
+    shares = simpson.mix_shift([1, 2], [3, 5], [0.25, 0.75], [0.5, 0.5], *units)
+    counts = simpson.mix_shift([1, 2], [3, 5], [25, 75], [50, 50], *units)
+    assert shares[:4] == pytest.approx(counts[:4])
+    assert shares.difference == pytest.approx(4 - 1.75)

@@ -209,3 +209,12 @@ class TestFewNumbers:
         with pytest.raises(Refusal) as refused:
             skewed.means(two, one)
         assert refused.value.reason == "too_few_units"
+
+    def test_more_units_of_the_same_kind_have_as_many_times_the_moments(self) -> None:
+        random = np.random.default_rng(7)
+        some = random.lognormal(0, 1, 40), random.lognormal(0.3, 1, 10)
+        thrice = skewed.times_units(compared(*some), 3.0)
+        repeated = compared(*(np.tile(one, 3) for one in some))
+        assert thrice.units == repeated.units == 150
+        for one, other in zip(thrice.strata[0][1:], repeated.strata[0][1:], strict=True):
+            assert one == pytest.approx(other, rel=1e-9)
