@@ -202,6 +202,9 @@ class TestFewNumbers:
         assert not compared(some, negative).scaled
         assert not compared(negative, some).scaled
         assert not compared(-some, -single).scaled
+        # Of a mean of 1, a square of 4 and a cube of 4: without the −2 the cube were larger.
+        below = np.array([-2.0, 2, 2, 2])
+        assert not compared(below, below).scaled
 
     def test_two_units_have_a_spread_and_one_has_none(self) -> None:
         two, one = Moments.with_third([1.0, 2.0]), Moments.with_third([1.0])
