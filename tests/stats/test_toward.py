@@ -152,16 +152,18 @@ def test_a_sure_decision_keeps_a_small_p_value() -> None:
 def test_ends_are_by_the_levels_of_their_own_variant() -> None:
     """Control's side matters for the lower end, the treatment's for the upper."""
     control, treatment = Estimate(3, 0.5, 9, 8.0), Estimate(2.2, 0.8, 900, 899.0)
-    low, high = toward.interval(control, treatment, 1.5, 0.1)
+    low, high = toward.interval(control, treatment, -1.0, 0.1)
     df = effects.satterthwaite([0.5, 0.8], [8.0, 899.0])
     se = math.sqrt(1.3)
     levels = [
-        toward.contrast_level(one.value - 1.5, math.sqrt(one.variance), se, 0.1, free)
+        toward.contrast_level(one.value + 1.0, math.sqrt(one.variance), se, 0.1, free)
         for one, free in ((control, 8.0), (treatment, df))
     ]
     assert df > 8
+    # Both sides are known, but not so well that one contrast alone could err.
+    assert all(0.0982 / 2 < level < 0.0979 for level in levels)
     ends = [
-        toward.gain_interval(*(effects.interval(at, se, df, level) for at in (-0.8, 2.2)))
+        toward.gain_interval(*(effects.interval(at, se, df, level) for at in (-0.8, 7.2)))
         for level in levels
     ]
     assert (low, high) == pytest.approx((ends[0].low, ends[1].high), rel=1e-9)
