@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from abeval.stats import srm, srm_exact, srm_segments
+from abeval.stats import multiplicity, srm, srm_exact, srm_segments
 from abeval.stats.records import Refusal
 
 
@@ -129,3 +129,23 @@ class TestSegments:
         one = srm_segments.by_segment(["a"], [[5, 5]], [1, 1])
         with pytest.raises(Refusal):
             srm_segments.rank_dimensions(["x", "y"], [one])
+
+    def test_the_worst_segments_of_all_dimensions_are_one_family(self) -> None:
+        tables = [
+            srm_segments.by_segment(["a", "b"], [[520, 480], [500, 500]], [1, 1]),
+            srm_segments.by_segment(["x", "y", "z"], [[330, 400], [350, 340], [300, 310]], [1, 1]),
+        ]
+        every = multiplicity.adjust([row.p_value for table in tables for row in table.segments])
+        ranked = srm_segments.rank_dimensions(["first", "second"], tables)
+        by_name = {row.dimension: row for row in ranked}
+        for name, table, place in (("first", tables[0], 0), ("second", tables[1], 2)):
+            assert by_name[name].worst_segment == table.segments[0].segment
+            assert by_name[name].worst_p_adjusted == pytest.approx(every[place])
+            assert by_name[name].p_value == table.homogeneity.p_value
+        assert [row.p_value for row in ranked] == sorted(row.p_value for row in ranked)
+
+
+def test_the_p_value_of_a_path_is_that_of_its_last_look() -> None:
+    path = srm.sequential([[500, 400], [1100, 900], [2300, 1700], [2500, 1700]], [1, 1])
+    assert len(set(path.p_values)) == 4
+    assert path.p_value == path.p_values[3] == min(path.p_values)

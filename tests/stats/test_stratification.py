@@ -188,3 +188,8 @@ def test_shares_add_up_to_one_but_for_rounding(apart: float, is_refused: bool) -
     else:
         p = stratification.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
         assert sum(p.shares) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_no_strata_are_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        stratification.mean([], [])
