@@ -152,7 +152,7 @@ def weighted_value(
     return float(values.mean())
 
 
-@pytest.mark.parametrize("prior_rows", [0.0, 2.0])
+@pytest.mark.parametrize("prior_rows", [0.0, 0.5, 2.0])
 def test_the_influence_is_the_slope_by_the_weight_of_each_row(prior_rows: float) -> None:
     """With an action that one row outside a fold took, and one that none did."""
     action = np.array([0, 0, 1, 2, 0, 0, 1, 1, 0, 2, 2, 1])
@@ -217,6 +217,8 @@ def test_the_context_that_is_farthest_from_one_is_named() -> None:
     columns = ([1, 0, 1, 1], [0] * 4, [0, 1, 2, 2], [0, 0, 1, 1])
     with pytest.raises(Refusal, match=r"sums to 0\.5"):
         cross_fit(*columns, Policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.6, 0.6, 0.5]))
+    with pytest.raises(Refusal, match=r"sums to 1\.5"):
+        cross_fit(*columns, Policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.75, 0.75, 0.6]))
 
 
 def test_a_log_without_rows_outside_a_fold_or_without_any_is_refused() -> None:

@@ -261,7 +261,8 @@ def test_a_fit_that_is_nearly_exact_has_an_error() -> None:
 
 def test_hc3_of_a_unit_with_nearly_all_of_its_leverage_is_statsmodels() -> None:
     y, treated, x = small_data()
-    alone = np.where(np.arange(50) == 3, 1.0, 4e-7 * np.cos(np.arange(50)))
+    besides = (y - y.mean()) / y.std() + 2.0 * treated
+    alone = np.where(np.arange(50) == 3, 1.0, 4e-7 * besides)
     rows = regression.ancova(y, treated, x, alone, robust="HC3")
     design = np.column_stack([np.ones(50), treated, x - x.mean(), alone - alone.mean()])
     theirs = sm.OLS(y, design).fit(cov_type="HC3")

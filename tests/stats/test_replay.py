@@ -182,3 +182,14 @@ def test_eight_buckets_can_be_split_and_seven_cannot() -> None:
     with pytest.raises(Refusal, match="7 buckets") as refused:
         replay.aa_replay(units[:7], sums[:7], resplits=3)
     assert refused.value.reason == "too_few_units"
+
+
+def test_a_split_may_leave_a_variant_with_two_units() -> None:
+    rng = np.random.default_rng(2)
+    y, x, bucket = rng.random(8), 1 + rng.random(8), np.arange(8)
+    splits = (np.random.default_rng(s).random((1, 8), dtype=np.float32) < 0.25 for s in range(99))
+    seed, treated = next((s, row[0]) for s, row in enumerate(splits) if row.sum() == 2)
+    sums = bucket_sums(bucket, y, x, 8)[:, None, :]
+    z = replay.aa_replay(np.ones(8), sums, 0.25, 1, seed).z[0, 0]
+    arms = (Moments.of(y[side], x[side]) for side in (~treated, treated))
+    assert z == pytest.approx(ratios.delta(*arms).statistic, rel=1e-9)

@@ -77,3 +77,9 @@ def test_two_sided_p_values_are_twice_the_smaller_tail() -> None:
         lower = scipy.stats.pearson3.sf(-at, -of)
         assert one == pytest.approx(min(1.0, 2 * min(upper, lower)), rel=1e-7)
     assert p[0] == 1.0
+
+
+def test_a_p_value_that_is_a_double_has_its_own_logarithm() -> None:
+    p, log10 = type_three.tail(118.6955326403611, 0.3)
+    assert 1e-290 < p < 1e-289
+    assert log10 == pytest.approx(math.log10(p), abs=1e-12)
