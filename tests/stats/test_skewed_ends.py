@@ -96,8 +96,13 @@ def test_the_value_of_control_is_that_of_both_variants() -> None:
     value, error = skewed_ends.baseline(arms, 0.0)
     assert value == 4.0
     assert error == pytest.approx(math.sqrt(0.25**2 * 400 / 40**2 + 0.75**2 * 90 / 80**2))
-    low, _ = skewed_ends.baseline(arms, 0.5)
+    low, error = skewed_ends.baseline(arms, 0.5)
     assert low == pytest.approx((120 * 4.0 + 50 * 18.0) / 170)
+    first, second = (400 + 2_000 * 4) / 70**2, (90 + 70 * 4) / 100**2
+    assert error == pytest.approx(math.sqrt(0.25**2 * first + 0.75**2 * second))
+    parts = 0.25**2 * 2_400 / 68, 0.75**2 * 160 / 98
+    expected = parts[0] / 40 + parts[1] / 80, parts[0] / 30 + parts[1] / 20
+    assert skewed.variances(arms) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("ratio", "reach"), [(1.2, -2.0), (2.6, 2.0), (0.7, -2.0), (2.6, 200.0)])
@@ -149,7 +154,12 @@ class TestFewNumbers:
             assert effect.log10_p_value == pytest.approx(math.log10(2 * p_value), rel=1e-9)
             assert effect == skewed.effect(arms, 0.05)
             assert skewed.lift(arms) == skewed.lift(arms, 0.05)
-            assert effect[5:7] == pytest.approx(skewed.interval(arms, 0.05), rel=1e-12)
+            limits, q = skewed_ends.ends(arms, 0.05), scipy.stats.norm.isf(0.025)
+            ends = (
+                skewed_ends.difference_at(arms, limits.low, -q),
+                skewed_ends.difference_at(arms, limits.high, q),
+            )
+            assert effect[5:7] == pytest.approx(ends, rel=1e-9)
         huge = compared(drawn(1, 90_000), 3 + drawn(2, 10_000))
         assert skewed.normal_score(huge) == pytest.approx(scipy.stats.norm.isf(1e-300))
 

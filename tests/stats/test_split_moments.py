@@ -86,6 +86,18 @@ def test_an_effect_that_multiplies_is_taken_out_of_the_treatment() -> None:
     assert 70 / (40 * 2.0 + 30) * (2.0 / 40 + 1 / 30) < 1 / 40 + 1 / 30
 
 
+def test_the_larger_variance_counts_whatever_the_third_moments_are() -> None:
+    control, treatment = Spread(40, 400.0, 0.0), Spread(30, 2_000.0, 0.0)
+    square = (400 + 2_000 / 0.25) / 68
+    units = 70 / (40 * 0.5 + 30) * (0.5 / 40 + 1 / 30)
+    test = at(one_stratum(control, treatment, gain=0.5), 0.5)
+    assert test.se == pytest.approx(math.sqrt(square * units), rel=1e-12)
+    cubes = Spread(40, 400.0, 3e6), Spread(30, 2_000.0, 4e7)
+    values = at(one_stratum(*cubes, gain=2.0), 2.0)
+    square = (400 + 2_000 / 4) / 68
+    assert values.se == pytest.approx(math.sqrt(square * (1 / 40 + 1 / 30)), rel=1e-12)
+
+
 def test_an_effect_that_adds_is_taken_from_the_difference() -> None:
     control, treatment = Spread(40, 400.0, 3_000.0), Spread(30, 2_000.0, 40_000.0)
     nothing = at(one_stratum(control, treatment, gain=1.5, scaled=False), 2.0)
