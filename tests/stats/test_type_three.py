@@ -49,6 +49,7 @@ def test_below_the_smallest_value_everything_is_above() -> None:
         p, log10 = type_three.tail(z, 2.0)
         assert p == pytest.approx(expected)
         assert log10 == pytest.approx(math.log10(expected))
+    assert type_three.tail(-4.1, 0.5) == (1.0, 0.0)
     assert type_three.tail(5.0, -0.5) == (0.0, -math.inf)
 
 
