@@ -90,7 +90,9 @@ class CrossFit:
             )
             outside = self.fold != f
             of_action = per_row[self.action] * (self.reward - self.q[f][self.action])
-            of_prior = self.prior_rows * per_row.sum() * (self.reward - self.mean[f])
+            # Without prior rows, actions that are absent outside are predicted the mean.
+            of_mean = self.prior_rows * per_row.sum() + slope[f][self.mass[f] == 0].sum()
+            of_prior = of_mean * (self.reward - self.mean[f])
             influence += np.where(outside, of_action + of_prior / outside.sum(), 0.0)
         return influence
 

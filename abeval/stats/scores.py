@@ -64,9 +64,9 @@ def ratio_interval(x_c: int, n_c: int, x_t: int, n_t: int, q: float) -> Interval
 
     low, high = 0.0, math.inf
     if x_t > 0:
-        low = math.exp(_falling(excess(-1), -1, x_c, n_c, x_t, n_t))
+        low = math.exp(_falling(excess, -1))
     if x_c > 0:
-        high = math.exp(_falling(excess(1), 1, x_c, n_c, x_t, n_t))
+        high = math.exp(_falling(excess, 1))
     return Interval(low, high)
 
 
@@ -79,19 +79,14 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     return float(brentq(function, low, high, xtol=1e-15, rtol=1e-14))
 
 
-def _falling(
-    function: Callable[[float], float], step: int, x_c: int, n_c: int, x_t: int, n_t: int
-) -> float:
-    """Root of a function of log R, sought from the observed ratio outwards."""
-    start = math.log((x_t + 0.5 * (x_t == 0)) / n_t) - math.log((x_c + 0.5 * (x_c == 0)) / n_c)
-    near = start
-    if function(near) < 0:
-        # The observed ratio is at infinity or zero; walk in from the other side.
-        while function(near) < 0:
-            near -= step
-    far = near + step
+def _falling(excess: Callable[[int], Callable[[float], float]], side: int) -> float:
+    """Root of a function of log R that falls on this side: up for 1, down for −1."""
+    function, near = excess(side), 0.0
+    while function(near) < 0:
+        near -= side
+    far = near
     while function(far) > 0:
-        far += step
+        far += side
     return _root(function, *sorted((near, far)))
 
 

@@ -268,14 +268,14 @@ def _normal_score(t: float, df: float) -> float:
     """The z with the p-value of a t."""
     if math.isinf(df):
         return t
-    return -math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)
+    return math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)
 
 
 def _p_value(z: float, unit: Floats) -> float:
     """P-value of the largest |z|: simulated, or Bonferroni's if smaller."""
     largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
     bonferroni = tail(z).p_value * unit.shape[1]
-    return float(min(permutation_p_value(largest, z), bonferroni, 1.0))
+    return float(min(permutation_p_value(largest, z), bonferroni))
 
 
 @cache

@@ -150,13 +150,11 @@ def _own(compared: Skewed, ratio: float, difference: float) -> Own:
         variance += share**2 * treatment.square / ratio**2 / (m - 1) / m
         cube += share**3 * (treatment.cube / ratio**3 / m**3 - control.cube / n**3)
     se = math.sqrt(variance)
-    return Own(difference, se, cube / se**3 if se > 0 else 0.0)
+    return Own(difference, se, cube / se**3)
 
 
 def _hall(own: Own, side: int) -> tuple[float, float]:
     """P-value on a side by Hall's transformation, and its log10."""
-    if own.se == 0:
-        return (1.0, 0.0) if side * own.difference <= 0 else (0.0, -math.inf)
     return upper_tail(side * hall(own.difference / own.se, own.skewness))
 
 

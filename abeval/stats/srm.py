@@ -139,7 +139,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     shares = planned / planned.sum(axis=1, keepdims=True)
     if srm_exact.are_few(table, shares):
         return SRM(statistic, df, srm_exact.of_strata(table, shares), is_exact=True)
-    return SRM(statistic, df, float(special.chdtrc(df, statistic)) if df else 1.0)
+    return SRM(statistic, df, float(special.chdtrc(df, statistic)))
 
 
 def exact(observed: Sequence[int], weights: Sequence[float]) -> float:

@@ -87,8 +87,8 @@ def contrast_level(
     if apart == 0:
         return one_sided
     # Rounding may put a root at an end outside of the bracket.
-    least, most = -quantile(one_sided, df) - 1e-9, -quantile(one_sided / 2, df) + 1e-9
-    return 2 * upper_tail(_root(excess, least, most), df).p_value
+    most = -quantile(one_sided / 2, df) + 1e-9
+    return 2 * upper_tail(_root(excess, 0.0, most), df).p_value
 
 
 def interval(control: Estimate, treatment: Estimate, target: float, alpha: float = 0.05) -> Gain:

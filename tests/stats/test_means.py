@@ -111,3 +111,9 @@ def test_too_few_units_and_no_variance_are_refused() -> None:
         with pytest.raises(Refusal) as refusal:
             test(constant, constant)
         assert refusal.value.reason == "zero_variance"
+
+
+def test_a_test_without_a_level_is_at_five_percent() -> None:
+    pair = Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9])
+    for test in (means.welch, means.z):
+        assert test(*pair) == test(*pair, 0.05)

@@ -99,3 +99,37 @@ def test_sums_without_parts_are_refused(
     with pytest.raises(Refusal) as refused:
         mix.parts(mix.Totals(*control), mix.Totals([1.0], [2.0]))
     assert refused.value.reason == reason
+
+
+def test_a_part_of_either_variant_alone_is_in_no_gradient_within() -> None:
+    """In the same way for what only control has, and for what only the treatment has."""
+    alone, both = mix.Totals([5, 9], [50, 9]), mix.Totals([5, 0], [50, 0])
+    for control, treatment, place in ((alone, both, 0), (both, alone, 1)):
+        split = mix.parts(control, treatment)
+        assert split.within == 0
+        assert split.mix == pytest.approx(split.difference)
+        of_arms = mix.gradients(control, treatment, (20, 20))
+        assert of_arms[place].within.numerator[1] == 0
+        assert of_arms[place].within.numerator[0] != 0
+
+
+def test_an_effect_has_the_level_of_the_others_where_none_is_named() -> None:
+    arms = Moments.of([1, -1, 1, -1]), Moments.of([2, -2, 2, -2])
+    assert mix.effect(0.1, *arms) == mix.effect(0.1, *arms, alpha=0.05)
+    with pytest.raises(Refusal) as refused:
+        mix.effect(0.1, Moments.of([1, 1]), Moments.of([2, 2]))
+    assert refused.value.reason == "zero_variance"
+
+
+def test_the_unit_of_the_denominator_does_not_matter() -> None:
+    """Hours, of which every part has less than one."""
+    small = [mix.Totals(*(sums * [[[1.0]], [[1e-4]]]).sum(axis=1)) for sums in (CONTROL, TREATMENT)]
+    assert np.max(small[0].denominator) < 1
+    large = totals(CONTROL), totals(TREATMENT)
+    assert mix.parts(*small) == pytest.approx(np.multiply(mix.parts(*large), 1e4), rel=1e-9)
+    for one, other in zip(
+        mix.gradients(*small, (400, 500)), mix.gradients(*large, (400, 500)), strict=True
+    ):
+        for part, same in ((one.within, other.within), (one.mix, other.mix)):
+            assert part.numerator == pytest.approx(same.numerator * 1e4, rel=1e-9)
+            assert part.denominator == pytest.approx(same.denominator * 1e8, rel=1e-9)

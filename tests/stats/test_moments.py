@@ -205,6 +205,8 @@ class TestThird:
         assert (known + Moments.of([1, 2])).third is None
         assert known.pick(0).third is not None
         assert (known + Moments.with_third([])).third == pytest.approx(known.third)
+        for whole in (known + Moments.of([]), Moments.of([]) + known):
+            assert whole.third == pytest.approx(known.third)
 
     def test_needs_every_product_of_three(self) -> None:
         with pytest.raises(ValueError, match="1 products of three, got 2"):
@@ -225,3 +227,38 @@ def test_malformed_input_is_an_error() -> None:
         _ = Moments.of([1, 2]) + Moments.of([1], [2])
     with pytest.raises(ValueError, match="moments need"):
         Moments(2, np.zeros(2), np.zeros((1, 1)))
+
+
+def test_degrees_of_freedom_of_merged_units_add_up() -> None:
+    weighed = Moments(10, np.array([1.0]), np.array([[2.0]]), effective=4.5)
+    plain = Moments.of([1, 2, 5, 7, 8, 9])
+    for merged in (weighed + plain, plain + weighed):
+        assert merged.df == 3.5 + 5 + 1
+        assert merged.effective == 10.5
+    assert (plain + plain).effective is None
+
+
+def test_the_mean_of_values_far_from_zero_loses_no_variance() -> None:
+    """Doubles of this size are an eighth apart, so their mean is rounded as far as they vary."""
+    values = 1e15 + np.array([0.0, 0.125, 0.25, 0.125, 0.5, 0.0, 0.375])
+    exact = [Fraction(v) for v in values.tolist()]
+    mean = sum(exact) / len(exact)
+    spread = sum((v - mean) ** 2 for v in exact)
+    assert Moments.of(values).comoment[0, 0] == pytest.approx(float(spread), rel=1e-9)
+
+
+def test_one_variable_that_no_data_have_is_enough_for_a_refusal() -> None:
+    fine = Moments.from_sums(3, [6, 3], [[14, 6], [6, 3]], [1.0, 1.0])
+    assert fine.comoment.tolist() == [[2.0, 0.0], [0.0, 0.0]]
+    with pytest.raises(Refusal) as refusal:
+        Moments.from_sums(3, [6, 6], [[11, 12], [12, 14]], [1.0, 1.0])
+    assert refusal.value.reason == "inconsistent"
+
+
+def test_products_are_one_per_pair() -> None:
+    with pytest.raises(ValueError, match=r"argument|shorter"):
+        Moments.from_sums(2, [3, 4], [[5], [6]], [1.0, 1.0])
+    with pytest.raises(ValueError, match="moments need"):
+        Moments(-1, np.zeros(1), np.zeros((1, 1)))
+    with pytest.raises(ValueError, match="one-dimensional"):
+        Moments.of([[1, 2], [3, 4]])

@@ -134,3 +134,40 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+def test_an_effect_at_its_level_is_selected() -> None:
+    assert multiplicity.interval_levels([0.025, 0.05], "bh") == [0.05, 0.05]
+    assert multiplicity.interval_levels([0.025, 0.051], "bh") == [0.025, None]
+    # The level of a family is 5 % where none is named.
+    p = [0.01, 0.06, 0.2]
+    for method in ("bonferroni", "bh"):
+        assert multiplicity.interval_levels(p, method) == multiplicity.interval_levels(
+            p, method, 0.05
+        )
+    effects, errors = [3.0, 2.1, 0.5], [1.0, 1.0, 1.0]
+    assert multiplicity.fcr(effects, errors) == multiplicity.fcr(effects, errors, 0.05)
+
+
+def test_a_test_without_a_share_of_alpha_is_not_rejected() -> None:
+    assert multiplicity.weighted([0.01, 1e-9, 0.9], [1, 0, 1]).tolist() == [0.02, 1.0, 1.0]
+    assert multiplicity.weighted([], []).tolist() == []
+    for weights in ([2.0, -1.0], [0.0, 0.0], [1.0]):
+        with pytest.raises(Refusal) as refused:
+            multiplicity.weighted([0.1, 0.2], weights)
+        assert refused.value.reason == "not_applicable"
+
+
+def test_selected_effects_with_few_degrees_of_freedom_are_those_of_t() -> None:
+    statistics, df = np.array([2.9, -2.4, 0.3]), np.array([6.0, np.inf, 12.0])
+    p = 2 * np.where(
+        np.isinf(df), stats.norm.sf(np.abs(statistics)), stats.t.sf(np.abs(statistics), df)
+    )
+    selected = multiplicity.adjust(p, "bh") <= 0.05
+    intervals = multiplicity.fcr(statistics, np.ones(3), df=df)
+    assert list(intervals.selected) == selected.tolist() == [True, True, False]
+    q = 0.05 * 2 / 3
+    assert intervals.level == pytest.approx(1 - q)
+    assert intervals.intervals[0] is not None
+    low, high = stats.t.interval(1 - q, 6, 2.9, 1.0)
+    assert tuple(intervals.intervals[0]) == pytest.approx((low, high), rel=1e-9)

@@ -128,3 +128,105 @@ def test_the_random_denominator_of_sndr_is_in_its_standard_error() -> None:
     # A self-normalised correction by a constant prediction takes all of that prediction out.
     assert found.value == pytest.approx(off_policy.snips(*rows[:3]).value)
     assert found.se == pytest.approx(off_policy.snips(*rows[:3]).se)
+
+
+def weighted_value(
+    weight: Floats, coefficient: Floats, columns: tuple[NDArray[Any], ...], policy: Policy, k: float
+) -> float:
+    """The corrected mean where every row counts so much in the fit: the slow way."""
+    reward, action, context, fold = columns
+    values = np.zeros(reward.size)
+    for f in np.unique(fold):
+        out = fold != f
+        mean = weight[out] @ reward[out] / weight[out].sum()
+        q = np.full(4, mean)
+        for a in range(4):
+            rows = out & (action == a)
+            if rows.any() or k:
+                q[a] = (weight[rows] @ reward[rows] + k * mean) / (weight[rows].sum() + k)
+        probability, of = np.asarray(policy.probability), np.asarray(policy.context)
+        for i in np.flatnonzero(fold == f):
+            here = of == context[i]
+            expected = probability[here] @ q[np.asarray(policy.action)[here]]
+            values[i] = expected + coefficient[i] * (reward[i] - q[action[i]])
+    return float(values.mean())
+
+
+@pytest.mark.parametrize("prior_rows", [0.0, 0.5, 2.0])
+def test_the_influence_is_the_slope_by_the_weight_of_each_row(prior_rows: float) -> None:
+    """With an action that one row outside a fold took, and one that none did."""
+    action = np.array([0, 0, 1, 2, 0, 0, 1, 1, 0, 2, 2, 1])
+    fold = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
+    columns = (np.arange(12.0) % 5, action, fold % 2, fold)
+    policy = Policy([0, 0, 0, 1, 1], [0, 1, 3, 2, 0], [0.5, 0.25, 0.25, 0.75, 0.25])
+    coefficient = np.linspace(0.2, 1.4, 12)
+    fit = cross_fit(*columns, policy, prior_rows=prior_rows)
+    ones, step = np.ones(12), 1e-5
+    whole = weighted_value(ones, coefficient, columns, policy, prior_rows)
+    corrected = fit.expected + coefficient * (columns[0] - fit.predicted)
+    assert corrected.mean() == pytest.approx(whole, rel=1e-12)
+    slopes = [
+        12
+        * (
+            weighted_value(ones + step * row, coefficient, columns, policy, prior_rows)
+            - weighted_value(ones - step * row, coefficient, columns, policy, prior_rows)
+        )
+        / (2 * step)
+        for row in np.eye(12)
+    ]
+    assert fit.influence(coefficient) == pytest.approx(slopes, abs=1e-6)
+
+
+def test_actions_of_the_log_and_of_the_policy_may_differ() -> None:
+    columns = ([1, 0, 1, 1], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 1])
+    more = cross_fit(*columns, Policy([0, 0], [0, 3], [0.5, 0.5]), prior_rows=1)
+    assert more.q.shape == (2, 4)
+    fewer = cross_fit(*columns, Policy([0, 1], [0, 0], [1.0, 1.0]), prior_rows=1)
+    assert fewer.q.shape == (2, 2)
+    assert fewer.expected == pytest.approx(fewer.q[[0, 0, 1, 1], 0])
+    alone = cross_fit([1, 0], [0, 0], [0, 0], [0, 1], Policy([0], [0], [1.0]))
+    assert alone.q.shape == (2, 1)
+
+
+def test_fifty_rows_of_the_mean_count_beside_an_action() -> None:
+    reward, action = np.tile([1.0, 0.0, 0.0, 0.0], 50), np.tile([0, 1, 1, 1], 50)
+    fold = np.arange(200) // 100
+    fit = cross_fit(reward, action, np.zeros(200, dtype=int), fold, Policy([0], [0], [1.0]))
+    assert fit.q[0].tolist() == pytest.approx([(25 + 50 / 4) / 75, (50 / 4) / 125])
+
+
+@pytest.mark.parametrize(
+    ("probability", "reason", "message"),
+    [
+        ([1.0 + 5e-6 - 0.25, 0.25], "inconsistent", "sums to 1"),
+        ([1.5], "invalid_propensity", "not in"),
+        ([1.2, -0.2], "invalid_propensity", "not in"),
+    ],
+)
+def test_a_policy_is_a_distribution(probability: list[float], reason: str, message: str) -> None:
+    actions = list(range(len(probability)))
+    columns = ([1, 0, 1, 1], [0] * 4, [0] * 4, [0, 0, 1, 1])
+    with pytest.raises(Refusal, match=message) as refused:
+        cross_fit(*columns, Policy([0] * len(actions), actions, probability))
+    assert refused.value.reason == reason
+    cross_fit(*columns, Policy([0, 0], [0, 1], [0.25, 0.75 + 5e-7]))
+    cross_fit(*columns, Policy([0, 0], [0, 1], [0.0, 1.0]))
+
+
+def test_the_context_that_is_farthest_from_one_is_named() -> None:
+    columns = ([1, 0, 1, 1], [0] * 4, [0, 1, 2, 2], [0, 0, 1, 1])
+    with pytest.raises(Refusal, match=r"sums to 0\.5"):
+        cross_fit(*columns, Policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.6, 0.6, 0.5]))
+    with pytest.raises(Refusal, match=r"sums to 1\.5"):
+        cross_fit(*columns, Policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.75, 0.75, 0.6]))
+
+
+def test_a_log_without_rows_outside_a_fold_or_without_any_is_refused() -> None:
+    policy, none = Policy([0], [0], [1.0]), np.array([], dtype=np.int64)
+    for columns, message in (
+        (([1, 0], [0, 0], [0, 0], [1, 1]), "two folds"),
+        (([], none, none, none), "no rows"),
+    ):
+        with pytest.raises(Refusal, match=message) as refused:
+            cross_fit(*columns, policy)
+        assert refused.value.reason == "too_few_units"

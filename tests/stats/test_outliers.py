@@ -121,3 +121,20 @@ def test_the_cap_of_an_experiment_file_is_the_value_at_or_next_above_the_thresho
     for column, cap in zip((y, x), caps, strict=False):
         at = outliers.threshold(column[:400], column[400:], level=level)
         assert cap == column[column >= at].min()
+
+
+def test_the_cap_is_the_ninety_ninth_percentile_where_none_is_named() -> None:
+    rng = np.random.default_rng(3)
+    y, x = rng.lognormal(0, 2, (2, 300)), rng.geometric(0.2, (2, 300)).astype(float)
+    at = outliers.threshold(*y)
+    assert at == pytest.approx(np.quantile(y, 0.99))
+    capped = outliers.mean(*y)
+    assert capped == outliers.mean(*y, 0.99, 0.05)
+    assert (capped.capped_control, capped.capped_treatment) == tuple((y > at).sum(axis=1))
+    arms = (y[0], x[0]), (y[1], x[1])
+    ratio = outliers.ratio(*arms)
+    assert ratio == outliers.ratio(*arms, 0.99, 0.05)
+    above = (y > at) | (x > np.quantile(x, 0.99))
+    assert (ratio.capped_control, ratio.capped_treatment) == tuple(above.sum(axis=1))
+    # The lowest value is the percentile of zero.
+    assert outliers.threshold([3.0, 1.0, 2.0], level=0.0) == 1.0

@@ -89,3 +89,10 @@ def test_swapping_the_models_swaps_the_sign(seed):
     one, other = paired.ratios(m), paired.ratios(m.pick(2, 3, 0, 1))
     assert one.difference == pytest.approx(-other.difference, rel=1e-12)
     assert one.se == pytest.approx(other.se, rel=1e-12)
+
+
+def test_the_level_is_five_percent_where_none_is_named():
+    m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 6, 6, 5])
+    assert paired.ratios(m) == paired.ratios(m, 0.05)
+    functions = paired.ratio(0, 1), paired.ratio(2, 3)
+    assert paired.difference(m, *functions) == paired.difference(m, *functions, 0.05)

@@ -212,3 +212,34 @@ def test_counts_are_checked() -> None:
 def test_wilson_stays_between_zero_and_one() -> None:
     assert proportions.interval(Count(0, 7)).low == 0
     assert proportions.interval(Count(7, 7)).high == 1
+
+
+def test_everybody_in_both_has_no_lift_and_a_difference_as_wide_as_a_normal_one() -> None:
+    with pytest.raises(Refusal) as refusal:
+        proportions.exact_lift(Count(5, 5), Count(7, 7))
+    assert refusal.value.reason == "zero_variance"
+    for counts in ((Count(0, 60), Count(0, 300)), (Count(60, 60), Count(300, 300))):
+        effect = proportions.unchanged(*counts)
+        assert 2 * 1.959963984540054 * effect.se == pytest.approx(effect.high - effect.low)
+        assert (effect.p_value, effect.difference) == (1.0, 0.0)
+        assert effect.control == effect.treatment == counts[0].successes / counts[0].units
+
+
+def test_levels_are_five_percent_where_none_is_named() -> None:
+    c, t = Count(3, 80), Count(9, 70)
+    for method in (
+        proportions.z_pooled,
+        proportions.z_unpooled,
+        proportions.miettinen_nurminen,
+        proportions.miettinen_nurminen_interval,
+        proportions.miettinen_nurminen_lift,
+        proportions.exact,
+        proportions.exact_lift,
+        proportions.newcombe,
+        proportions.agresti_caffo,
+    ):
+        assert method(c, t) == method(c, t, 0.05)
+        assert method(c, t) != method(c, t, 0.1)
+    assert proportions.interval(c) == proportions.interval(c, 0.05)
+    nobody = Count(0, 80), Count(0, 70)
+    assert proportions.unchanged(*nobody) == proportions.unchanged(*nobody, 0.05)

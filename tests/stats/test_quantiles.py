@@ -183,3 +183,27 @@ def test_degenerate_values_are_refused() -> None:
     for nu in (0, 1, math.nan):
         with pytest.raises(ValueError, match="level"):
             quantiles.iid(range(100), level=nu)
+
+
+def test_ten_independent_values_beyond_a_quantile_are_enough() -> None:
+    assert quantiles.tail_of(20, 0.5) == 10
+    assert quantiles.ends(20, 0.5) == pytest.approx(
+        (0.5 - Z * 0.25 / 5**0.5, 0.5 + Z * 0.25 / 5**0.5)
+    )
+    assert quantiles.beyond(20, 0.5).reason == "tied_quantile"
+    for n, effect in ((19, 1.0), (20, 1.01)):
+        with pytest.raises(Refusal) as refusal:
+            quantiles.ends(n, 0.5, effect)
+        assert refusal.value.reason == "too_few_units"
+    assert quantiles.beyond(19, 0.5).reason == "too_few_units"
+
+
+def test_every_end_has_to_be_a_number() -> None:
+    for numbers in ((math.nan, 1, 3), (2, -math.inf, 3), (2, 1, math.nan)):
+        with pytest.raises(Refusal) as refusal:
+            quantiles.from_ends(*numbers, 50)
+        assert refusal.value.reason == "not_finite"
+    pair = quantiles.SidedEstimate(10, 0.5, 0.6, 9), quantiles.SidedEstimate(12, 0.8, 1.2, 9)
+    assert quantiles.compare(*pair) == quantiles.compare(*pair, 0.05)
+    # Each has one degree of freedom fewer than units.
+    assert [one.df for one in quantiles.sides(*pair)[0]] == [8.0, 8.0]

@@ -109,3 +109,43 @@ def test_degenerate_data_are_refused() -> None:
     assert ranks.mann_whitney(range(10), range(10, 20)).probability == 1
     with pytest.raises(ValueError, match="counts"):
         ranks.mann_whitney_counts([1, 2], [1])
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment", "is_exact"),
+    [(8, 20, True), (20, 8, True), (9, 20, False), (1, 25_000, True), (1, 25_001, False)],
+)
+def test_few_units_and_few_pairs_are_exact(control: int, treatment: int, is_exact: bool) -> None:
+    r = ranks.mann_whitney(np.arange(control) + 0.5, np.arange(treatment))
+    assert (r.method == "mann_whitney_exact") == is_exact
+    assert r.method.startswith("mann_whitney")
+
+
+def test_one_unit_has_a_rank_and_two_have_a_spread() -> None:
+    for data in (([1, 2, 3], [2.5]), ([2.5], [1, 2, 3])):
+        assert ranks.mann_whitney(*data).p_value == 1.0
+        with pytest.raises(Refusal) as refusal:
+            ranks.brunner_munzel(*data)
+        assert refusal.value.reason == "too_few_units"
+    c, t = [1.0, 3.0], [2.0, 4.0]
+    b, reference = ranks.brunner_munzel(c, t), stats.brunnermunzel(c, t)
+    assert b.p_value == pytest.approx(reference.pvalue, rel=1e-9)
+    assert b == ranks.brunner_munzel(c, t, 0.05)
+    histograms = ([1, 0, 1, 0], [0, 1, 0, 1])
+    assert b == ranks.brunner_munzel_counts(*histograms)
+    assert b == ranks.brunner_munzel_counts(*histograms, alpha=0.05)
+
+
+def test_rounding_of_large_counts_is_no_spread_and_one_unit_in_a_trillion_is() -> None:
+    with pytest.raises(Refusal) as refusal:
+        ranks.mann_whitney_counts([44_983_446], [44_983_446])
+    assert refusal.value.reason == "zero_variance"
+    half = 500_000_000_000
+    one = ranks.mann_whitney_counts([half, 0], [half - 1, 1])
+    assert one.statistic == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("counts", [([-1, 3], [1, 1]), ([1, 1], [3, -1])])
+def test_a_histogram_has_no_negative_counts(counts: tuple[list[int], list[int]]) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        ranks.mann_whitney_counts(*counts)

@@ -166,3 +166,114 @@ def test_a_unit_that_fixes_its_own_fit_is_no_warning() -> None:
     alone = (np.arange(50) == 3).astype(float)
     a = regression.ancova(y, treated, x, alone)
     assert math.isfinite(a.effect.se)
+
+
+def of_arrays(y: np.ndarray, x: np.ndarray) -> Moments:
+    return Moments.of(y, *x.T)
+
+
+def drawn(seed: int, units: int, slope: float) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(2, 1, (units, 2))
+    return x @ [slope, 0.5] + rng.normal(0, 1, units), x
+
+
+def test_degrees_of_freedom_are_one_fewer_per_covariate() -> None:
+    """Satterthwaite's, of the residuals in both variants and of the mean of the covariates."""
+    arms = [drawn(1, 9, -1.0), drawn(2, 14, 2.5)]
+    adjusted = regression.lin_moments(*(of_arrays(*arm) for arm in arms))
+    together = np.vstack([x for _, x in arms])
+    parts, slopes = [], []
+    for y, x in arms:
+        design = np.column_stack([np.ones(len(y)), x - together.mean(axis=0)])
+        fit = sm.OLS(y, design).fit()
+        parts.append((fit.bse[0] ** 2, len(y) - 3))
+        slopes.append(fit.params[1:])
+    gap, spread = slopes[1] - slopes[0], np.cov(together.T) / 23
+    parts.append((gap @ spread @ gap, 22))
+    variance = sum(part for part, _ in parts)
+    df = variance**2 / sum(part**2 / free for part, free in parts)
+    assert adjusted.effect.df == pytest.approx(df, rel=1e-9)
+    assert adjusted.effect.se == pytest.approx(math.sqrt(variance), rel=1e-9)
+    assert adjusted.covariance == pytest.approx(gap @ spread @ slopes[0] - parts[0][0], rel=1e-9)
+
+
+def test_a_variance_of_few_effective_units_has_one_degree_of_freedom_at_least() -> None:
+    y, x = drawn(3, 12, 1.0)
+    plain = of_arrays(y, x)
+    known = Moments(12, plain.mean, plain.comoment, effective=2.0)
+    steady = Moments(10**9, plain.mean, plain.comoment * 1e-9)
+    assert regression.lin_moments(steady, known).effect.df == pytest.approx(1.0, rel=0.01)
+
+
+def test_as_many_units_as_a_slope_needs_are_enough() -> None:
+    three = Moments.of([1, 2, 4], [1, 3, 2])
+    assert regression.lin_moments(three, three).effect.difference == 0
+    two = Moments.of([1, 2], [1, 3])
+    with pytest.raises(Refusal) as refusal:
+        regression.lin_moments(two, three)
+    assert refusal.value.reason == "too_few_units"
+    y, treated, x = np.array([1.0, 4, 2, 7, 5, 9]), np.arange(6) > 3, np.array([1.0, 3, 2, 4, 4, 6])
+    few = regression.ancova(y, treated, x)
+    design = np.column_stack([np.ones(6), treated, x - x.mean()])
+    assert few.effect.se == pytest.approx(sm.OLS(y, design).fit(cov_type="HC2").bse[1], rel=1e-9)
+
+
+def test_the_observed_control_varies_with_its_residuals() -> None:
+    y, treated, x = small_data()
+    mask = treated.astype(bool)
+    residual = sm.OLS(y, np.column_stack([np.ones(50), mask, x])).fit().resid[~mask]
+    expected = -np.cov(residual, y[~mask])[0, 1] / (~mask).sum()
+    assert regression.ancova(y, treated, x).covariance == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_covariate_may_be_in_any_unit() -> None:
+    """A millionth of the other, or a trillionth of the constant: it is still a covariate."""
+    y, treated, x = small_data()
+    other = small("pre_clicks")
+    plain = regression.lin_moments(*arms("dwell", "pre_dwell", "pre_clicks"))
+    scaled = []
+    for arm in arms("dwell", "pre_dwell", "pre_clicks"):
+        sizes = np.array([1.0, 1.0, 2e-6 * np.ptp(x) / np.ptp(other)])
+        scaled.append(
+            Moments(arm.n, arm.mean * sizes, arm.comoment * np.multiply.outer(sizes, sizes))
+        )
+    assert regression.lin_moments(*scaled).effect.se == pytest.approx(plain.effect.se, rel=1e-3)
+    whole = regression.ancova(y, treated, x)
+    centred = x - x.mean()
+    tiny = regression.ancova(y, treated, centred * 3e-11 / np.linalg.norm(centred))
+    assert tiny.effect.difference == pytest.approx(whole.effect.difference, rel=1e-3)
+
+
+def test_a_fit_that_is_nearly_exact_has_an_error() -> None:
+    y, treated, x = small_data()
+    rows = regression.ancova(x + 3e-10 * y, treated, x)
+    exact = regression.ancova(y, treated, x)
+    assert rows.effect.se == pytest.approx(3e-10 * exact.effect.se, rel=1e-3)
+    bend = np.array([1.0, -1, -1, 1, 0, 0])
+    line = np.arange(6.0)
+    small_rest = math.sqrt(5e-13 * np.var(line) / np.mean(bend**2)) * (
+        bend - line * (bend @ (line - 2.5)) / 17.5
+    )
+    arm = Moments.of(line + small_rest, line)
+    assert regression.lin_moments(arm, arm).effect.se > 0
+
+
+def test_hc3_of_a_unit_with_nearly_all_of_its_leverage_is_statsmodels() -> None:
+    y, treated, x = small_data()
+    besides = (y - y.mean()) / y.std() + 2.0 * treated
+    alone = np.where(np.arange(50) == 3, 1.0, 4e-7 * besides)
+    rows = regression.ancova(y, treated, x, alone, robust="HC3")
+    design = np.column_stack([np.ones(50), treated, x - x.mean(), alone - alone.mean()])
+    theirs = sm.OLS(y, design).fit(cov_type="HC3")
+    assert rows.effect.se == pytest.approx(theirs.bse[1], rel=1e-3)
+
+
+def test_adjustment_without_a_level_is_at_five_percent() -> None:
+    rows = small_data()
+    for method in (regression.ancova, regression.lin):
+        assert method(*rows).effect == method(*rows, alpha=0.05).effect
+    pair = arms("dwell", "pre_dwell")
+    assert regression.lin_moments(*pair) == regression.lin_moments(*pair, 0.05)
+    ratio = arms("clicks", "dwell", "pre_dwell")
+    assert regression.lin_ratio_moments(*ratio) == regression.lin_ratio_moments(*ratio, 0.05)

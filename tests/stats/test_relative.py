@@ -2,12 +2,14 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
 
 from abeval.stats import effects, relative
-from abeval.stats.records import Estimate, Refusal
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.records import Adjusted, Estimate, Refusal
 
 Z = {"df": math.inf}
 values = st.floats(-1e3, 1e3).filter(lambda v: abs(v) > 1e-3)
@@ -214,3 +216,81 @@ def test_a_wide_logarithmic_interval_has_no_upper_end() -> None:
     assert lift.high == math.inf
     assert not lift.bounded
     assert lift.low == pytest.approx(-1)
+
+
+ADJUSTED = Adjusted(
+    effects.from_difference(10.0, 11.5, 1.5, 0.4, 25.0),
+    effects.from_difference(10.0, 11.4, 1.4, 0.6, 25.0),
+    (0.5,),
+    0.3,
+    Estimate(10.0, 0.36, 40, 39.0),
+    Estimate(11.4, 0.3, 40, 39.0),
+    -0.11,
+)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_adjusted_ends_are_where_the_test_of_that_lift_is_at_its_level(sign: int) -> None:
+    control = ADJUSTED.control._replace(value=10.0 * sign)
+    adjusted = ADJUSTED._replace(control=control, covariance=-0.11 * sign)
+    lift = relative.fieller_adjusted(adjusted)
+    q = scipy.stats.t.ppf(0.975, 25)
+    for end in (lift.low, lift.high):
+        over = end * sign
+        variance = 0.16 - 2 * over * adjusted.covariance + over**2 * 0.36
+        assert abs(1.5 - over * control.value) == pytest.approx(q * math.sqrt(variance), rel=1e-9)
+    assert lift.value == pytest.approx(0.15)
+    assert lift.low < lift.value < lift.high
+
+
+def test_the_adjusted_delta_interval_has_the_covariance_with_control() -> None:
+    ratio = 1.4 / 10
+    expected = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
+    assert relative.delta_se_adjusted(ADJUSTED) == pytest.approx(expected, rel=1e-12)
+    ratio = 1.5 / 10
+    expected = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
+    assert relative.delta_se_adjusted(ADJUSTED, 11.5) == pytest.approx(expected, rel=1e-12)
+    lift, q = relative.delta_adjusted(ADJUSTED), scipy.stats.t.ppf(0.975, 25)
+    se = relative.delta_se_adjusted(ADJUSTED)
+    assert (lift.low, lift.high) == pytest.approx((0.15 - q * se, 0.15 + q * se), rel=1e-9)
+
+
+def test_a_control_at_the_end_of_its_own_interval_has_no_bounded_lift() -> None:
+    q = two_sided_quantile(0.05)
+    control, treatment = Estimate(q, 1.0, 100, math.inf), Estimate(3.0, 0.5, 100, math.inf)
+    assert relative.fieller(control, treatment)[1:4] == (-math.inf, math.inf, False)
+    above = control._replace(value=q * (1 + 1e-6))
+    assert relative.fieller(above, treatment).bounded
+
+
+def test_the_logarithmic_interval_of_swapped_variants_is_one_over_it() -> None:
+    control, treatment = Estimate(10, 0.04, 100, 99), Estimate(9, 0.05, 100, 99)
+    loss, gain = relative.log_delta(control, treatment), relative.log_delta(treatment, control)
+    assert loss.value == pytest.approx(-0.1)
+    assert (1 + loss.low) * (1 + gain.high) == pytest.approx(1)
+    assert (1 + loss.high) * (1 + gain.low) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("half", "bounded"), [(699.5, True), (700.5, False)])
+def test_a_logarithmic_end_beyond_e_to_700_is_infinite(half: float, bounded: bool) -> None:
+    variance = (half / two_sided_quantile(0.05)) ** 2
+    lift = relative.log_delta(Estimate(1, variance, 9, math.inf), Estimate(1, 0, 9, math.inf))
+    assert lift.bounded == bounded
+
+
+def test_a_treatment_of_zero_has_no_logarithm_and_one_that_is_known_no_error() -> None:
+    control, nothing = Estimate(10, 4.0, 100, 99), Estimate(0, 0.0, 100, 99)
+    with pytest.raises(Refusal) as refusal:
+        relative.log_delta(control, nothing)
+    assert refusal.value.reason == "not_applicable"
+    with pytest.raises(Refusal, match="does not vary") as refusal:
+        relative.delta(control, nothing)
+    assert refusal.value.reason == "zero_variance"
+
+
+def test_lifts_without_a_level_are_at_five_percent() -> None:
+    pair = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+    for interval in (relative.fieller, relative.delta, relative.log_delta):
+        assert interval(*pair) == interval(*pair, alpha=0.05)
+    for of_adjusted in (relative.fieller_adjusted, relative.delta_adjusted):
+        assert of_adjusted(ADJUSTED) == of_adjusted(ADJUSTED, 0.05)

@@ -7,7 +7,7 @@ from reference_vectors import vector
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from abeval.stats import ratios, replay
+from abeval.stats import ratios, replay, type_three
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -150,3 +150,46 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize("skew", [0.0, 3.0, -2.0])
+def test_a_skewed_metric_has_the_moments_of_all_splits(skew: float) -> None:
+    """The variance of a permutation; its skewness where the variants differ in size."""
+    rng = np.random.default_rng(7)
+    bucket, y, x = log(rng, 500, 16)
+    one = np.ones_like(y)
+    sums = np.stack([bucket_sums(bucket, c, one, 16) for c in (x, y)], axis=1)
+    units = np.bincount(bucket, minlength=16)
+    tested = replay.aa_replay(units, sums, 0.25, 6, 9, [np.nan, skew])
+    plain = replay.aa_replay(units, sums, 0.25, 6, 9)
+    assert np.array_equal(tested.z[:, 0], plain.z[:, 0])
+    assert np.array_equal(tested.p_values[:, 0], plain.p_values[:, 0])
+    dealt = np.random.default_rng(9).random((6, 16), dtype=np.float32) < 0.25
+    for row, z, p in zip(dealt, tested.z[:, 1], tested.p_values[:, 1], strict=True):
+        treated = row[bucket]
+        m, n = treated.sum(), (~treated).sum()
+        difference = y[treated].mean() - y[~treated].mean()
+        assert z == pytest.approx(difference / np.sqrt(y.var(ddof=1) * (1 / n + 1 / m)), rel=1e-9)
+        of_splits = skew * (1 / m**2 - 1 / n**2) / (1 / m + 1 / n) ** 1.5
+        sides = [type_three.tail(side * z, side * of_splits)[0] for side in (1, -1)]
+        assert p == pytest.approx(min(1.0, 2 * min(sides)), rel=1e-9)
+
+
+def test_eight_buckets_can_be_split_and_seven_cannot() -> None:
+    bucket, y, x = log(np.random.default_rng(8), 400, 8)
+    units, sums = np.bincount(bucket, minlength=8), bucket_sums(bucket, y, x, 8)[:, None, :]
+    assert replay.aa_replay(units, sums, resplits=3).z.shape == (3, 1)
+    with pytest.raises(Refusal, match="7 buckets") as refused:
+        replay.aa_replay(units[:7], sums[:7], resplits=3)
+    assert refused.value.reason == "too_few_units"
+
+
+def test_a_split_may_leave_a_variant_with_two_units() -> None:
+    rng = np.random.default_rng(2)
+    y, x, bucket = rng.random(8), 1 + rng.random(8), np.arange(8)
+    splits = (np.random.default_rng(s).random((1, 8), dtype=np.float32) < 0.25 for s in range(99))
+    seed, treated = next((s, row[0]) for s, row in enumerate(splits) if row.sum() == 2)
+    sums = bucket_sums(bucket, y, x, 8)[:, None, :]
+    z = replay.aa_replay(np.ones(8), sums, 0.25, 1, seed).z[0, 0]
+    arms = (Moments.of(y[side], x[side]) for side in (~treated, treated))
+    assert z == pytest.approx(ratios.delta(*arms).statistic, rel=1e-9)

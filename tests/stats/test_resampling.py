@@ -178,3 +178,79 @@ def test_null_differences_have_the_variance_of_the_observed_one() -> None:
     null = resampling.scaled_null(halves, units, buckets, (32, 32), np.random.default_rng(4))
     # t of 63 degrees of freedom has the variance 63 / 61.
     assert null.var() == pytest.approx((1 / 900 + 1 / 100) * 63 / 61, rel=0.05)
+
+
+def test_draws_seeds_and_levels_that_are_not_named() -> None:
+    arms = logs(np.random.default_rng(7), 0.5)
+    assert resampling.bootstrap(*arms, rate_of) == resampling.bootstrap(
+        *arms, rate_of, 0.05, 2000, 0
+    )
+    assert resampling.jackknife(*arms, rate_of) == resampling.jackknife(*arms, rate_of, 0.05)
+    named = resampling.permutation(*arms, rate_of, 0.05, 2000, 0)
+    assert resampling.permutation(*arms, rate_of) == named
+
+
+def test_a_null_difference_as_large_as_the_observed_one_counts() -> None:
+    null = np.array([1.0, 0.5, -1.0, 0.2])
+    assert resampling.permutation_p_value(null, 1.0) == 3 / 5
+    assert resampling.permutation_p_value(null, -1.1) == 1 / 5
+
+
+def test_few_buckets_make_null_differences_those_of_t() -> None:
+    units, draws = np.array([300.0, 100.0]), 200_000
+    plain = np.random.default_rng(3).normal(0, np.sqrt(8 / 400 * (1 / 5 + 1 / 3)), draws)
+    null = resampling.scaled_null(plain, units, 8, (5, 3), np.random.default_rng(4))
+    # t of 7 degrees of freedom has the variance 7 / 5.
+    assert null.var() == pytest.approx((1 / 300 + 1 / 100) * 7 / 5, rel=0.03)
+
+
+def test_eight_buckets_are_enough_and_the_fewer_of_both_count() -> None:
+    rng = np.random.default_rng(8)
+    sums = np.stack([np.full(24, 10.0), rng.poisson(30, 24)], axis=1)
+    uneven = resampling.bootstrap(sums[:10], sums[8:24], second, draws=50)
+    assert uneven.df == 9
+    assert resampling.bootstrap(sums[8:24], sums[:10], second, draws=50).df == 9
+    assert resampling.jackknife(sums[:8], sums[8:16], second).df == 7
+    for few in (sums[:7], sums[:, 0]):
+        with pytest.raises(Refusal) as refused:
+            resampling.bootstrap(few, sums, second)
+        assert refused.value.reason == "too_few_units"
+    with pytest.raises(Refusal) as refused:
+        resampling.jackknife(sums, np.hstack([sums, sums]), second)
+    assert refused.value.reason == "not_applicable"
+
+
+@pytest.mark.parametrize(("error", "varies"), [(5e-13, False), (5e-12, True)])
+def test_a_statistic_that_varies_by_rounding_does_not_vary(error: float, varies: bool) -> None:
+    """Its error is compared with both values together."""
+    bend = np.tile([1.0, -1.0], 8) * np.sqrt(15) * error * 2
+    control = np.stack([np.ones(16), np.ones(16)], axis=1)
+    treatment = np.stack([np.ones(16), 1 + bend], axis=1)
+    if varies:
+        assert resampling.jackknife(control, treatment, second).se == pytest.approx(1e-11, rel=0.01)
+    else:
+        with pytest.raises(Refusal, match="the same on every resample"):
+            resampling.jackknife(control, treatment, second)
+
+
+@pytest.mark.parametrize(
+    ("share", "is_refused"),
+    [(2 / 16, False), (14 / 16, False), (1.9 / 16, True), (14.1 / 16, True)],
+)
+def test_each_variant_needs_the_units_of_two_buckets(share: float, is_refused: bool) -> None:
+    rng = np.random.default_rng(9)
+    both = np.stack([np.full(16, 100.0), rng.poisson(200, 16) + 0.0], axis=1)
+    noise = 1 + 0.1 * rng.random((16, 2)) * [0, 1]
+    arms = both * (1 - share), both * share * noise
+    if is_refused:
+        with pytest.raises(Refusal, match="two sub-buckets"):
+            resampling.permutation(*arms, second, permutations=50)
+    else:
+        assert 0 < resampling.permutation(*arms, second, permutations=50).p_value <= 1
+
+
+def test_variants_without_a_unit_cannot_be_permuted() -> None:
+    none = np.stack([np.zeros(16), np.arange(16.0)], axis=1)
+    with pytest.raises(Refusal, match="two sub-buckets") as refused:
+        resampling.permutation(none, none[::-1] * 2, lambda s: s[..., 1] ** 2)
+    assert refused.value.reason == "too_few_units"

@@ -44,3 +44,11 @@ def test_limits() -> None:
     for effect, se in ((1.0, 0.0), (1.0, -1.0), (math.nan, 1.0), (1.0, math.inf)):
         with pytest.raises(Refusal):
             retrodesign.type_s_m(effect, se)
+
+
+def test_the_level_is_five_percent_where_none_is_named() -> None:
+    assert retrodesign.type_s_m(0.4, 0.2) == retrodesign.type_s_m(0.4, 0.2, 0.05)
+    # An effect below its unit is an effect.
+    small = retrodesign.type_s_m(0.5, 1.0)
+    assert small.type_s < 0.5
+    assert small.exaggeration < 10

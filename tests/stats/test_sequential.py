@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
+from scipy import stats
 
 from abeval.stats import sequential
 from abeval.stats.records import Refusal
@@ -118,3 +119,79 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+@quick
+@given(numbers, errors, st.floats(1, 1e4), st.sampled_from([0.01, 0.05, 0.2]))
+def test_looks_without_a_plan_are_chi_square_with_three_degrees(
+    effect: float, se: float, growth: float, alpha: float
+) -> None:
+    look = sequential.from_start(effect, se, growth, alpha)
+    z, gathered = effect / se, math.log(growth)
+    width = math.sqrt(stats.chi2.isf(alpha, 3) + gathered)
+    assert (look.low, look.high) == pytest.approx((effect - width * se, effect + width * se))
+    assert sequential.critical_from_start(growth, alpha) == pytest.approx(width)
+    p_value = stats.chi2.sf(max(z * z - gathered, 0.0), 3)
+    assert look.p_value == pytest.approx(p_value, rel=1e-9, abs=1e-300)
+
+
+def test_looks_begin_where_the_first_has_enough_information() -> None:
+    assert sequential.from_start(1.0, 0.5, 1.0).p_value < 1
+    with pytest.raises(Refusal) as refused:
+        sequential.from_start(1.0, 0.5, 0.999)
+    assert refused.value.reason == "before_first_look"
+    at_start = sequential.always_valid_from_start([1.0, 1.0], [0.5, 0.25], 4.0)
+    assert at_start.looks[0] == sequential.from_start(1.0, 0.5, 1.0)
+    assert at_start.looks[1] == sequential.from_start(1.0, 0.25, 4.0)
+    # A second look with enough does not make up for the first.
+    with pytest.raises(Refusal) as refused:
+        sequential.always_valid_from_start([1.0, 1.0], [0.5, 0.25], 8.0)
+    assert refused.value.reason == "before_first_look"
+
+
+def test_intervals_that_touch_are_no_drift() -> None:
+    half = sequential.confidence_sequence(0.0, 0.5, 1.0).high
+    path = sequential.always_valid([-half, half], [0.5, 0.5], planned_information=4.0)
+    assert path.running == (0.0, 0.0)
+    assert not path.drifted
+
+
+def test_an_effect_that_moved_is_as_the_last_of_many_looks_has_it() -> None:
+    path = sequential.always_valid([1.0, -1.0, -1.1], [0.1, 0.05, 0.04], 400)
+    assert path.drifted
+    assert path.running == (path.looks[2].low, path.looks[2].high)
+
+
+def test_levels_and_scales_that_are_not_named() -> None:
+    pair = [0.1, 0.3], [0.2, 0.1]
+    for follow in (sequential.always_valid, sequential.always_valid_from_start):
+        assert follow(*pair, 20.0) == follow(*pair, 20.0, 0.05, 1.0)
+    assert sequential.confidence_sequence(0.1, 0.2, 1.0) == sequential.confidence_sequence(
+        0.1, 0.2, 1.0, 0.05
+    )
+    assert sequential.from_start(0.1, 0.2, 2.0) == sequential.from_start(0.1, 0.2, 2.0, 0.05)
+    assert sequential.critical_from_start(7.0) == sequential.critical_from_start(7.0, 0.05)
+    assert sequential.information([0.5]).tolist() == sequential.information([0.5], 1.0).tolist()
+    # A plan of less than one unit of information is a plan.
+    assert sequential.tuning(0.05, 0.5) == pytest.approx(sequential.tuning(0.05, 2.0) * 2)
+    assert sequential.always_valid([0.1], [2.0], 0.5).looks[0].p_value <= 1
+
+
+def test_numbers_without_a_look_are_refused() -> None:
+    inf, nan = math.inf, math.nan
+    for call, reason in (
+        (lambda: sequential.information([0.1], inf), "not_finite"),
+        (lambda: sequential.information([nan], 1.0), "not_finite"),
+        (lambda: sequential.information([0.1, 0.0]), "zero_variance"),
+        (lambda: sequential.confidence_sequence(0.1, nan, 1.0), "not_finite"),
+        (lambda: sequential.from_start(nan, 0.1, 2.0), "not_finite"),
+        (lambda: sequential.from_start(0.1, 0.0, 2.0), "zero_variance"),
+        (lambda: sequential.always_valid([nan], [0.1], 1.0), "not_finite"),
+        (lambda: sequential.always_valid([0.1], [0.1], -1.0), "too_few_units"),
+        (lambda: sequential.always_valid_from_start([], [], 1.0), "not_applicable"),
+        (lambda: sequential.always_valid_from_start([1.0], [1.0, 1.0], 1.0), "not_applicable"),
+        (lambda: sequential.always_valid_from_start([nan], [0.1], 1.0), "not_finite"),
+    ):
+        with pytest.raises(Refusal) as refused:
+            call()
+        assert refused.value.reason == reason

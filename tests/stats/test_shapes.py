@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from scipy import stats as scipy_stats
 
 from abeval.stats import shapes, stability
@@ -99,3 +100,105 @@ def test_refusals():
     full = np.hstack([np.ones((7, 1)), shapes.rhythm(week)])
     with pytest.raises(Refusal, match="too few days to separate"):
         shapes.search(np.zeros(7), np.eye(7), [shapes.trend(week)], full)
+
+
+def test_a_slope_of_few_units_is_the_intercept_beside_the_other_contrasts():
+    """Rao: the unit's own slope, regressed on what of it no line explains."""
+    rng = np.random.default_rng(6)
+    times = np.array([0.0, 1, 2, 4])
+    days = rng.normal(5, 1, (12, 4)) + rng.normal(0, 1, (12, 1)) + 0.3 * times
+    line = np.column_stack([np.ones(4), times])
+    slopes = days @ np.linalg.pinv(line)[1]
+    others = days @ np.linalg.svd(line.T)[2][2:].T
+    theirs = sm.OLS(slopes, sm.add_constant(others)).fit()
+    data = days.mean(axis=0), np.cov(days.T) / 12
+    trend = shapes.search(*data, [shapes.trend(times)], np.ones((4, 1)), 11).best
+    assert trend.coefficient == pytest.approx(theirs.params[0], rel=1e-9)
+    assert trend.se == pytest.approx(theirs.bse[0], rel=1e-9)
+    assert np.sign(trend.z) == np.sign(trend.coefficient)
+    assert 2 * scipy_stats.norm.sf(abs(trend.z)) == pytest.approx(theirs.pvalues[0], rel=1e-9)
+    level, both = (shapes.fit(*data, design, 11) for design in (line[:, :1], line))
+    assert shapes.added_p_value(level, both, 11) == pytest.approx(theirs.pvalues[0], rel=1e-9)
+    assert both.coefficients[1] == pytest.approx(trend.coefficient, rel=1e-9)
+    assert np.sqrt(both.covariance[1, 1]) == pytest.approx(trend.se, rel=1e-9)
+
+
+def test_fewer_units_than_contrasts_leave_one_degree_of_freedom():
+    effect, design = np.array([1.0, 3.0, 2.0, 5.0]), np.ones((4, 1))
+    q = np.sum((effect - effect.mean()) ** 2)
+    level = shapes.fit(effect, np.eye(4), design, 2.0)
+    assert level.q_p_value == pytest.approx(scipy_stats.f.sf(q / 3 / 2, 3, 1))
+    assert level.covariance[0, 0] == pytest.approx((2 + q) / 4)
+    line = shapes.search(effect, np.eye(4), [shapes.trend(T[:4])], design, 1.5).best
+    rest = q - (line.coefficient**2) * 5
+    se = np.sqrt((1.5 + rest) / 5)
+    assert line.se == pytest.approx(se)
+    assert 2 * scipy_stats.norm.sf(abs(line.z)) == pytest.approx(
+        2 * scipy_stats.t.sf(abs(line.coefficient / se), 1)
+    )
+
+
+def test_as_many_times_as_columns_fit_exactly():
+    line = np.column_stack([np.ones(2), [0.0, 1.0]])
+    both = shapes.fit([1.0, 3.0], np.eye(2), line)
+    assert both.coefficients == pytest.approx([1.0, 2.0])
+    assert (both.df, both.q_p_value) == (0, 1.0)
+
+
+@pytest.mark.parametrize(("condition", "is_refused"), [(3e11, False), (3e12, True)])
+def test_columns_that_nearly_depend_are_refused(condition, is_refused):
+    design = np.diag([1.0, condition**-0.5])
+    if is_refused:
+        with pytest.raises(Refusal, match="columns are linearly dependent"):
+            shapes.fit([1.0, 1.0], np.eye(2), design)
+    else:
+        assert shapes.fit([1.0, 1.0], np.eye(2), design).df == 0
+
+
+@pytest.mark.parametrize(("apart", "is_refused"), [(5e-10, False), (5e-11, True)])
+def test_days_that_nearly_repeat_each_other_are_refused(apart, is_refused):
+    covariance = np.array([[1.0, 1 - apart], [1 - apart, 1.0]])
+    for call in (
+        lambda: shapes.fit([1.0, 1.0], covariance, np.ones((2, 1))),
+        lambda: stability.gls([1.0, 1.0], covariance),
+    ):
+        if is_refused:
+            with pytest.raises(Refusal, match="effects are linearly dependent"):
+                call()
+        else:
+            call()
+
+
+@pytest.mark.parametrize(("share", "is_refused"), [(3e-6, False), (3e-7, True)])
+def test_a_shape_that_is_nearly_constant_is_no_change(share, is_refused):
+    bend = np.array([1.0, -1, 1, -1])
+    nearly = [shapes.Shape("trend", 0.0, tuple((1 + share * bend).tolist()))]
+    if is_refused:
+        with pytest.raises(Refusal, match="too few days"):
+            shapes.search(bend, np.eye(4), nearly, np.ones((4, 1)))
+    else:
+        assert abs(shapes.search(bend, np.eye(4), nearly, np.ones((4, 1))).best.z) > 1.9
+
+
+def test_decays_are_evenly_spread_from_a_day_to_three_weeks():
+    constants = [shape.at for shape in shapes.decays(T, 1000.0)]
+    assert (constants[0], constants[-1]) == (1.0, 21.0)
+    steps = np.divide(constants[1:], constants[:-1])
+    assert np.all((steps >= 1.25) & (steps <= 1.5))
+    # The longest that may be is one of them.
+    assert [shape.at for shape in shapes.decays(T, 2.0)] == [1.0, 1.5, 2.0]
+
+
+def test_a_shape_beyond_what_is_simulated_has_bonferronis_p_value():
+    plain = shapes.search(6.5 * np.eye(14)[3], np.eye(14), ALL, ONES)
+    assert plain.best.shape.at == 3.0
+    assert plain.p_value == pytest.approx(len(ALL) * 2 * scipy_stats.norm.sf(plain.best.z))
+    likely = shapes.search(np.eye(14)[3], np.eye(14), ALL, ONES)
+    assert likely.p_value < 1
+    # A fixed seed: the same log has the same p-value tomorrow.
+    assert shapes.search(drawn(6), NOISE, ALL, ONES).p_value == pytest.approx(0.0351, abs=1e-4)
+
+
+def test_a_statistic_beyond_all_doubles_has_a_z():
+    line = shapes.search(1e4 * T[:4], np.eye(4), [shapes.trend(T[:4])], np.ones((4, 1)), 1e6).best
+    assert line.z == pytest.approx(scipy_stats.norm.isf(1e-300), rel=1e-9)

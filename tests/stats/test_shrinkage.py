@@ -99,3 +99,67 @@ def test_what_cannot_be_shrunk_is_refused(effects: object, ses: object, reason: 
     assert refused.value.reason == reason
     with pytest.raises(Refusal):
         shrinkage.total([1, 2, 3, 4, 5], [1] * 5, [True])
+
+
+def normals(share: float, school: int | None) -> tuple[float, float]:
+    """Mean and variance, at a share of noise, of a school's true effect or of the mean."""
+    variance = (1 / share - 1) / np.mean(1 / ERRORS**2)
+    weight = 1 / (variance + ERRORS**2)
+    mean, known = weight @ SCHOOLS / weight.sum(), 1 / weight.sum()
+    if school is None:
+        return mean, known
+    kept = variance / (variance + ERRORS[school] ** 2)
+    own = kept * SCHOOLS[school] + (1 - kept) * mean
+    return own, kept * ERRORS[school] ** 2 + (1 - kept) ** 2 * known
+
+
+def below(at: float, school: int | None) -> float:
+    """Posterior probability that it is below a value."""
+
+    def both(share: float) -> float:
+        mean, variance = normals(share, school)
+        return density(share) * scipy_stats.norm.cdf(at, mean, np.sqrt(variance))
+
+    return integrate.quad(both, 0, 1, epsrel=1e-9)[0] / integrate.quad(density, 0, 1)[0]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_ends_and_chances_are_those_of_quadrature(alpha: float) -> None:
+    shrunk = shrinkage.shrink(SCHOOLS, ERRORS, alpha)
+    for school in (0, 2, 7):
+        assert below(shrunk.low[school], school) == pytest.approx(alpha / 2, abs=1e-4)
+        assert below(shrunk.high[school], school) == pytest.approx(1 - alpha / 2, abs=1e-4)
+        chance = 1 - below(0.0, school)
+        assert shrunk.chance_positive[school] == pytest.approx(chance, abs=1e-4)
+    prior = shrinkage.prior(SCHOOLS, ERRORS, alpha)
+    assert below(prior.mean_low, None) == pytest.approx(alpha / 2, abs=1e-4)
+    assert below(prior.mean_high, None) == pytest.approx(1 - alpha / 2, abs=1e-4)
+
+
+def test_the_spread_of_true_effects_is_that_of_quadrature() -> None:
+    whole = integrate.quad(density, 0, 1)[0]
+    scale = np.mean(1 / ERRORS**2)
+
+    def second(share: float) -> float:
+        return density(share) * ((1 / share - 1) / scale + normals(share, None)[1])
+
+    prior = shrinkage.prior(SCHOOLS, ERRORS)
+    assert prior.sd**2 == pytest.approx(integrate.quad(second, 0, 1)[0] / whole, rel=1e-3)
+    mean = integrate.quad(lambda s: density(s) * normals(s, None)[0], 0, 1)[0] / whole
+    assert prior.mean == pytest.approx(mean, rel=1e-4)
+    for end, level in ((prior.sd_low, 0.025), (prior.sd_high, 0.975)):
+        share = 1 / (1 + end**2 * scale)
+        smaller = integrate.quad(density, share, 1)[0] / whole
+        assert smaller == pytest.approx(level, abs=0.004)
+
+
+def test_five_effects_are_enough_and_levels_are_five_percent() -> None:
+    five = SCHOOLS[:5], ERRORS[:5]
+    assert shrinkage.prior(*five).effects == 5
+    assert shrinkage.prior(*five) == shrinkage.prior(*five, 0.05)
+    assert shrinkage.shrink(*five).low.tolist() == shrinkage.shrink(*five, 0.05).low.tolist()
+    chosen = [True, False, True, False, False]
+    assert shrinkage.total(*five, chosen) == shrinkage.total(*five, chosen, 0.05)
+    with pytest.raises(Refusal) as refused:
+        shrinkage.prior([SCHOOLS, SCHOOLS], [ERRORS, ERRORS])
+    assert refused.value.reason == "inconsistent"

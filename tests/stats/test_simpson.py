@@ -125,3 +125,83 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        # Of two units; of one success; and with a stratum where everybody fails.
+        [[[1, 0], [0, 1]], [[30, 20], [25, 40]]],
+        [[[1, 19], [0, 30]], [[30, 20], [25, 40]]],
+        [[[5, 15], [9, 30]], [[30, 20], [25, 40]], [[7, 3], [11, 2]]],
+    ],
+)
+def test_awkward_strata_are_statsmodels_too(tables: list[list[list[int]]]) -> None:
+    table = np.array(tables, dtype=float)
+    theirs, ours = StratifiedTable(list(table)), simpson.mantel_haenszel(table)
+    null = theirs.test_null_odds(correction=False)
+    assert ours.statistic == pytest.approx(null.statistic, rel=1e-9)
+    assert ours.odds_ratio == pytest.approx(theirs.oddsratio_pooled, rel=1e-9)
+    assert ours.homogeneity_p_value == pytest.approx(theirs.test_equal_odds().pvalue, rel=1e-6)
+    first, second = table.sum(axis=0)
+    assert ours.pooled_difference == pytest.approx(
+        first[0] / first.sum() - second[0] / second.sum()
+    )
+    rates = table[:, :, 0] / table.sum(axis=2)
+    assert ours.differences == pytest.approx(rates[:, 0] - rates[:, 1])
+
+
+def test_a_stratum_without_a_success_says_nothing_of_the_odds() -> None:
+    two = [[[5, 15], [9, 30]], [[30, 20], [25, 40]]]
+    plain = simpson.mantel_haenszel(two)
+    for none in ([[0, 5], [0, 7]], [[5, 0], [7, 0]]):
+        more = simpson.mantel_haenszel([*two, none])
+        assert more.homogeneity_p_value == pytest.approx(plain.homogeneity_p_value)
+        alone = simpson.mantel_haenszel([two[0], none])
+        assert alone.homogeneity_p_value == 1.0
+    assert simpson.mantel_haenszel([*two, [[0, 0], [4, 4]]]) == plain
+
+
+def test_small_effects_in_one_direction_are_no_reversal() -> None:
+    small = from_difference(0.0, 0.02, 0.02, 0.01)
+    assert simpson.reversal(small, from_difference(0.0, 0.03, 0.03, 0.01)) == 1.0
+    turned = from_difference(0.0, -0.03, -0.03, 0.01)
+    assert simpson.reversal(small, turned) == small.p_value < 0.05
+
+
+def test_the_part_within_weighs_segments_by_their_mean_share() -> None:
+    control, treatment = np.array([0.1, 0.3, 0.7]), np.array([0.15, 0.2, 0.9])
+    weights = np.array([[0.0, 30.0, 70.0], [40.0, 40.0, 20.0]])
+    units = np.array([[10, 20, 0], [12, 5, 0]])
+    parts = simpson.mix_shift(control, treatment, *weights, *units)
+    assert parts.within == pytest.approx(0.2 * 0.05 - 0.35 * 0.1 + 0.45 * 0.2)
+    assert parts.mix == pytest.approx(0.4 * 0.125 + 0.1 * 0.25 - 0.5 * 0.8)
+    theirs = stats.chi2_contingency(units[:, :2], correction=False)
+    assert parts.mix_p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+    # One unit in a segment is a unit.
+    single = np.array([[50.0, 1.0], [40.0, 0.0]])
+    expected = stats.chi2_contingency(single, correction=False).pvalue
+    assert simpson.same_shares(single) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "units"),
+    [(math.inf, 1.0, 1.0), (1.0, math.inf, 1.0), (1.0, 1.0, math.nan)],
+)
+def test_a_mix_of_what_is_not_finite_is_refused(
+    values: float, weights: float, units: float
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        simpson.mix_shift([values], [1.0], [weights], [1.0], [units], [1.0])
+    assert refused.value.reason == "not_finite"
+    with pytest.raises(Refusal) as refused:
+        simpson.mantel_haenszel([[[-1, 5], [5, 5]]])
+    assert refused.value.reason == "not_applicable"
+
+
+def test_shares_may_be_the_weights() -> None:
+    units = [30, 70], [20, 80]
+    shares = simpson.mix_shift([1, 2], [3, 5], [0.25, 0.75], [0.5, 0.5], *units)
+    counts = simpson.mix_shift([1, 2], [3, 5], [25, 75], [50, 50], *units)
+    assert shares[:4] == pytest.approx(counts[:4])
+    assert shares.difference == pytest.approx(4 - 1.75)

@@ -116,3 +116,39 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+def test_two_windows_have_a_trend() -> None:
+    trend = stability.gls([1.0, 3.0], np.diag([0.25, 0.75]), [2.0, 4.0])
+    assert (trend.slope, trend.intercept) == pytest.approx((1.0, -1.0))
+    assert trend.slope_se == pytest.approx(math.sqrt(1.0) / 2)
+    assert trend.df == 1
+    # Both halves may be compared, and one window is not a time before and after.
+    change = stability.novelty([1.0, 3.0], np.diag([0.25, 0.75]), 1)
+    assert (change.difference, change.se) == (2.0, 1.0)
+    with pytest.raises(Refusal) as refused:
+        stability.novelty([1.0, 3.0], np.diag([0.25, 0.75]), 0)
+    assert refused.value.reason == "too_few_units"
+
+
+def test_four_windows_have_two_early_and_two_late() -> None:
+    late = stability.novelty([1.0, 2.0, 5.0, 8.0], np.eye(4), 2)
+    assert (late.control, late.treatment, late.difference) == (1.5, 6.5, 5.0)
+    assert late == stability.novelty([1.0, 2.0, 5.0, 8.0], np.eye(4), 2, 0.05)
+    weights = [-0.5, -0.5, 0.5, 0.5]
+    assert late == stability.contrast([1.0, 2.0, 5.0, 8.0], np.eye(4), weights)
+    assert late == stability.contrast([1.0, 2.0, 5.0, 8.0], np.eye(4), weights, 0.05)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: stability.contrast([0.1, 0.2], np.eye(2), [1.0, math.nan]),
+        lambda: stability.gls([0.1, 0.2], np.eye(2), [1.0, 2.0, 3.0]),
+        lambda: stability.gls([[0.1, 0.2]], np.eye(1)),
+    ],
+)
+def test_shapes_that_differ_are_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(Refusal) as refused:
+        call()
+    assert refused.value.reason == "not_applicable"

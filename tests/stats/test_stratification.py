@@ -118,3 +118,78 @@ def test_a_constant_stratum_is_fine_but_not_all_of_them() -> None:
     assert refusal.value.reason == "zero_variance"
     with pytest.raises(ValueError, match="same strata"):
         stratification.mean([varied], [])
+
+
+def cells(seed: int, sizes: tuple[int, int], lift: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.normal(2 + k + lift * k, 1 + k, n), rng.gamma(4, 1 + k, n))
+        for k, n in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize("is_random", [False, True])
+@pytest.mark.parametrize("is_ratio", [False, True])
+def test_variances_and_degrees_of_freedom_are_those_of_the_terms(
+    is_random: bool, is_ratio: bool
+) -> None:
+    """The strata's own variances, and that of their shares where these are of a sample."""
+    arms = [cells(1, (5, 9), 0.0), cells(2, (12, 7), 1.5)]
+    units = [sum(len(y) for y, _ in arm) for arm in arms]
+    shares = np.array([17, 16]) / 33
+    lines, values, terms, dfs = [], [], [], []
+    for arm in arms:
+        y, x = (np.array([cell[k].mean() for cell in arm]) for k in (0, 1))
+        top, below = shares @ y, shares @ x
+        values.append(top / below if is_ratio else top)
+        linear = [(a - values[-1] * b) / below if is_ratio else a for a, b in arm]
+        lines.append(np.array([one.mean() for one in linear]))
+        terms.append(
+            [w**2 * one.var(ddof=1) / one.size for w, one in zip(shares, linear, strict=True)]
+        )
+        dfs += [one.size - 1 for one in linear]
+    gap = lines[1] - lines[0]
+
+    def of_shares(a: np.ndarray, b: np.ndarray) -> float:
+        return float(shares @ ((a - shares @ a) * (b - shares @ b))) / 33 if is_random else 0.0
+
+    every = [*terms[0], *terms[1], of_shares(gap, gap)]
+    variance = sum(every)
+    df = variance**2 / sum(v**2 / f for v, f in zip(every, [*dfs, 32], strict=True))
+    moments = [[Moments.of(*cell) for cell in arm] for arm in arms]
+    name = ("ratio" if is_ratio else "mean") + ("_random" if is_random else "")
+    estimate = getattr(stratification, name)
+    adjusted = estimate(*moments).adjusted
+    assert adjusted.effect.difference == pytest.approx(values[1] - values[0], rel=1e-9)
+    assert adjusted.effect.se == pytest.approx(math.sqrt(variance), rel=1e-9)
+    assert adjusted.effect.df == pytest.approx(df, rel=1e-9)
+    assert adjusted.control.value == pytest.approx(values[0], rel=1e-9)
+    of_control = sum(terms[0]) + of_shares(lines[0], lines[0])
+    assert adjusted.control.variance == pytest.approx(of_control, rel=1e-9)
+    assert (adjusted.control.units, adjusted.treatment.units) == tuple(units)
+    between = of_shares(gap, lines[0]) - sum(terms[0])
+    assert adjusted.covariance == pytest.approx(between, rel=1e-9)
+    assert estimate(*moments) == estimate(*moments, alpha=0.05)
+
+
+def test_two_units_are_a_stratum_and_a_stratum_may_have_no_share() -> None:
+    two, three = Moments.of([1, 2]), Moments.of([4, 6, 5])
+    p = stratification.mean([two, three], [three, two], shares=[0.0, 1.0])
+    assert p.adjusted.effect.difference == -3.5
+    with pytest.raises(Refusal):
+        stratification.mean([two, Moments.of([1])], [three, two])
+
+
+@pytest.mark.parametrize(("apart", "is_refused"), [(5e-10, False), (5e-9, True)])
+def test_shares_add_up_to_one_but_for_rounding(apart: float, is_refused: bool) -> None:
+    if is_refused:
+        with pytest.raises(ValueError, match="sum to 1"):
+            stratification.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
+    else:
+        p = stratification.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
+        assert sum(p.shares) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_no_strata_are_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        stratification.mean([], [])

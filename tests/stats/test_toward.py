@@ -147,3 +147,48 @@ def test_a_sure_decision_keeps_a_small_p_value() -> None:
     found = toward.non_inferiority(control, treatment, 0.0, 100)
     assert found.passed
     assert found.log10_p_value < -300
+
+
+def test_ends_are_by_the_levels_of_their_own_variant() -> None:
+    """Control's side matters for the lower end, the treatment's for the upper."""
+    control, treatment = Estimate(3, 0.5, 9, 8.0), Estimate(2.2, 0.8, 900, 899.0)
+    low, high = toward.interval(control, treatment, -1.0, 0.1)
+    df = effects.satterthwaite([0.5, 0.8], [8.0, 899.0])
+    se = math.sqrt(1.3)
+    levels = [
+        toward.contrast_level(one.value + 1.0, math.sqrt(one.variance), se, 0.1, free)
+        for one, free in ((control, 8.0), (treatment, df))
+    ]
+    assert df > 8
+    # Both sides are known, but not so well that one contrast alone could err.
+    assert all(0.0982 / 2 < level < 0.0979 for level in levels)
+    ends = [
+        toward.gain_interval(*(effects.interval(at, se, df, level) for at in (-0.8, 7.2)))
+        for level in levels
+    ]
+    assert (low, high) == pytest.approx((ends[0].low, ends[1].high), rel=1e-9)
+    assert toward.interval(control, treatment, 1.5) == toward.interval(
+        control, treatment, 1.5, 0.05
+    )
+    assert toward.contrast_level(1.0, 0.5, 1.0) == toward.contrast_level(1.0, 0.5, 1.0, 0.05)
+    known = toward.non_inferiority(control, treatment, 1.5, 1.0)
+    assert known == toward.non_inferiority(control, treatment, 1.5, 1.0, 0.025)
+
+
+@pytest.mark.parametrize("harm", [0.8, 0.95, 1.0, 2.0, 5.0])
+def test_a_p_value_above_a_half_is_twice_the_tail_with_the_share_of_the_side(harm: float) -> None:
+    """No error rate is above a half, so it is not sought there."""
+    control, treatment = Estimate(0, 0.5, 99, math.inf), Estimate(harm + 1, 0.5, 99, math.inf)
+    decision = toward.non_inferiority(control, treatment, 0.0, 1.2)
+    assert decision.statistic == pytest.approx(0.2 - harm)
+    expected = min(1.0, 2 * ndtr(harm - 0.2) / 0.98)
+    assert decision.p_value == pytest.approx(expected, rel=1e-6)
+    assert decision.log10_p_value == pytest.approx(math.log10(expected), abs=1e-6)
+    assert not decision.passed
+
+
+def test_p_values_have_their_logarithm() -> None:
+    control, treatment = Estimate(0.3, 0.02, 99, 98.0), Estimate(0.4, 0.03, 99, 98.0)
+    for margin in (0.0, 0.2, 0.6, 1.0):
+        decision = toward.non_inferiority(control, treatment, 0.0, margin)
+        assert decision.log10_p_value == pytest.approx(math.log10(decision.p_value), abs=1e-9)

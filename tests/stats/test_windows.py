@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from abeval.stats import ratios, windows
+from abeval.stats import ratios, relative, windows
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -61,3 +61,49 @@ def test_refusals():
     empty = Moments.of([1, 2], [0, 0])
     with pytest.raises(Refusal, match="denominator"):
         windows.effects(empty, empty)
+
+
+def test_one_window_has_the_degrees_of_freedom_of_its_own_test():
+    control, treatment = arm(6, 12), arm(7, 40, lift=0.5)
+    alone = [Moments.of(y[0], x[0]) for y, x in (control, treatment)]
+    seen = windows.effects(*alone, "absolute")
+    assert seen.df == pytest.approx(ratios.delta(*alone).df, rel=1e-9)
+    both = windows.effects(moments(control), moments(control), "absolute")
+    assert both.df == pytest.approx(22, rel=1e-9)
+    # Of several windows it is between the two variants' own and their sum.
+    assert 11 < windows.effects(moments(control), moments(treatment)).df < 50
+
+
+def test_relative_effects_are_differences_of_logarithms():
+    control, treatment = arm(8), arm(9, lift=0.3)
+    seen = windows.effects(moments(control), moments(treatment), "relative")
+    for day in range(3):
+        pair = [ratios.estimate(Moments.of(y[day], x[day])) for y, x in (control, treatment)]
+        assert seen.effect[day] == pytest.approx(np.log(pair[1].value / pair[0].value), rel=1e-12)
+        assert seen.covariance[day, day] == pytest.approx(relative.log_se(*pair) ** 2, rel=1e-9)
+    assert seen.scale == "relative"
+
+
+@pytest.mark.parametrize(("mean", "scale"), [(3.9, "absolute"), (4.1, "relative")])
+def test_four_standard_errors_above_zero_are_enough_for_a_relative_effect(mean, scale):
+    """In every window of both variants."""
+    values = mean / 10 + np.tile([1.0, -1.0], 50) * np.sqrt(99 / 100)
+    far, ones = values + 5, np.ones(100)
+    near, steady = Moments.of(values, far, ones, ones), Moments.of(far, far, ones, ones)
+    for pair in ((near, steady), (steady, near)):
+        assert windows.effects(*pair).scale == scale
+    assert windows.effects(steady, steady).scale == "relative"
+
+
+def test_the_covariance_of_a_weighted_mean_is_that_of_its_strata():
+    strata, shares = [moments(arm(3, 30)), moments(arm(4, 50))], [0.25, 0.75]
+    both = windows.stratified(strata, shares)
+    expected = sum(w**2 * m.covariance / m.n for w, m in zip(shares, strata, strict=True))
+    np.testing.assert_allclose(both.covariance / both.n, expected, rtol=1e-9)
+    terms = [w**2 * m.covariance[0, 0] / m.n for w, m in zip(shares, strata, strict=True)]
+    df = sum(terms) ** 2 / (terms[0] ** 2 / 29 + terms[1] ** 2 / 49)
+    assert both.df == pytest.approx(df, rel=1e-9)
+    constant = windows.stratified([Moments.of([1, 1]), Moments.of([5, 5, 5])], [0.5, 0.5])
+    assert constant.df == 4
+    hardly = [Moments.of([1, 1 + 1e-3]), Moments.of([5, 5, 5])]
+    assert windows.stratified(hardly, [0.5, 0.5]).df == pytest.approx(1.0)
