@@ -8,11 +8,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.relations import Relation, Row, answer
+from tests.relations import Row, answer, relation
 
-UNITS = Relation(
+UNIT_ROWS: list[Row] = [
+    (1, "a", 0, 10, 0),
+    (2, "b", 0, 11, 1),
+    (3, "a", 1, 12, 0),
+    (5, "b", 1, 30, 1),
+]
+UNITS = relation(
     "unit_id bigint, variant varchar, stretch bigint, sub_bucket bigint, is_new bigint",
-    [(1, "a", 0, 10, 0), (2, "b", 0, 11, 1), (3, "a", 1, 12, 0), (5, "b", 1, 30, 1)],
+    *UNIT_ROWS,
 )
 
 
@@ -25,7 +31,7 @@ def test_a_unit_has_its_sums_of_the_period_and_of_before_or_zeros() -> None:
         "units/unit_total",
         "unit_id, variant, stretch, sub_bucket, is_new, t_1, t_2, p_1, p_2",
         units=UNITS,
-        source_day=Relation("unit_id bigint, in_period boolean, c_1 bigint, c_2 bigint", rows),
+        source_day=relation("unit_id bigint, in_period boolean, c_1 bigint, c_2 bigint", *rows),
     )
     assert sums == [
         (1, "a", 0, 10, 0, 7, 11, 21, 41),
@@ -36,7 +42,7 @@ def test_a_unit_has_its_sums_of_the_period_and_of_before_or_zeros() -> None:
 
 
 def test_a_unit_of_a_table_has_what_its_row_says() -> None:
-    rows = Relation("unit_id bigint, c_1 bigint", [(1, 3), (2, 4), (4, 5)])
+    rows = relation("unit_id bigint, c_1 bigint", (1, 3), (2, 4), (4, 5))
     assert answer("units/row_total", "unit_id, variant, t_1", units=UNITS, source_day=rows) == [
         (1, "a", 3),
         (2, "b", 4),
@@ -51,11 +57,13 @@ def test_an_active_day_of_a_unit_has_the_sums_of_its_source_or_zeros() -> None:
         "units/placed_day",
         "unit_id, variant, stretch, cast(day as varchar), c_1",
         units=UNITS,
-        unit_day=Relation(
+        unit_day=relation(
             "unit_id bigint, in_period boolean, day date",
-            [*active, (4, True, first), (5, True, None)],
+            *active,
+            (4, True, first),
+            (5, True, None),
         ),
-        source_day=Relation("unit_id bigint, in_period boolean, day date, c_1 bigint", values),
+        source_day=relation("unit_id bigint, in_period boolean, day date, c_1 bigint", *values),
     )
     assert days == [(1, "a", 0, first, 5), (1, "a", 0, second, 0), (2, "b", 0, first, 0)]
 
@@ -64,16 +72,14 @@ def test_rows_of_a_log_count_once_their_unit_was_in_the_experiment() -> None:
     events = answer(
         "units/impression_events",
         "unit_id, in_period, time_ms, since_ms, age, v_1",
-        impressions=Relation(
+        impressions=relation(
             "unit_id bigint, in_period boolean, day date, time_ms bigint, v_1 bigint",
-            [
-                (1, True, "2024-03-03", 700, 9),
-                (1, False, "2024-02-28", 100, 8),
-                (2, True, None, None, 7),
-            ],
+            (1, True, "2024-03-03", 700, 9),
+            (1, False, "2024-02-28", 100, 8),
+            (2, True, None, None, 7),
         ),
-        unit_entry=Relation(
-            "unit_id bigint, first_ms bigint, entry_day date", [(1, 400, "2024-03-01")]
+        unit_entry=relation(
+            "unit_id bigint, first_ms bigint, entry_day date", (1, 400, "2024-03-01")
         ),
     )
     assert events == [(1, False, 100, -300, -2, 8), (1, True, 700, 300, 2, 9)]
@@ -83,12 +89,10 @@ def test_rows_of_a_unit_are_added_up_as_their_names_say() -> None:
     sums = answer(
         "units/unit_events",
         "unit_id, in_period, c_1, c_2, c_3",
-        unit_event=Relation(
+        unit_event=relation(
             "unit_id bigint, in_period boolean, sum_1 bigint, max_2 bigint, distinct_3 varchar",
-            [
-                *((1, True, 4, 4, "x"), (1, True, 5, 9, "x"), (1, True, None, 2, "y")),
-                *((1, True, 1, None, None), (1, False, 2, 3, "z"), (2, True, None, None, None)),
-            ],
+            *((1, True, 4, 4, "x"), (1, True, 5, 9, "x"), (1, True, None, 2, "y")),
+            *((1, True, 1, None, None), (1, False, 2, 3, "z"), (2, True, None, None, None)),
         ),
     )
     assert sums == [(1, False, 2, 3, 1), (1, True, 10, 9, 2), (2, True, None, None, 0)]
@@ -104,21 +108,25 @@ def test_a_step_of_a_funnel_counts_from_the_time_of_the_step_before() -> None:
     reached = answer(
         "units/funnel_step",
         "unit_id, in_period, time_ms",
-        step_before=Relation(columns, before),
-        step_event=Relation(columns, events),
+        step_before=relation(columns, *before),
+        step_event=relation(columns, *events),
     )
     assert reached == [(1, True, 50), (4, False, 80)]
 
 
-CUT_SUMS = Relation(
+CUT_SUMS = relation(
     "unit_id bigint, value varchar, c_0 bigint, c_1 bigint",
-    [(1, "x", 1, 10), (1, "y", 2, 20), (1, "z", 4, 40), (2, "x", 8, 80), (4, "x", 16, 160)],
+    (1, "x", 1, 10),
+    (1, "y", 2, 20),
+    (1, "z", 4, 40),
+    (2, "x", 8, 80),
+    (4, "x", 16, 160),
 )
 
 
 def test_a_value_of_a_cut_has_the_sums_of_its_impressions() -> None:
     rows: list[Row] = [(1, "x", 1, 3), (1, "x", 1, 4), (1, "y", 1, 5), (2, "x", 1, 6)]
-    cut_rows = Relation("unit_id bigint, value varchar, c_0 bigint, c_1 bigint", rows)
+    cut_rows = relation("unit_id bigint, value varchar, c_0 bigint, c_1 bigint", *rows)
     expected = [(1, "x", 2, 7), (1, "y", 1, 5), (2, "x", 1, 6)]
     assert answer("units/cut_sums", "unit_id, value, c_0, c_1", cut_rows=cut_rows) == expected
 
@@ -134,9 +142,11 @@ def test_values_of_one_cell_are_added_up() -> None:
         "unit_id, variant, stretch, cell, number, t_0, t_1",
         cut_sums=CUT_SUMS,
         units=UNITS,
-        cut_cells=Relation(
+        cut_cells=relation(
             "value varchar, cell varchar, number bigint",
-            [("x", "x", 0), ("y", "other", 1), ("z", "other", 1)],
+            ("x", "x", 0),
+            ("y", "other", 1),
+            ("z", "other", 1),
         ),
     )
     assert totals == [
@@ -150,13 +160,16 @@ def test_a_cell_without_a_scored_impression_has_zeros() -> None:
     scores = answer(
         "units/cut_scores",
         "unit_id, variant, stretch, cell, t_auc",
-        cut_totals=Relation(
+        cut_totals=relation(
             "unit_id bigint, variant varchar, stretch bigint, cell varchar, number bigint",
-            [(1, "a", 0, "x", 0), (1, "a", 0, "y", 2), (2, "b", 1, "x", 0), (2, "b", 1, "y", 2)],
+            (1, "a", 0, "x", 0),
+            (1, "a", 0, "y", 2),
+            (2, "b", 1, "x", 0),
+            (2, "b", 1, "y", 2),
         ),
         # Of three cells, the unit 2 in the cell 0 is the unit 6 in cells.
-        cut_source=Relation("unit_id bigint, c_auc bigint", [(3, 11), (5, 12), (6, 13), (7, 14)]),
-        cut_size=Relation("cells bigint", [(3,)]),
+        cut_source=relation("unit_id bigint, c_auc bigint", (3, 11), (5, 12), (6, 13), (7, 14)),
+        cut_size=relation("cells bigint", (3,)),
     )
     assert scores == [
         (1, "a", 0, "x", 11),
@@ -173,8 +186,8 @@ def test_a_cap_is_the_value_at_its_rank_or_the_next(level: float) -> None:
     caps = answer(
         "metric/cap",
         "y_cap, x_cap",
-        metric=Relation("y bigint, x bigint", zip(y, x, strict=True)),
-        cap_level=Relation("level double", [(level,)]),
+        metric=relation("y bigint, x bigint", *zip(y, x, strict=True)),
+        cap_level=relation("level double", (level,)),
     )
     assert caps == [(sorted(y)[at], sorted(x)[at])]
 
@@ -196,7 +209,7 @@ def test_the_middle_of_a_value_counts_smaller_ones_twice() -> None:
     levels = answer(
         "metric/quantile_levels",
         "variant, value, events, middle, next_value, next_middle",
-        quantile_event=Relation("variant varchar, value bigint", events),
+        quantile_event=relation("variant varchar, value bigint", *events),
     )
     assert levels == LEVELS
 
@@ -205,7 +218,7 @@ def test_values_of_a_variant_have_a_count_a_lowest_and_a_highest() -> None:
     events = answer(
         "metric/quantile_events",
         "variant, events, lowest, highest",
-        quantile_level=Relation(LEVEL, LEVELS),
+        quantile_level=relation(LEVEL, *LEVELS),
     )
     assert events == [("a", 6, 3, 9), ("b", 2, 5, 7)]
 
@@ -214,10 +227,11 @@ def test_a_place_lies_between_the_middles_of_two_values() -> None:
     places = answer(
         "metric/quantile_values",
         "variant, place, value, middle, next_value, next_middle",
-        quantile_level=Relation(LEVEL, LEVELS),
-        wanted_place=Relation(
+        quantile_level=relation(LEVEL, *LEVELS),
+        wanted_place=relation(
             "variant varchar, place bigint",
-            [*(("a", place) for place in (1, 2, 4, 5, 8, 9)), *(("b", at) for at in (1, 2, 3))],
+            *(("a", place) for place in (1, 2, 4, 5, 8, 9)),
+            *(("b", at) for at in (1, 2, 3)),
         ),
     )
     assert places == [
@@ -240,11 +254,13 @@ def test_a_unit_counts_its_values_below_a_quantile_in_parts() -> None:
         "units/quantile_below",
         "unit_id, variant, stretch, number, t_below, t_events",
         units=UNITS,
-        quantile_event=Relation("variant varchar, unit_id bigint, value bigint", events),
-        quantile_step=Relation(
+        quantile_event=relation("variant varchar, unit_id bigint, value bigint", *events),
+        quantile_step=relation(
             "step_variant varchar, number bigint, lower bigint, upper bigint, whole bigint, "
             "at_lower bigint, at_upper bigint",
-            [("a", 0, 3, 5, 100, 70, 20), ("a", 1, 5, 6, 100, 60, 30), ("b", 0, 2, 3, 100, 80, 10)],
+            ("a", 0, 3, 5, 100, 70, 20),
+            ("a", 1, 5, 6, 100, 60, 30),
+            ("b", 0, 2, 3, 100, 80, 10),
         ),
     )
     assert below == [
@@ -272,10 +288,10 @@ def test_units_are_counted_by_what_became_of_their_auc() -> None:
     aucs = answer(
         "metric/unit_aucs",
         "variant, fate, bin, units, impressions, left_out_clicks",
-        gauc_unit=Relation(
+        gauc_unit=relation(
             "variant varchar, t_weighted_auc bigint, t_impressions bigint, "
             "t_left_out_impressions bigint, t_left_out_clicks bigint",
-            units,
+            *units,
         ),
     )
     assert aucs == [
@@ -292,7 +308,7 @@ def test_units_fall_into_groups_by_their_sub_bucket() -> None:
         "catalogue/group_units",
         "variant, item_group, units",
         units=UNITS,
-        experiment=Relation("item_groups bigint", [(4,)]),
+        experiment=relation("item_groups bigint", (4,)),
     )
     assert groups == [("a", 0, 1), ("a", 2, 1), ("b", 2, 1), ("b", 3, 1)]
 
@@ -303,7 +319,7 @@ def test_an_item_reaches_the_units_that_are_shown_it_in_the_period() -> None:
         (int(rng.integers(1, 6)), [None, "i", "j"][rng.integers(3)], bool(rng.random() < 0.6))
         for _ in range(60)
     ]
-    placed = {row[0]: (str(row[1]), int(str(row[3])) % 2) for row in UNITS.rows}
+    placed = {row[0]: (str(row[1]), int(str(row[3])) % 2) for row in UNIT_ROWS}
     often = Counter(
         (*placed[unit], item, unit) for unit, item, now in shown if now and item and unit in placed
     )
@@ -315,7 +331,7 @@ def test_an_item_reaches_the_units_that_are_shown_it_in_the_period() -> None:
         "catalogue/reach",
         "variant, item_group, item_id, units, impressions",
         units=UNITS,
-        experiment=Relation("item_groups bigint", [(2,)]),
-        impressions=Relation("unit_id bigint, item_id varchar, in_period boolean", shown),
+        experiment=relation("item_groups bigint", (2,)),
+        impressions=relation("unit_id bigint, item_id varchar, in_period boolean", *shown),
     )
     assert reach == sorted((*key, *values) for key, values in expected.items())

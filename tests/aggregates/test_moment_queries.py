@@ -20,7 +20,7 @@ from abeval.aggregates.terms import (
 )
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
-from tests.relations import Relation, Row
+from tests.relations import Row, relation
 
 Unit = dict[str, int]
 
@@ -43,13 +43,13 @@ def units_of(summed: MomentQuery, largest: int) -> dict[Row, list[Unit]]:
     return units
 
 
-def metric(units: dict[Row, list[Unit]]) -> Relation:
+def metric(units: dict[Row, list[Unit]]) -> str:
     """One row per unit and part, as the queries read it."""
     columns = (
         "part bigint, cell varchar, variant varchar, stretch bigint, "
         "y bigint, x bigint, y0 bigint, x0 bigint, is_new bigint"
     )
-    return Relation(columns, [(*key, *one.values()) for key, own in units.items() for one in own])
+    return relation(columns, *((*key, *one.values()) for key, own in units.items() for one in own))
 
 
 def exact(units: list[Unit]) -> dict[str, int]:
@@ -67,7 +67,7 @@ def exact(units: list[Unit]) -> dict[str, int]:
 def test_sums_of_products_are_exact_in_every_group(summed: MomentQuery, largest: int) -> None:
     units = units_of(summed, largest)
     engine = DuckDBEngine()
-    engine.table("metric", metric(units).sql)
+    engine.table("metric", metric(units))
     for one in (summed, large(summed)) if largest < BEYOND_CUBES else (large(summed),):
         rows = [moment_row(("m", *row), one) for row in engine.rows(query(one.name))]
         assert len(rows) == len(units)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import date
 from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from tests.relations import Relation, Row, answer
+from tests.relations import Row, answer, relation
 
 MINUTE = 60_000
 GAP = 7 * MINUTE
@@ -22,7 +23,7 @@ class Shown(NamedTuple):
 
     unit_id: int
     in_period: bool
-    day: str | None
+    day: date | None
     time_ms: int | None
     request_id: str | None
     item_id: str
@@ -31,15 +32,9 @@ class Shown(NamedTuple):
     click: int
 
 
-COLUMNS = (
-    "unit_id bigint, in_period boolean, day date, time_ms bigint, request_id varchar, "
-    "item_id varchar, position bigint, category varchar, click bigint"
-)
-
-
-def day_of(time_ms: int) -> str:
+def day_of(time_ms: int) -> date:
     """Days of five hours that begin at an odd minute."""
-    return f"2024-03-0{2 + (time_ms - 37 * MINUTE) // (300 * MINUTE)}"
+    return date(2024, 3, 2 + (time_ms - 37 * MINUTE) // (300 * MINUTE))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +75,7 @@ def lists_of(rows: Iterable[Shown]) -> dict[Row, list[Shown]]:
     return grouped(of_requests, "unit_id", "in_period", "request_id")
 
 
-def first_day(rows: Sequence[Shown]) -> str | None:
+def first_day(rows: Sequence[Shown]) -> date | None:
     return min((row.day for row in rows if row.day is not None), default=None)
 
 
@@ -94,10 +89,9 @@ def added(parts: Iterable[tuple[Row, Sequence[int]]]) -> list[Row]:
     return sorted(rows, key=lambda row: [(cell is None, cell) for cell in row])
 
 
-def daily(name: str, columns: str, rows: Sequence[Shown], **others: Relation) -> list[Row]:
+def daily(name: str, columns: str, rows: Sequence[Shown], **others: str) -> list[Row]:
     """What a query says of each unit, phase and day."""
-    listed = f"unit_id, in_period, cast(day as varchar) as day, {columns}"
-    return [*answer(name, listed, impressions=Relation(COLUMNS, rows), **others)]
+    return answer(name, f"unit_id, in_period, day, {columns}", impressions=rows, **others)
 
 
 def test_lists_count_on_the_day_of_their_first_impression(shown: list[Shown]) -> None:
@@ -121,7 +115,7 @@ def test_a_session_ends_with_a_pause_longer_than_the_gap(shown: list[Shown]) -> 
                 start = int(time_ms) if time_ms < math.inf else 0
             last = int(time_ms) if time_ms < math.inf else 0
     assert {GAP, GAP + MINUTE} <= pauses
-    gap = Relation("session_gap_ms bigint", [(GAP,)])
+    gap = relation("session_gap_ms bigint", (GAP,))
     sessions = daily("units/sessions", "c_sessions, c_session_ms", shown, experiment=gap)
     assert sessions == added(parts)
 
@@ -198,8 +192,7 @@ def apart(rows: Iterable[Scored]) -> tuple[list[Scored], list[Scored]]:
 
 
 def over_scores(name: str, columns: str) -> list[Row]:
-    names = "variant varchar, unit_id bigint, score double, click bigint"
-    return [*answer(name, columns, scored=Relation(names, scored()))]
+    return answer(name, columns, scored=scored())
 
 
 def test_a_unit_adds_its_part_to_the_auc_of_its_variant() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.answers import Answer, answer, chance
+from tests.relations import Keyed, answer, chance
 
 SCORES = (-0.5, 0.0, 0.125, 0.5, 0.75, 1.0, 1.5, 2.0, None)
 """Probabilities, both ends of them, what is none, and an unknown one."""
@@ -67,7 +67,7 @@ def beside_clicks(rows: list[Impression], name: str) -> dict[str, float | None]:
     )
 
 
-def summed(rows: list[Impression], keys: Sequence[tuple[object, ...] | None]) -> Answer:
+def summed(rows: list[Impression], keys: Sequence[tuple[object, ...] | None]) -> Keyed:
     groups = {key: [r for r, k in zip(rows, keys, strict=True) if k == key] for key in keys if key}
     return {
         key: {
@@ -83,15 +83,15 @@ def summed(rows: list[Impression], keys: Sequence[tuple[object, ...] | None]) ->
 def test_a_day_sums_the_scores_that_are_probabilities() -> None:
     rows = impressions(1, 150, 9)
     keys = [None if r.day is None else (r.variant, str(r.day), r.cluster) for r in rows]
-    days = answer("agreement/days", "variant day cluster", agreement_rows=rows)
+    days = answer("agreement/days", agreement_rows=rows).by_key("variant day cluster")
     assert days == summed(rows, keys)
 
 
 def test_a_position_sums_the_scores_that_are_probabilities() -> None:
     rows = impressions(2, 150, 9)
     keys = [None if r.position is None else (r.variant, r.cluster, int(r.position)) for r in rows]
-    positions = answer("agreement/positions", "variant cluster position", agreement_rows=rows)
-    assert positions == summed(rows, keys)
+    positions = answer("agreement/positions", agreement_rows=rows)
+    assert positions.by_key("variant cluster position") == summed(rows, keys)
 
 
 def test_an_item_is_unsupported_if_the_odd_groups_of_control_never_showed_it() -> None:
@@ -109,10 +109,8 @@ def test_an_item_is_unsupported_if_the_odd_groups_of_control_never_showed_it() -
             own.update(unsupported=1, unsupported_clicks=row.click)
         else:
             own.update(unsupported=0, unsupported_clicks=0)
-    support = answer(
-        "agreement/support", "side cluster", agreement_rows=rows, agreement_sides=SIDES
-    )
-    assert support == expected
+    support = answer("agreement/support", agreement_rows=rows, agreement_sides=SIDES)
+    assert support.by_key("side cluster") == expected
 
 
 def test_weights_make_controls_items_as_frequent_as_the_variants() -> None:
@@ -127,5 +125,5 @@ def test_weights_make_controls_items_as_frequent_as_the_variants() -> None:
         "weight": pytest.approx(sum(weights)),
         "squared_weight": pytest.approx(sum(w * w for w in weights)),
     }
-    sums = answer("agreement/weights", "", agreement_rows=rows, agreement_sides=SIDES)
+    sums = answer("agreement/weights", agreement_rows=rows, agreement_sides=SIDES).by_key("")
     assert sums == {(): expected}

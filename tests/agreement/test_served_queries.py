@@ -6,7 +6,7 @@ import math
 from statistics import fmean
 from typing import NamedTuple
 
-from tests.answers import Answer, Tables, answer, chance, near
+from tests.relations import Keyed, Relations, answer, chance, near
 
 DAY = 86_400_000
 
@@ -112,7 +112,7 @@ def apart(served: float | None, own: float | None) -> float | None:
     return served - own
 
 
-def served(rows: list[Impression], keys: list[Key]) -> Answer:
+def served(rows: list[Impression], keys: list[Key]) -> Keyed:
     sides = dict(SIDES)
     ages = [
         r.time_ms - r.model_time
@@ -144,9 +144,9 @@ KEPT = (
 )
 
 
-def served_rows(rows: list[Impression], keys: list[Key]) -> Answer:
-    tables: Tables = {"agreement_rows": rows, "agreement_sides": SIDES, "training_keys": keys}
-    return answer("agreement/served_rows", "unit_id", **tables)
+def served_rows(rows: list[Impression], keys: list[Key]) -> Keyed:
+    tables: Relations = {"agreement_rows": rows, "agreement_sides": SIDES, "training_keys": keys}
+    return answer("agreement/served_rows", **tables).by_key("unit_id")
 
 
 def test_rows_are_of_one_side_with_its_own_score_and_a_state() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scipy import stats
 
-from tests.answers import answer, chance, near
+from tests.relations import answer, chance, near
 
 NOW = 100
 
@@ -127,7 +127,7 @@ def apart_twin(rows: list[Served]) -> dict[tuple[object, ...], Counter[str]]:
 
 
 def test_a_served_score_is_apart_by_itself_and_beyond_its_position() -> None:
-    sums = answer("agreement/served_apart", "side cluster state", agreement_served=ROWS)
+    sums = answer("agreement/served_apart", agreement_served=ROWS).by_key("side cluster state")
     assert sums == apart_twin(ROWS)
 
 
@@ -141,7 +141,7 @@ def test_a_hundredth_is_not_apart_and_a_position_without_plain_rows_has_no_shift
         base._replace(state="old", position=9, apart=0.005),
         base._replace(state="old", position=9, apart=1.0),
     ]
-    sums = answer("agreement/served_apart", "side cluster state", agreement_served=rows)
+    sums = answer("agreement/served_apart", agreement_served=rows).by_key("side cluster state")
     assert {key[2]: (row["apart"], row["unexplained"]) for key, row in sums.items()} == {
         "plain": (0, 0),
         "late": (1, 1),
@@ -174,12 +174,13 @@ def test_features_are_late_if_they_are_newer_than_their_row() -> None:
             "late": int(r.feature_time is not None and r.feature_time > r.time_ms),
         },
     )
-    assert answer("agreement/late_features", "side cluster", agreement_served=ROWS) == expected
+    features = answer("agreement/late_features", agreement_served=ROWS)
+    assert features.by_key("side cluster") == expected
 
 
 def test_rows_of_the_training_data_are_counted() -> None:
     expected = counted(ROWS, group, lambda r: {"impressions": 1, "learned": r.learned})
-    assert answer("agreement/learned", "side cluster", agreement_served=ROWS) == expected
+    assert answer("agreement/learned", agreement_served=ROWS).by_key("side cluster") == expected
 
 
 def test_clicks_are_elsewhere_unless_the_treatment_is_known_to_act_here() -> None:
@@ -194,7 +195,7 @@ def test_clicks_are_elsewhere_unless_the_treatment_is_known_to_act_here() -> Non
     )
     for key, sums in expected.items():
         sums["units"] = len({r.unit_id for r in ROWS if group(r) == key})
-    assert answer("agreement/treated", "side cluster", agreement_served=ROWS) == expected
+    assert answer("agreement/treated", agreement_served=ROWS).by_key("side cluster") == expected
 
 
 def test_each_version_of_a_model_has_its_age_and_its_stale_rows() -> None:
@@ -210,8 +211,8 @@ def test_each_version_of_a_model_has_its_age_and_its_stale_rows() -> None:
             "old": int(r.state == "old"),
         },
     )
-    versions = answer("agreement/versions", "side cluster model_version", agreement_served=ROWS)
-    assert versions == expected
+    versions = answer("agreement/versions", agreement_served=ROWS)
+    assert versions.by_key("side cluster model_version") == expected
 
 
 def test_calls_that_failed_are_not_healthy() -> None:
@@ -229,7 +230,7 @@ def test_calls_that_failed_are_not_healthy() -> None:
             "healthy_clicks": r.click * (r.state != "failed"),
         },
     )
-    assert answer("agreement/serving", "side cluster", agreement_served=ROWS) == expected
+    assert answer("agreement/serving", agreement_served=ROWS).by_key("side cluster") == expected
 
 
 SHORT = (0.0, 1.0, -3.0, 2047.0, 2047 / 4096, 1025 / 2**15, -0.5)
@@ -274,5 +275,5 @@ def test_served_values_are_counted_by_their_bits_copies_and_places() -> None:
     rows = [r._replace(own=rng.choice(values), served_score=rng.choice(values)) for r in ROWS]
     usable = [r for r in rows if r.state == "plain" and None not in (r.own, r.served_score)]
     expected = {(side,): valued([r for r in usable if r.side == side]) for side in SIDES}
-    values_served = answer("agreement/served_values", "side", agreement_served=rows)
+    values_served = answer("agreement/served_values", agreement_served=rows).by_key("side")
     assert values_served == near(expected)

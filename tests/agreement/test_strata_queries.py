@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from tests.answers import answer, chance
+from tests.relations import answer, chance
 
 
 class Scored(NamedTuple):
@@ -65,7 +65,7 @@ def test_each_pair_within_a_stratum_counts_at_both_of_its_rows() -> None:
                 own["pairs"] += 1
                 own["baseline_halves"] += halves(row.baseline, row.click, other.baseline)
                 own["candidate_halves"] += halves(row.candidate, row.click, other.candidate)
-    pairs = answer("agreement/pairs", "part variant cluster", agreement_strata=rows)
+    pairs = answer("agreement/pairs", agreement_strata=rows).by_key("part variant cluster")
     assert pairs == expected
 
 
@@ -80,5 +80,5 @@ def test_each_pair_of_one_value_counts_at_both_of_its_rows() -> None:
             if other[:2] == row[:2] and other.click != row.click:
                 own["pairs"] += 1
                 own["halves"] += halves(row.value, row.click, other.value)
-    pairs = answer("agreement/single_pairs", "part variant cluster", agreement_strata=rows)
+    pairs = answer("agreement/single_pairs", agreement_strata=rows).by_key("part variant cluster")
     assert pairs == expected

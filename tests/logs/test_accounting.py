@@ -17,8 +17,8 @@ from abeval.logs.accounting import check_some_left, count_other_variants, other_
 from abeval.logs.checks import USED
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from tests.logs.queried import answer, relation
 from tests.logs.small import analyze, small_log
+from tests.relations import Row, answer, relation
 
 
 def test_impressions_are_summed_over_the_cells_of_a_reason_and_a_phase() -> None:
@@ -29,7 +29,7 @@ def test_impressions_are_summed_over_the_cells_of_a_reason_and_a_phase() -> None
         (None, False, 5),
         ("null_unit", True, 2),
     )
-    assert answer("log/impression_accounting", logged_cells=cells) == {
+    assert answer("log/impression_accounting", logged_cells=cells).as_set() == {
         (None, True, 42),
         (None, False, 5),
         ("null_unit", True, 2),
@@ -48,7 +48,9 @@ NAMES = [f"arm {number}" for number in range(12)]
 
 def test_of_other_variants_the_ten_largest_and_other_spellings_are_counted() -> None:
     engine = DuckDBEngine()
-    cells = [(name, 100 + 10 * number, "not_compared") for number, name in enumerate(NAMES)]
+    cells: list[Row] = [
+        (name, 100 + 10 * number, "not_compared") for number, name in enumerate(NAMES)
+    ]
     cells += [("B ", 1, "not_compared"), ("arm 11", 5, "not_compared"), ("a", 900, None)]
     engine.table("logged_cells", relation("variant, c_1, set_aside", *cells))
     engine.table(

@@ -17,7 +17,7 @@ from abeval.logs.audited import audited_units, audited_view, flags, places
 from abeval.logs.mapping import map_columns
 from abeval.logs.shape import LogShape
 from abeval.logs.shaping import shape_of
-from tests.logs.queried import answer, relation
+from tests.relations import Row, answer, relation
 
 NAMES = relation(
     "logged_id, unit_id, variant, cluster",
@@ -53,7 +53,7 @@ CLICKS = "copies, time_ms, key_1, key_2, key_3"
 KEYS = "key_1, key_2, key_3, impressions, time_ms, unit_id, set_aside"
 
 
-def delays(clicks: Sequence[tuple[int | None, ...]]) -> set[tuple[object, ...]]:
+def delays(clicks: Sequence[tuple[int | None, ...]]) -> set[Row]:
     """Clicks on impressions at 5,000,000 ms."""
     return answer(
         "audit/click_delays",
@@ -69,7 +69,7 @@ def delays(clicks: Sequence[tuple[int | None, ...]]) -> set[tuple[object, ...]]:
         ),
         audited_names=NAMES,
         experiment=relation("attribution_ms", (7_200_000,)),
-    )
+    ).as_set()
 
 
 def test_the_bounds_of_a_class_of_delays_are_of_the_shorter_one() -> None:
@@ -103,7 +103,7 @@ def test_a_row_that_is_kept_is_taken_from_its_duplicates() -> None:
         "audit/duplicates",
         repeated_copies=relation("logged_id, copies", *copies),
         audited_names=NAMES,
-    )
+    ).as_set()
     assert rows == {("a", 7, 2), ("b", 9, 1)}
 
 
@@ -119,8 +119,8 @@ def test_flags_and_hours_are_counted_by_variant_and_group() -> None:
         ("b", 9, 100, 3, 1, 5, 0, 1),
     ]
     audited = relation(AUDITED, *rows)
-    assert answer("audit/flags", audited=audited) == {("a", 7, 4, 3, 1), ("b", 9, 1, 0, 1)}
-    assert answer("audit/hours", audited=audited) == {
+    assert answer("audit/flags", audited=audited).as_set() == {("a", 7, 4, 3, 1), ("b", 9, 1, 0, 1)}
+    assert answer("audit/hours", audited=audited).as_set() == {
         ("a", 7, 100, 2),
         ("a", 7, 101, 1),
         ("b", 9, 100, 1),
@@ -145,7 +145,7 @@ def test_a_list_has_its_ends_its_positions_and_its_holes() -> None:
         *listed(14, 1, 0, 63),
         *listed(None, 1, 3),
     ]
-    assert answer("audit/lists", audited=relation(AUDITED, *rows)) == {
+    assert answer("audit/lists", audited=relation(AUDITED, *rows)).as_set() == {
         (10, 1, 1, 3, bits(1, 2, 3), 0),
         (11, 1, 2, 5, bits(2, 5), 2),
         (12, 2, 60, 62, bits(60, 61, 62), 0),
@@ -166,14 +166,14 @@ LISTS = relation(
 
 
 def test_lists_and_their_holes_are_counted_by_first_and_last_position() -> None:
-    rows = answer("audit/list_spans", audited_lists=LISTS, audited_units=UNITS)
+    rows = answer("audit/list_spans", audited_lists=LISTS, audited_units=UNITS).as_set()
     assert rows == {("a", 7, 1, 3, 3, 2), ("a", 7, 2, 6, 1, 2), ("b", 9, 1, 4, 1, 2)}
 
 
 def test_a_position_inside_a_list_that_lacks_it_is_a_hole() -> None:
     rows = answer(
         "audit/list_holes", audited_lists=LISTS, audited_units=UNITS, list_places=places()
-    )
+    ).as_set()
     assert rows == {
         ("a", 7, 2, 2),
         ("a", 7, 3, 1),
@@ -189,7 +189,7 @@ def test_positions_and_holes_of_a_segment_are_those_of_its_units_lists() -> None
         "audit/list_cells",
         audited_lists=LISTS,
         audited_cells=relation("unit_id, variant, cluster, cell", *cells),
-    )
+    ).as_set()
     assert rows == {("web", "a", 7, 6, 1), ("app", "a", 7, 8, 3), ("web", "b", 9, 4, 2)}
 
 
@@ -204,7 +204,7 @@ def test_units_that_the_rule_does_not_place_are_counted_too() -> None:
             (4, "b", "b", "b"),
         ),
         expected_variant=relation("unit_id, expected", (1, "a"), (2, "a"), (3, "a"), (5, "b")),
-    )
+    ).as_set()
     assert rows == {("a", "a", "a", "a", 2), ("a", "b", "b", "a", 1), ("b", "b", "b", None, 1)}
 
 
@@ -222,7 +222,7 @@ def test_impressions_are_counted_by_day_and_reason() -> None:
         (1, None, "2026-03-01", "null_variant", 8),
         (1, "a", None, "null_time", 9),
     )
-    assert answer("audit/set_aside", logged_cells=cells) == {
+    assert answer("audit/set_aside", logged_cells=cells).as_set() == {
         ("a", "2026-03-01", "", 9),
         ("b", "2026-03-01", "", 1),
         ("a", "2026-03-02", "", 6),
@@ -236,7 +236,7 @@ def test_a_unit_without_an_impression_of_the_period_is_silent() -> None:
         "audit/silent_units",
         audited_units=UNITS,
         unit_day=relation("unit_id, in_period", *days),
-    )
+    ).as_set()
     assert rows == {("a", 0, 7, 2, 1), ("b", 1, 9, 2, 1)}
 
 
@@ -250,7 +250,7 @@ def test_impressions_without_a_time_are_counted_among_those_of_their_group() -> 
         ("three", "b", "2026-03-01", None, 6),
         ("nobody", "a", None, "null_time", 1),
     )
-    rows = answer("audit/untimed", logged_cells=cells, audited_names=NAMES)
+    rows = answer("audit/untimed", logged_cells=cells, audited_names=NAMES).as_set()
     assert rows == {("a", 7, 22, 9), ("b", 9, 6, 0)}
 
 
@@ -274,7 +274,8 @@ def test_the_units_that_weigh_most_lie_farthest_from_the_ratio_of_their_variant(
     }
     rows = [(*key, *pair) for key, pairs in parts.items() for pair in pairs]
     rows += [("none", "a", 1, 0), ("none", "a", 0, 0)]
-    assert answer("audit/influence", unit_value=relation("part, variant, y, x", *rows)) == {
+    values = relation("part, variant, y, x", *rows)
+    assert answer("audit/influence", unit_value=values).as_set() == {
         (*key, place, str(y), str(x))
         for key, pairs in parts.items()
         for place, (y, x) in enumerate(weightiest(pairs), start=1)

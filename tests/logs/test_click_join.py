@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from abeval.errors import LogError
-from tests.logs.queried import answer, relation
 from tests.logs.small import analyze, aside, small_log
+from tests.relations import answer, relation
 
 CLICKS = "copies, time_ms, dwell_ms, key_1, key_2, key_3"
 KEYS = "key_1, key_2, key_3, impressions, time_ms, unit_id, set_aside"
@@ -25,7 +25,7 @@ def test_a_key_of_clicks_has_the_impressions_that_are_alike_in_all_three_columns
         (2, 1, 1, 5_000, 16, None),
         (2, 1, 1, 3_000, 17, "null_unit"),
     )
-    rows = answer("log/clicked_keys", click_log=relation(CLICKS, *clicks), seen=seen)
+    rows = answer("log/clicked_keys", click_log=relation(CLICKS, *clicks), seen=seen).as_set()
     assert rows == {(1, 1, 1, 1, 1_000, 11, 0), (2, 1, 1, 2, 3_000, 16, 1)}
 
 
@@ -61,7 +61,7 @@ def test_a_click_is_late_from_the_millisecond_after_the_window_on() -> None:
             (4, 1, 1, 2, 1_000, 11, 0),
         ),
         experiment=relation("attribution_ms", (500,)),
-    )
+    ).as_set()
     assert rows == {(n, *key, 70, fate) for n, (key, _, fate) in enumerate(FATES)}
 
 
@@ -77,7 +77,10 @@ def test_an_impression_has_the_sum_of_the_dwells_of_its_clicks() -> None:
         (1, 1, 1, 2, None, None),
         (1, 1, 2, 1, 30, "late"),
     )
-    assert answer("log/attributed", click_fate=fates) == {(1, 1, 1, 2, 70), (1, 1, 2, 1, None)}
+    assert answer("log/attributed", click_fate=fates).as_set() == {
+        (1, 1, 1, 2, 70),
+        (1, 1, 2, 1, None),
+    }
 
 
 def test_copies_of_clicks_are_counted_apart_from_the_clicks() -> None:
@@ -87,7 +90,10 @@ def test_copies_of_clicks_are_counted_apart_from_the_clicks() -> None:
         (3, 1, 1, 1, 50, None),
         (1, 1, 1, 1, 90, "late"),
     )
-    assert answer("log/click_accounting", click_fate=fates) == {(None, 2, 5), ("late", 1, 0)}
+    assert answer("log/click_accounting", click_fate=fates).as_set() == {
+        (None, 2, 5),
+        ("late", 1, 0),
+    }
 
 
 def test_a_click_touches_the_last_impression_of_both_its_keys_up_to_its_moment() -> None:
@@ -108,7 +114,7 @@ def test_a_click_touches_the_last_impression_of_both_its_keys_up_to_its_moment()
         (1, 2, 24),
         (2, 1, 24),
     )
-    assert answer("log/last_touch", untied_clicks=clicks, seen=seen) == {
+    assert answer("log/last_touch", untied_clicks=clicks, seen=seen).as_set() == {
         (1, 25, 7, 1, 1, 20),
         (2, 30, 8, 1, 1, 30),
         # Nothing was seen before them: they keep their own time, which no impression has.

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from abeval.assignment import Assignment
-from tests.logs.queried import answer, relation
 from tests.logs.small import PERIOD, START, analyze, aside, close, small_log, values
+from tests.relations import answer, relation
 
 SALT = "layer_7"
 
@@ -120,7 +120,7 @@ def test_the_first_variant_is_known_if_no_other_may_have_been_as_early() -> None
         *((6, 10, "b"), (6, 10, "b"), (6, 30, "a")),
         (7, 40, "b"),
     )
-    assert answer("log/exposed", exposures=exposures) == {
+    assert answer("log/exposed", exposures=exposures).as_set() == {
         (1, 10, "a", "c", "a"),
         (2, 10, "a", "b", None),
         (3, 10, "a", "b", None),

@@ -15,8 +15,8 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage, coverage
 from abeval.results.analysis import Result
-from tests.logs.queried import Value, answer, relation
 from tests.logs.small import aside, values
+from tests.relations import Value, answer, relation
 
 DAY = date(2026, 3, 4)
 NOON = 43_200_000
@@ -63,7 +63,7 @@ def test_a_row_counts_from_the_moment_of_the_exposure_on() -> None:
         outcome_log=relation("logged_id, copies, time_ms, day, phase, v_1", *ROWS),
         unit_names=relation("unit_id, logged_id", (5, "five"), (6, "six")),
         unit_entry=relation("unit_id, exposed_ms, entry_day", (5, NOON, DAY)),
-    )
+    ).as_set()
     assert rows == set(ROWS.values())
 
 
@@ -75,7 +75,7 @@ def test_copies_of_outcomes_are_counted_apart_from_the_rows() -> None:
         (1, False, None),
         (2, True, "null_unit"),
     )
-    assert answer("log/outcome_accounting", outcome_rows=rows) == {
+    assert answer("log/outcome_accounting", outcome_rows=rows).as_set() == {
         (None, True, 2, 5),
         (None, False, 1, 0),
         ("null_unit", True, 1, 1),

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.logs.small import analyze, small_log
-from tests.relations import Row, answer, relation_of
+from tests.relations import Row, answer, relation
 
 FIRST, SECOND = "2024-03-01", "2024-03-02"
 
@@ -21,11 +21,11 @@ class TestFirstVariant:
         return answer(
             "units/first_variant",
             "unit_id, first_variant",
-            seen_units=relation_of(
+            seen_units=relation(
                 "unit_id bigint, first_ms bigint, variant_low varchar, variant_high varchar",
                 *((u, units.get(u), "a", "a" if u == 9 else "b") for u in {c[0] for c in cells}),
             ),
-            unit_cells=relation_of(
+            unit_cells=relation(
                 "unit_id bigint, variant varchar, first_ms bigint, in_period boolean", *cells
             ),
         )
@@ -52,11 +52,11 @@ class TestFirstVariant:
         assert self.of((9, "a", 10, True)) == []
 
 
-SEEN = relation_of(
+SEEN = relation(
     "unit_id bigint, first_ms bigint, variant_low varchar, variant_high varchar",
     *((1, 10, "a", "b"), (2, 20, "a", "a"), (3, 30, "b", "b")),
 )
-FIRSTS = relation_of("unit_id bigint, first_variant varchar", (1, "b"))
+FIRSTS = relation("unit_id bigint, first_variant varchar", (1, "b"))
 
 
 def test_without_exposures_every_active_unit_may_be_analysed() -> None:
@@ -69,7 +69,7 @@ def test_exposures_name_the_variants_or_else_the_impressions_do() -> None:
     exposed = answer(
         "units/exposed_units",
         "unit_id, first_ms, variant_low, variant_high, first_variant",
-        exposed=relation_of(
+        exposed=relation(
             "unit_id varchar, first_ms bigint, variant_low varchar, variant_high varchar, "
             "first_variant varchar",
             ("u1", 1, None, None, None),
@@ -77,11 +77,11 @@ def test_exposures_name_the_variants_or_else_the_impressions_do() -> None:
             ("u4", 4, None, None, None),
             ("u5", 5, "b", "b", "b"),
         ),
-        unit_names=relation_of(
+        unit_names=relation(
             "unit_id bigint, logged_id varchar", *((n, f"u{n}") for n in (1, 2, 3, 4, 5))
         ),
         seen_units=SEEN,
-        first_variant=relation_of("unit_id bigint, first_variant varchar", (1, "b"), (2, "b")),
+        first_variant=relation("unit_id bigint, first_variant varchar", (1, "b"), (2, "b")),
     )
     assert exposed == [
         *((1, 1, "a", "b", "b"), (2, 2, "a", "b", "a")),
@@ -89,7 +89,7 @@ def test_exposures_name_the_variants_or_else_the_impressions_do() -> None:
     ]
 
 
-HASHED = relation_of(
+HASHED = relation(
     "unit_id bigint, first_ms bigint, sub_bucket bigint, slot bigint, variant_low varchar, "
     "variant_high varchar, first_variant varchar",
     (1, 10, 0, 0, "a", "a", None),
@@ -99,10 +99,10 @@ HASHED = relation_of(
     (5, 50, 4, 100, "a", "b", None),
     (6, 60, 5, 49, "a", "b", None),
 )
-ALLOCATION = relation_of(
+ALLOCATION = relation(
     "variant varchar, first_slot bigint, end_slot bigint", ("a", 0, 50), ("b", 50, 100)
 )
-EXPECTED = relation_of(
+EXPECTED = relation(
     "unit_id bigint, expected varchar", *((1, "b"), (2, "a"), (3, None), (4, "a"), (5, "b"))
 )
 PLACED = "unit_id, first_ms, sub_bucket, variant, crossover, tied"
@@ -131,7 +131,7 @@ def test_a_rule_places_a_unit_whatever_the_log_shows() -> None:
 
 
 def test_the_log_places_a_unit_in_the_variant_seen_first() -> None:
-    ties = relation_of("unit_id bigint, variant varchar", (2, "a"), (3, "b"), (1, "b"))
+    ties = relation("unit_id bigint, variant varchar", (2, "a"), (3, "b"), (1, "b"))
     placed = answer("units/placed_by_log", PLACED, hashed_units=HASHED, tie_variants=ties)
     assert placed == [
         (1, 10, 0, "a", False, False),
@@ -154,29 +154,31 @@ def test_only_a_tie_is_broken_by_weight_by_the_rule_or_by_nothing() -> None:
 
 @pytest.mark.parametrize("excludes", [False, True])
 def test_a_candidate_is_set_aside_for_one_reason(excludes: bool) -> None:
-    placed = relation_of(
-        "unit_id bigint, first_ms bigint, variant varchar, crossover boolean, tied boolean, "
-        "sub_bucket bigint",
+    placed: list[Row] = [
         (1, 10, "a", False, False, 0),
         (2, 20, "a", True, False, 1),
         (3, 30, None, True, True, 2),
         (4, 40, "c", False, False, 3),
         (5, 50, None, False, False, 4),
         (6, 60, "b", True, True, 5),
+    ]
+    columns = (
+        "unit_id bigint, first_ms bigint, variant varchar, crossover boolean, tied boolean, "
+        "sub_bucket bigint"
     )
     candidates = answer(
         "units/candidates",
         "unit_id, first_ms, variant, crossover, tied, sub_bucket, set_aside",
-        placed_units=placed,
-        variants=relation_of("variant varchar", ("a",), ("b",)),
-        crossover_policy=relation_of("excludes boolean", (excludes,)),
+        placed_units=relation(columns, *placed),
+        variants=relation("variant varchar", ("a",), ("b",)),
+        crossover_policy=relation("excludes boolean", (excludes,)),
     )
     crossed = "crossover" if excludes else None
     reasons = [None, crossed, crossed or "tied_crossover", "no_variant", "no_variant", crossed]
-    assert candidates == [(*row, reason) for row, reason in zip(placed.rows, reasons, strict=True)]
+    assert candidates == [(*row, reason) for row, reason in zip(placed, reasons, strict=True)]
 
 
-CANDIDATES = relation_of(
+CANDIDATES = relation(
     "unit_id bigint, variant varchar, crossover boolean, tied boolean, set_aside varchar",
     (1, "a", False, False, None),
     (2, "b", True, True, None),
@@ -192,7 +194,7 @@ def test_crossovers_and_ties_are_counted() -> None:
     assert counts == [(6, 3, 2, 1)]
 
 
-ASIDE = relation_of(
+ASIDE = relation(
     "unit_id bigint, in_period boolean, day date, c_1 bigint",
     *((1, True, FIRST, 1), (3, True, FIRST, 2), (3, True, SECOND, 4), (3, False, FIRST, 8)),
     *((4, True, FIRST, 16), (4, True, SECOND, 32), (5, True, FIRST, 64), (6, True, FIRST, 128)),
@@ -217,7 +219,7 @@ def test_units_that_are_not_analysed_are_counted_by_reason_and_phase() -> None:
 
 
 def test_variants_that_nobody_names_are_counted_by_impressions() -> None:
-    cells = relation_of(
+    cells = relation(
         "variant varchar, c_1 bigint, set_aside varchar",
         *(("d", 3, "not_compared"), ("e", 5, "not_compared"), ("e", 7, "not_compared")),
         *(("a", 9, None), (None, 2, "not_compared"), ("f", 9, "null_unit")),
@@ -246,11 +248,11 @@ def test_units_are_counted_by_day_and_by_logged_and_expected_variant() -> None:
         "units/expected_variants",
         "day, logged, expected, units",
         hashed_units=HASHED,
-        variants=relation_of("variant varchar", ("a",), ("b",), ("c",)),
-        expected_units=relation_of(
+        variants=relation("variant varchar", ("a",), ("b",), ("c",)),
+        expected_units=relation(
             "unit_id bigint, expected varchar",
             *((unit, "a") for unit in (1, 2, 3, 4, 5)),
         ),
-        seen_units=relation_of("unit_id bigint, first_day date", (1, FIRST), (3, FIRST)),
+        seen_units=relation("unit_id bigint, first_day date", (1, FIRST), (3, FIRST)),
     )
     assert counts == [(FIRST, "a", "a", 1), (None, "b", "a", 1)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.relations import answer, relation_of
+from tests.relations import answer, relation
 
 FIRST, SECOND, THIRD = "2024-03-01", "2024-03-02", "2024-03-03"
 
 
 class TestUnitsOfTheLog:
-    CELLS = relation_of(
+    CELLS = relation(
         "unit_id varchar, in_period boolean, day date, first_day date, closed_days bigint, "
         "variant varchar, variant_low varchar, variant_high varchar, first_ms bigint, "
         "last_ms bigint, s_city varchar, c_1 bigint, c_10 bigint, set_aside varchar",
@@ -25,14 +25,14 @@ class TestUnitsOfTheLog:
         ]
 
     def test_or_that_were_exposed(self) -> None:
-        exposed = relation_of("unit_id varchar", ("v",), ("x",))
+        exposed = relation("unit_id varchar", ("v",), ("x",))
         units = answer(
             "units/logged_and_exposed_units", "logged_id", logged_cells=self.CELLS, exposed=exposed
         )
         assert units == [("u",), ("v",), ("x",)]
 
     def test_get_numbers_in_the_order_of_their_names(self) -> None:
-        units = relation_of("logged_id varchar", ("v",), ("x",), ("u",))
+        units = relation("logged_id varchar", ("v",), ("x",), ("u",))
         names = answer("units/unit_names", "unit_id, logged_id", known_units=units)
         assert names == [(1, "u"), (2, "v"), (3, "x")]
 
@@ -41,13 +41,13 @@ class TestUnitsOfTheLog:
             "units/unit_cells",
             "unit_id, in_period, variant, first_ms, s_city, c_1, c_10",
             logged_cells=self.CELLS,
-            unit_names=relation_of("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
+            unit_names=relation("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
         )
         assert cells == [(1, True, "a", 10, "Rome", 3, 30), (2, False, "b", 1, "Rome", 5, 50)]
 
     def test_are_named_as_logged_where_they_are_analysed(self) -> None:
-        names = relation_of("unit_id bigint, logged_id varchar", (1, "u"), (2, "v"))
-        analysed = relation_of("unit_id bigint", (2,), (3,))
+        names = relation("unit_id bigint, logged_id varchar", (1, "u"), (2, "v"))
+        analysed = relation("unit_id bigint", (2,), (3,))
         assert answer(
             "units/analysed_names", "unit_id, logged_id", unit_names=names, units=analysed
         ) == [(2, "v")]
@@ -61,7 +61,7 @@ LOGGED = (
 
 def test_rows_of_a_unit_and_day_are_one_with_their_first_and_last_time() -> None:
     key = ("u", 3, FIRST, "a", True)
-    logged = relation_of(
+    logged = relation(
         LOGGED,
         (*key, "Rome", 20, 1, 5),
         (*key, "Rome", 10, 1, 6),
@@ -77,7 +77,7 @@ def test_rows_of_a_unit_and_day_are_one_with_their_first_and_last_time() -> None
 
 
 def test_a_row_of_a_table_stays_a_row() -> None:
-    logged = relation_of(LOGGED, ("u", 3, FIRST, "a", True, "Rome", 20, 1, 5))
+    logged = relation(LOGGED, ("u", 3, FIRST, "a", True, "Rome", 20, 1, 5))
     columns = "unit_id, variant, first_ms, last_ms, c_1, c_0"
     assert answer("units/logged_rows", columns, logged=logged) == [("u", "a", 20, 20, 1, 5)]
 
@@ -90,7 +90,7 @@ CELLS = (
 
 
 def test_a_day_of_a_unit_joins_its_variants_and_segments() -> None:
-    cells = relation_of(
+    cells = relation(
         CELLS,
         (1, True, FIRST, 30, 40, "a", "a", FIRST, 0, 1, 10),
         (1, True, FIRST, 20, 35, "b", "b", FIRST, 0, 2, 20),
@@ -110,7 +110,7 @@ def test_a_day_of_a_unit_joins_its_variants_and_segments() -> None:
 
 
 def test_closed_days_are_one_row_that_counts_them() -> None:
-    cells = relation_of(
+    cells = relation(
         CELLS,
         (1, True, None, 5, 40, "a", "a", SECOND, 3, 1, 10),
         (1, True, None, 3, 30, "b", "b", FIRST, 2, 2, 20),
@@ -124,7 +124,7 @@ def test_closed_days_are_one_row_that_counts_them() -> None:
 
 
 def test_a_row_of_a_table_of_units_is_of_no_day() -> None:
-    cells = relation_of(CELLS, (1, True, None, None, None, "a", "a", None, 0, 1, 10))
+    cells = relation(CELLS, (1, True, None, None, None, "a", "a", None, 0, 1, 10))
     columns = "unit_id, in_period, day, variant_low, variant_high, c_days, c_1, c_0"
     rows = [(1, True, None, "a", "a", 0, 1, 10)]
     assert answer("units/unit_row", columns, unit_cells=cells) == rows
@@ -135,7 +135,7 @@ DAYS = (
     "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
     "first_day date, variant_low varchar, variant_high varchar, c_1 bigint"
 )
-UNIT_DAY = relation_of(
+UNIT_DAY = relation(
     DAYS,
     (1, True, SECOND, 30, 45, SECOND, "b", "b", 1),
     (1, True, FIRST, 10, 20, FIRST, "a", "b", 2),
@@ -164,8 +164,8 @@ def test_a_day_counts_analysed_units_and_the_new_ones_among_them() -> None:
         "units/days",
         "day, units, new_units, impressions, first_ms, last_ms",
         unit_day=UNIT_DAY,
-        units=relation_of("unit_id bigint", (1,), (2,), (6,)),
-        seen_units=relation_of(
+        units=relation("unit_id bigint", (1,), (2,), (6,)),
+        seen_units=relation(
             "unit_id bigint, first_day date",
             *((1, FIRST), (2, SECOND), (4, SECOND), (6, SECOND), (9, FIRST)),
         ),
@@ -182,7 +182,7 @@ def test_a_unit_is_new_where_it_was_not_seen_before_the_period() -> None:
         "unit_id bigint, first_ms bigint, variant varchar, crossover boolean, sub_bucket bigint, "
         "stretch bigint, set_aside varchar"
     )
-    candidates = relation_of(
+    candidates = relation(
         stretched,
         (1, 10, "a", True, 7, 0, None),
         (2, 25, "b", False, 8, 1, None),
@@ -201,7 +201,7 @@ def test_a_unit_is_new_where_it_was_not_seen_before_the_period() -> None:
         f"{columns}, s_city",
         stretched=candidates,
         unit_day=UNIT_DAY,
-        first_segments=relation_of(
+        first_segments=relation(
             "unit_id bigint, s_city varchar", (1, "Rome"), (2, None), (3, "Bern"), (5, "Cork")
         ),
     )
@@ -213,12 +213,12 @@ def test_a_unit_without_a_row_in_the_table_of_units_has_empty_values() -> None:
     units = answer(
         "units/described_units",
         "unit_id, first_ms, variant, crossover, sub_bucket, stretch, is_new, s_city, u_age",
-        listed_units=relation_of(
+        listed_units=relation(
             "unit_id bigint, first_ms bigint, variant varchar, crossover boolean, "
             "sub_bucket bigint, stretch bigint, is_new integer",
             *((unit, 10, "a", False, 7, 0, 1) for unit in (1, 2, 3, 4)),
         ),
-        described_rows=relation_of(
+        described_rows=relation(
             "known_unit_id bigint, s_city varchar, u_age bigint, set_aside varchar",
             *((1, "Rome", 30, None), (2, None, None, None), (3, "Oslo", 40, "repeated_key")),
             *((5, "Bern", 50, None), (6, "Bern", 50, "repeated_key")),
@@ -229,7 +229,7 @@ def test_a_unit_without_a_row_in_the_table_of_units_has_empty_values() -> None:
 
 
 class TestSegments:
-    CELLS = relation_of(
+    CELLS = relation(
         "unit_id bigint, in_period boolean, first_ms bigint, last_ms bigint, s_city varchar",
         *((1, True, 10, 20, "Rome"), (1, True, 10, 15, "Oslo"), (1, True, 11, 30, "Bern")),
         *((1, False, 3, 7, "Cork"), (1, False, 4, 8, "Nice"), (1, False, 5, 8, "Metz")),
@@ -238,7 +238,7 @@ class TestSegments:
     )
 
     def test_of_a_unit_are_those_of_its_first_impression(self) -> None:
-        seen = relation_of("unit_id bigint, first_ms bigint", (1, 10), (2, None), (3, 6))
+        seen = relation("unit_id bigint, first_ms bigint", (1, 10), (2, None), (3, 6))
         cities = answer(
             "units/first_segments", "unit_id, s_city", seen_units=seen, unit_cells=self.CELLS
         )
@@ -252,14 +252,12 @@ class TestSegments:
         cities = answer(
             "units/exposure_segments",
             "unit_id, s_city",
-            exposures=relation_of(
+            exposures=relation(
                 "unit_id varchar, time_ms bigint, s_city varchar",
                 *(("u", 10, "Rome"), ("u", 10, "Oslo"), ("u", 12, "Bern")),
                 *(("v", None, "Pisa"), ("v", None, "Lodi"), ("w", 10, "Como")),
             ),
-            exposed=relation_of(
-                "unit_id varchar, first_ms bigint", ("u", 10), ("v", None), ("w", 10)
-            ),
-            unit_names=relation_of("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
+            exposed=relation("unit_id varchar, first_ms bigint", ("u", 10), ("v", None), ("w", 10)),
+            unit_names=relation("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
         )
         assert cities == [(1, "Oslo"), (2, "Lodi")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.logs.queried import answer, relation
+from tests.relations import answer, relation
 
 
 def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() -> None:
@@ -20,7 +20,7 @@ def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() ->
         ),
         unit_names=relation("unit_id, logged_id", (5, "five"), (6, "six"), (8, "eight")),
         candidates=relation("unit_id, set_aside", (5, None), (6, "crossover"), (8, None)),
-    )
+    ).as_set()
     assert rows == {
         (5, 3, None, "", 0, 0, 15),
         (None, 1, "not_in_experiment", "", 0, 0, 16),
@@ -34,7 +34,7 @@ def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() ->
 
 def test_copies_of_rows_of_the_table_are_counted_apart_from_the_rows() -> None:
     rows = relation("copies, set_aside", (4, None), (3, None), (1, "null_unit"))
-    assert answer("log/unit_accounting", described_rows=rows) == {
+    assert answer("log/unit_accounting", described_rows=rows).as_set() == {
         (None, 2, 5),
         ("null_unit", 1, 0),
     }

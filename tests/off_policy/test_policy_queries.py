@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.answers import Tables, answer, chance, near
+from tests.relations import Relations, answer, chance, near
 
 
 class PolicyRow(NamedTuple):
@@ -137,7 +137,8 @@ def test_a_row_counts_if_the_variant_of_its_unit_served_it_in_the_period() -> No
             "propensity": 0.5,
             "evaluation_probability": 0.25,
         }
-    assert answer("offline_policy/served", "reward", policy_rows=rows, units=units) == expected
+    served = answer("offline_policy/served", policy_rows=rows, units=units)
+    assert served.by_key("reward") == expected
 
 
 def test_a_variants_policy_is_how_often_it_shows_each_item_at_a_position() -> None:
@@ -146,20 +147,20 @@ def test_a_variants_policy_is_how_often_it_shows_each_item_at_a_position() -> No
     for (position, _), times in shown.items():
         totals[position] += times
     expected = {key: {"probability": n / totals[key[0]]} for key, n in shown.items()}
-    tables: Tables = {"served": SERVED, "comparison": [COMPARISON]}
-    policy = answer("offline_policy/empirical_policy", "position item_id", **tables)
+    tables: Relations = {"served": SERVED, "comparison": [COMPARISON]}
+    policy = answer("offline_policy/empirical_policy", **tables).by_key("position item_id")
     assert policy == near(expected)
 
 
 def test_items_of_the_log_and_of_the_policy_are_numbered_in_order() -> None:
-    numbers = answer("offline_policy/policy_items", "item_id", served=SERVED, policy=POLICY)
+    numbers = answer("offline_policy/policy_items", served=SERVED, policy=POLICY).by_key("item_id")
     assert numbers == {(item,): {"item_no": number} for number, item in enumerate(ITEMS)}
 
 
 def test_units_of_the_source_are_numbered_in_order() -> None:
     units = sorted({row.unit_id for row in of_variant("a")})
-    tables: Tables = {"served": SERVED, "comparison": [COMPARISON]}
-    numbers = answer("offline_policy/policy_units", "unit_id", **tables)
+    tables: Relations = {"served": SERVED, "comparison": [COMPARISON]}
+    numbers = answer("offline_policy/policy_units", **tables).by_key("unit_id")
     assert numbers == {(unit,): {"unit_no": number} for number, unit in enumerate(units)}
 
 
@@ -174,12 +175,11 @@ def test_the_policy_is_supported_as_often_as_the_source_shows_its_items() -> Non
     }
     support = answer(
         "offline_policy/policy_support",
-        "position item_no",
         served=SERVED,
         comparison=[COMPARISON],
         policy=POLICY,
         policy_items=[PolicyItem(item, number) for number, item in enumerate(ITEMS)],
-    )
+    ).by_key("position item_no")
     assert support == expected
 
 
@@ -200,13 +200,12 @@ def test_the_policys_probability_is_that_of_the_column_or_of_the_item(by_column:
         }
     rows = answer(
         "offline_policy/logged_rows",
-        "reward",
         served=SERVED,
         comparison=[COMPARISON._replace(by_column=by_column)],
         policy=POLICY,
         policy_units=[PolicyUnit(unit, number) for number, unit in enumerate(units)],
         policy_items=[PolicyItem(item, number) for number, item in enumerate(ITEMS)],
-    )
+    ).by_key("reward")
     assert rows == expected
 
 
@@ -215,5 +214,5 @@ def test_the_target_earned_the_rewards_of_its_units() -> None:
     for row in of_variant("b"):
         rewards[row.unit_id,].append(row.reward)
     expected = {key: {"reward": sum(of), "impressions": len(of)} for key, of in rewards.items()}
-    tables: Tables = {"served": SERVED, "comparison": [COMPARISON]}
-    assert answer("offline_policy/realised", "unit_id", **tables) == near(expected, 1e-5)
+    tables: Relations = {"served": SERVED, "comparison": [COMPARISON]}
+    assert answer("offline_policy/realised", **tables).by_key("unit_id") == near(expected, 1e-5)

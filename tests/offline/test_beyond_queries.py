@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import NamedTuple
 
-from tests.answers import Answer, Tables, answer, chance, near
+from tests.relations import Keyed, Relations, answer, chance, near
 
 
 class Top(NamedTuple):
@@ -109,7 +109,7 @@ def first_unit(rows: list[Top]) -> str:
     return min(row.unit_id for row in rows)
 
 
-def beyond(known: dict[int, Popularity], size: HistorySize) -> Answer:
+def beyond(known: dict[int, Popularity], size: HistorySize) -> Keyed:
     """Means over the items of each list."""
     expected = {}
     for k in (1, 2, 5):
@@ -134,12 +134,11 @@ def test_novelty_popularity_and_surprise_are_means_over_the_first_items() -> Non
     size = HistorySize(40.0, 11.0, 6)
     rows = answer(
         "offline/beyond_values",
-        "request_id k",
         top_items=TOP,
         cutoffs=CUTOFFS,
         popularity=popularity,
         history_size=[size],
-    )
+    ).by_key("request_id k")
     assert rows == near(beyond({p.item_id: p for p in popularity}, size))
 
 
@@ -160,7 +159,7 @@ def test_categories_differ_in_a_share_of_the_pairs_of_a_list() -> None:
                     "v_categorised_lists": float(len(kinds) >= 2),
                     "v_ild": unlike(kinds) if len(kinds) >= 2 else 0.0,
                 }
-    rows = answer("offline/category_values", "request_id k", top_items=TOP, cutoffs=CUTOFFS)
+    rows = answer("offline/category_values", top_items=TOP, cutoffs=CUTOFFS).by_key("request_id k")
     assert rows == near(expected)
 
 
@@ -204,8 +203,8 @@ def test_vectors_differ_by_one_less_the_mean_cosine_of_two_items() -> None:
                     "v_vector_lists": float(len(kept) >= 2),
                     "v_ild_vectors": 1 - fmean(cosines) if cosines else 0.0,
                 }
-    tables: Tables = {"top_items": TOP, "cutoffs": CUTOFFS, "item_dimensions": dimensions()}
-    assert answer("offline/vector_values", "request_id k", **tables) == near(expected, 1e-7)
+    tables: Relations = {"top_items": TOP, "cutoffs": CUTOFFS, "item_dimensions": dimensions()}
+    assert answer("offline/vector_values", **tables).by_key("request_id k") == near(expected, 1e-7)
 
 
 def test_an_item_is_as_similar_as_the_clicked_item_that_is_nearest_to_it() -> None:
@@ -222,8 +221,8 @@ def test_an_item_is_as_similar_as_the_clicked_item_that_is_nearest_to_it() -> No
         known = [cosine(row.item_id, item) for item in clicked if {item, row.item_id} <= {*VECTORS}]
         if known:
             expected[row.unit_id, row.item_id] = {"similarity": max(0.0, *known)}
-    tables: Tables = {"shown_items": shown, "item_dimensions": dimensions()}
-    assert answer("offline/similar_items", "unit_id item_id", **tables) == near(expected)
+    tables: Relations = {"shown_items": shown, "item_dimensions": dimensions()}
+    assert answer("offline/similar_items", **tables).by_key("unit_id item_id") == near(expected)
 
 
 def test_an_item_is_in_lists_of_its_traffic_that_weigh_less_the_longer_they_are() -> None:
@@ -249,11 +248,10 @@ def test_an_item_is_in_lists_of_its_traffic_that_weigh_less_the_longer_they_are(
     }
     rows = answer(
         "offline/listed_items",
-        "traffic k item_id unit_group",
         top_items=TOP,
         traffic=traffic,
         cutoffs=CUTOFFS,
-    )
+    ).by_key("traffic k item_id unit_group")
     assert rows == near(expected, 1e-8)
 
 
@@ -270,4 +268,4 @@ def test_an_item_is_the_more_popular_the_more_often_it_was_chosen() -> None:
         }
         for place, item in enumerate(order, 1)
     }
-    assert answer("offline/popularity", "item_id", history=history) == expected
+    assert answer("offline/popularity", history=history).by_key("item_id") == expected

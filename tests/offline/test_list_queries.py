@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.answers import Answer, Tables, answer, chance, near
+from abeval.engines.queries import query
 from tests.offline import slow
+from tests.relations import Keyed, Relations, answer, chance, near
 
 SAME = 1e-14
 """Terms of the first place are exact, so that its values are."""
@@ -99,7 +100,7 @@ def listed(request: int) -> list[Item]:
     )
 
 
-def places() -> Answer:
+def places() -> Keyed:
     order = {request: [r.item_id for r in listed(request)] for request in range(6)}
     return {
         (r.request_id, r.grade): {
@@ -111,9 +112,9 @@ def places() -> Answer:
     }
 
 
-@pytest.mark.parametrize("query", ["offline/places", "offline/places_of_few"])
-def test_a_place_is_by_score_then_tie_then_item(query: str) -> None:
-    assert answer(query, "request_id grade", model_items=ITEMS) == places()
+@pytest.mark.parametrize("name", ["offline/places", "offline/places_of_few"])
+def test_a_place_is_by_score_then_tie_then_item(name: str) -> None:
+    assert answer(name, model_items=ITEMS).by_key("request_id grade") == places()
 
 
 def test_the_first_items_of_a_list_are_those_with_the_best_scores() -> None:
@@ -127,8 +128,8 @@ def test_the_first_items_of_a_list_are_those_with_the_best_scores() -> None:
         for request in range(6)
         for place, r in enumerate(listed(request)[:3], 1)
     }
-    tables: Tables = {"model_items": ITEMS, "deepest": [Deepest(3)]}
-    assert answer("offline/top_items", "request_id item_id", **tables) == expected
+    tables: Relations = {"model_items": ITEMS, "deepest": [Deepest(3)]}
+    assert answer("offline/top_items", **tables).by_key("request_id item_id") == expected
 
 
 class Ranked(NamedTuple):
@@ -184,22 +185,25 @@ def values(k: int) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 def test_values_of_lists_are_those_of_the_definitions_at_every_cutoff() -> None:
     requests = [Request(i, len(r.grades)) for i, r in enumerate(LISTS)]
-    tables: Tables = {"places": relevant_places(), "requests": requests, "cutoffs": CUTOFFS}
-    rows = answer("offline/list_values", "request_id k", "offline/hits", **tables)
+    rows = answer(
+        "offline/list_values",
+        places=relevant_places(),
+        requests=requests,
+        cutoffs=CUTOFFS,
+        hits=query("offline/hits"),
+    ).by_key("request_id k")
     assert {key: row for key, row in rows.items() if key[1] == 1} == near(values(1), SAME)
     for k in (2, 3, 5, 40):
         assert {key: row for key, row in rows.items() if key[1] == k} == near(values(k))
 
 
 def test_r_precision_is_the_precision_at_as_many_places_as_are_relevant() -> None:
-    rows = answer(
-        "offline/r_precision", "request_id", places=relevant_places(), hits=relevant_places()
-    )
+    rows = answer("offline/r_precision", places=relevant_places(), hits=relevant_places())
     expected = {
         (i,): {"unit_id": "u", "v_rprec": slow.list_metrics(*r, 1)["rprec"]}
         for i, r in enumerate(LISTS)
     }
-    assert rows == near(expected)
+    assert rows.by_key("request_id") == near(expected)
 
 
 def tied_lists(count: int) -> list[list[Item]]:
@@ -233,13 +237,12 @@ def test_ndcg_with_ties_is_its_mean_over_every_order_of_equal_scores() -> None:
     totals = accumulate((1 / math.log2(1 + i) for i in range(1, 8)), initial=0.0)
     rows = answer(
         "offline/tied_ndcg",
-        "request_id k",
-        "offline/places",
-        "offline/hits",
         model_items=[item for own in lists for item in own],
         cutoffs=[cutoff(k) for k in (1, 3, 7)],
         discounts=[Discount(place, total) for place, total in enumerate(totals)],
-    )
+        places=query("offline/places"),
+        hits=query("offline/hits"),
+    ).by_key("request_id k")
     assert rows == near(expected, 1e-11)
     first = {key: row for key, row in expected.items() if key[1] == 1}
     assert {key: row for key, row in rows.items() if key[1] == 1} == near(first, SAME)

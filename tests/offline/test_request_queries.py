@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
-from tests.answers import Answer, answer, chance
+from tests.relations import Keyed, answer, chance
 
 
 class Item(NamedTuple):
@@ -96,7 +96,7 @@ def test_a_request_counts_its_items_and_belongs_to_the_first_of_its_units() -> N
             "relevant": len(hits),
             "listed_relevant": sum(r.score is not None for r in hits),
         }
-    assert answer("offline/requests", "request_id", model_items=rows) == expected
+    assert answer("offline/requests", model_items=rows).by_key("request_id") == expected
 
 
 def model_requests() -> list[ModelRequest]:
@@ -128,17 +128,15 @@ def test_coverage_counts_the_requests_and_units_with_a_score() -> None:
             "units": len({r.unit_id for r in own}),
             "scored_units": len({r.unit_id for r in own if r.listed > 0}),
         }
-    assert answer("offline/coverage", "model", model_requests=REQUESTS) == expected
+    assert answer("offline/coverage", model_requests=REQUESTS).by_key("model") == expected
 
 
 def test_a_request_is_not_compared_if_some_models_score_it_and_others_do_not() -> None:
     by_request = defaultdict(list)
     for row in REQUESTS:
         by_request[row.request_id].append(row.listed > 0)
-    apart: Answer = {
-        (r,): {} for r, scored in by_request.items() if any(scored) and not all(scored)
-    }
-    assert answer("offline/uncompared", "request_id", model_requests=REQUESTS) == apart
+    apart: Keyed = {(r,): {} for r, scored in by_request.items() if any(scored) and not all(scored)}
+    assert answer("offline/uncompared", model_requests=REQUESTS).by_key("request_id") == apart
 
 
 def test_a_unit_counts_its_requests_with_scores_and_relevant_items() -> None:
@@ -151,14 +149,14 @@ def test_a_unit_counts_its_requests_with_scores_and_relevant_items() -> None:
             listed=int(row.listed > 0),
             listed_relevant=int(row.listed > 0 and row.relevant > 0),
         )
-    assert answer("offline/unit_requests", "unit_id", requests=own) == expected
+    assert answer("offline/unit_requests", requests=own).by_key("unit_id") == expected
 
 
 def highest(values: list[Any]) -> Any:
     return max((v for v in values if v is not None), default=None)
 
 
-def judged(listed: list[Listed], truth: list[Judgement]) -> Answer:
+def judged(listed: list[Listed], truth: list[Judgement]) -> Keyed:
     """Every item that is listed or judged, of the requests of the truth."""
     expected = {}
     for request in {r.request_id for r in truth}:
@@ -191,18 +189,17 @@ def test_an_item_is_judged_once_with_its_best_score_first_place_and_highest_grad
         )
         for _ in range(50)
     ]
-    rows = answer("offline/judged", "request_id item_id", listed_rows=listed, truth_rows=truth)
-    assert rows == judged(listed, truth)
+    rows = answer("offline/judged", listed_rows=listed, truth_rows=truth)
+    assert rows.by_key("request_id item_id") == judged(listed, truth)
 
 
 def test_a_truth_of_a_unit_holds_for_each_of_its_requests() -> None:
     keys = [Key("u", 1, "u"), Key("u", 2, "u"), Key("v", 3, "v"), Key("w", 4, "w")]
     truth = [Truth("u", 7, 1.0), Truth("u", 7, 3.0), Truth("u", 8, 0.0), Truth("v", 7, 2.0)]
     truth.append(Truth("nobody", 7, 9.0))
-    items = answer(
-        "offline/true_items", "unit_id request_id item_id", truth_keys=keys, truth_log=truth
-    )
-    assert {key: row["grade"] for key, row in items.items()} == {
+    items = answer("offline/true_items", truth_keys=keys, truth_log=truth)
+    grades = items.by_key("unit_id request_id item_id")
+    assert {key: row["grade"] for key, row in grades.items()} == {
         ("u", 1, 7): 3.0,
         ("u", 2, 7): 3.0,
         ("u", 1, 8): 0.0,
@@ -218,7 +215,7 @@ def test_values_of_a_unit_are_added_in_whole_multiples() -> None:
         Value("u", 2, 1 / 3, 0.25),
         Value("v", 1, -2.0, None),
     ]
-    assert answer("offline/unit_values", "unit_id k", wanted_values=values) == {
+    assert answer("offline/unit_values", wanted_values=values).by_key("unit_id k") == {
         ("u", 1): {"v_one": 3e11, "v_other": 5e11},
         ("u", 2): {"v_one": 333_333_333_333.0, "v_other": 2.5e11},
         ("v", 1): {"v_one": -2e12, "v_other": None},

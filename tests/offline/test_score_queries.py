@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.answers import Answer, Tables, answer, chance
 from tests.offline import slow
+from tests.relations import Keyed, Relations, answer, chance
 
 TINY = 2.220446049250313e-16
 
@@ -95,7 +95,7 @@ def test_a_clicked_row_wins_against_the_unclicked_ones_below_it(query: str) -> N
         clicks = sum(r.click for r in own)
         counts = {"n": len(own), "p": clicks, "won_halves": 2 * won + tied, "tied": tied}
         expected[unit,] = counts
-    assert answer(query, "unit_id", scored_rows=SCORED) == expected
+    assert answer(query, scored_rows=SCORED).by_key("unit_id") == expected
 
 
 def test_every_two_rows_of_unlike_relevance_are_a_pair() -> None:
@@ -104,7 +104,8 @@ def test_every_two_rows_of_unlike_relevance_are_a_pair() -> None:
         won, lost, tied = slow.pairs([(r.score, r.grade) for r in of_unit(unit)])
         expected[unit,] = {"pairs": won + lost + tied, "won_halves": 2 * won + tied, "tied": tied}
     bits = [Half(1), Half(2), Half(4)]
-    assert answer("offline/graded_pairs", "unit_id", scored_rows=SCORED, bits=bits) == expected
+    pairs = answer("offline/graded_pairs", scored_rows=SCORED, bits=bits)
+    assert pairs.by_key("unit_id") == expected
 
 
 def test_a_unit_of_one_class_has_no_auc() -> None:
@@ -135,7 +136,7 @@ def test_a_unit_of_one_class_has_no_auc() -> None:
             "won_halves": won_halves,
             "tied": tied,
         }
-    assert answer("offline/pair_values", "unit_id", unit_pairs=rows) == expected
+    assert answer("offline/pair_values", unit_pairs=rows).by_key("unit_id") == expected
 
 
 def point_values(rows: list[Scored], threshold: float | None) -> Counter[str]:
@@ -159,9 +160,9 @@ def point_values(rows: list[Scored], threshold: float | None) -> Counter[str]:
 
 @pytest.mark.parametrize("threshold", [0.5, None])
 def test_errors_of_scores_are_added_per_unit(threshold: float | None) -> None:
-    tables: Tables = {"scored_rows": SCORED, "threshold": [Threshold(threshold)]}
+    tables: Relations = {"scored_rows": SCORED, "threshold": [Threshold(threshold)]}
     expected = {(unit,): point_values(of_unit(unit), threshold) for unit in UNITS}
-    assert answer("offline/point_values", "unit_id", **tables) == expected
+    assert answer("offline/point_values", **tables).by_key("unit_id") == expected
 
 
 def traffic_rows(count: int) -> list[TrafficRow]:
@@ -181,7 +182,7 @@ def traffic_rows(count: int) -> list[TrafficRow]:
     ]
 
 
-def curve(rows: list[TrafficRow], bins: int) -> Answer:
+def curve(rows: list[TrafficRow], bins: int) -> Keyed:
     sums: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
     for traffic in "ab":
         own = sorted((r for r in rows if r.traffic == traffic), key=lambda r: (r.score, *r[2:5]))
@@ -199,7 +200,5 @@ def curve(rows: list[TrafficRow], bins: int) -> Answer:
 @pytest.mark.parametrize(("count", "bins"), [(60, 4), (61, 7), (6, 10)])
 def test_a_curve_has_bins_of_equal_width_and_of_equal_counts(count: int, bins: int) -> None:
     rows = traffic_rows(count)
-    tables: Tables = {"traffic_rows": rows, "bin_count": [Bins(bins)]}
-    assert answer("offline/calibration", "traffic kind bin unit_group", **tables) == curve(
-        rows, bins
-    )
+    bars = answer("offline/calibration", traffic_rows=rows, bin_count=[Bins(bins)])
+    assert bars.by_key("traffic kind bin unit_group") == curve(rows, bins)
