@@ -25,6 +25,14 @@ def test_the_rarest_of_three_arms_counts_three_times() -> None:
     assert far == pytest.approx(one, rel=1e-9)
 
 
+@pytest.mark.parametrize("observed", [900, 1000])
+def test_a_count_beyond_all_that_doubles_can_tell_is_no_chance(observed: int) -> None:
+    """Of 1,000 units one is expected in the arm: its probability is below the least double."""
+    assert stats.binomtest(observed, 1000, 0.001).pvalue == 0.0
+    assert srm_exact.two_sided(observed, [1000], [0.001]) == 0.0
+    assert srm.exact([1000 - observed, observed], [0.999, 0.001]) == 0.0
+
+
 @pytest.mark.parametrize("count", [1050, 960])
 def test_from_a_thousand_expected_units_on_an_arm_is_normal(count: int) -> None:
     """Of the smaller side of the split: an arm of six of ten units has four against it."""
