@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 
 import pytest
 
@@ -78,14 +79,40 @@ def record(tree: Path, rooms: Sequence[str]) -> list[reach.Reach]:
         return reach.read(Path(folder))
 
 
-def is_failing(tree: Path, tests: Sequence[str]) -> bool:
-    """Whether one of the tests fails or does not end, in a process of its own."""
+class FirstFailure:
+    """A plugin of pytest that writes the name of the first test that fails."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test that fails."""
+        if report.failed:
+            self._file.write_text(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file of tests that cannot be imported."""
+        if report.failed:
+            self._file.write_text(report.nodeid)
+
+
+def first_failing(tree: Path, tests: Sequence[str]) -> str | None:
+    """The test that fails, or None where all pass, in a process of its own."""
+    file = tree / "failing"
+    file.unlink(missing_ok=True)
     with warnings.catch_warnings():
         # Threads of libraries that are loaded already wait, and hold no lock.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
-    if child:
-        return wait(child) != 0
+    if not child:
+        run(tree, tests, file)
+    if wait(child) == 0:
+        return None
+    return file.read_text() if file.exists() else "the tests do not end"
+
+
+def run(tree: Path, tests: Sequence[str], file: Path) -> NoReturn:
+    """Run tests of a tree, and end the process."""
     try:
         os.setsid()
         quiet = os.open(os.devnull, os.O_RDWR)
@@ -93,7 +120,8 @@ def is_failing(tree: Path, tests: Sequence[str]) -> bool:
         os.dup2(quiet, 2)
         os.chdir(tree)
         sys.path.insert(0, str(tree))
-        code = pytest.main([*PYTEST, "--doctest-modules", "-x", "-n", "0", *tests])
+        options = [*PYTEST, "--doctest-modules", "-x", "-n", "0"]
+        code = pytest.main([*options, *tests], plugins=[FirstFailure(file)])
         # 5: the file has no example to run.
         os._exit(code not in (0, 5))
     finally:
@@ -113,13 +141,14 @@ def wait(child: int) -> int:
     return 1
 
 
-def is_noticed(tree: Path, mutant: Mutant, steps: Sequence[Sequence[str]]) -> bool:
-    """Whether a test of one of the steps notices a change."""
+def noticing(tree: Path, mutant: Mutant, steps: Sequence[Sequence[str]]) -> str | None:
+    """The test of one of the steps that notices a change."""
     file = tree / mutant.file
     before = file.read_text()
     file.write_text(mutant.text)
     try:
-        return any(is_failing(tree, tests) for tests in steps if tests)
+        failing = (first_failing(tree, tests) for tests in steps if tests)
+        return next((test for test in failing if test is not None), None)
     finally:
         file.write_text(before)
 
@@ -141,13 +170,21 @@ def copy_of(root: Path, tree: Path) -> None:
 
 
 def judge(tree: Path, mutant: Mutant, steps: Sequence[Sequence[str]]) -> bool:
-    """Make a change, print what became of it; whether it survived."""
+    """Make a change, print what became of it; whether it survived.
+
+    Raises:
+        RuntimeError: The test that notices it fails without the change too.
+    """
     start = time.perf_counter()
-    noticed = is_noticed(tree, mutant, steps)
-    word = "noticed " if noticed else "SURVIVED"
+    test = noticing(tree, mutant, steps)
+    if test is not None and "::" in test and first_failing(tree, [test]) is not None:
+        raise RuntimeError(f"{test} fails without a change")
+    word = "SURVIVED" if test is None else "noticed "
     seconds = time.perf_counter() - start
     print(f"{word} {seconds:4.0f} s  {mutant.file}:{mutant.line}  {mutant.what}", flush=True)
-    return not noticed
+    if test is not None:
+        print(f"            by {test}", flush=True)
+    return test is None
 
 
 def main() -> None:
