@@ -134,7 +134,7 @@ class Layer:
     def free(self) -> list[tuple[int, int]]:
         """The ranges of slots that no experiment owns."""
         edges = [0, *(edge for slots in sorted(self.owned.values()) for edge in slots), SLOTS]
-        return [(a, b) for a, b in list(pairwise(edges))[::2] if a < b]
+        return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
 @dataclass(frozen=True)

@@ -174,14 +174,15 @@ def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
 
 def _assigned(prepared: Prepared, engine: Engine) -> tuple[int, int]:
     """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
-    rows = expected_variants(engine) if prepared.has_rule else _NO_UNITS
+    if not prepared.has_rule:
+        return 0, 0
+    rows = expected_variants(engine)
     units = rows["units"].astype(int)
     return int(units.sum()), int(units[rows["logged"] != rows["expected"].fillna("")].sum())
 
 
-_NO_UNITS = pd.DataFrame(columns=["logged", "expected", "units"])
-
-
 def _sum(engine: Engine, components: Sequence[str]) -> int:
-    total = " + ".join(components) or "0"
+    if not components:
+        return 0
+    total = " + ".join(components)
     return whole_number(engine, f"select sum({total}) from unit_day where in_period")

@@ -127,8 +127,8 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
         if first and plan.start is not None and plan.start > datetime.fromisoformat(start):
             # It began within its first day.
             start = plan.start.isoformat(" ")
-        sums = table[part.start : part.stop].sum(axis=0)
-        units = {name: int(sums[i]) for i, name in enumerate(experiment.variants)}
+        sums = table[part.start : part.stop].sum(axis=0).tolist()
+        units = dict(zip(experiment.variants, sums, strict=True))
         weights = plan.weights if experiment.schedule else None
         announced = first and plan.start is not None
         stretches.append(Stretch(start, days[part[-1]], units, weights, announced))

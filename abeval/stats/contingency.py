@@ -18,6 +18,7 @@ from abeval.stats.arrays import Floats
 from abeval.stats.distributions import Tail, check_alpha
 from abeval.stats.records import Interval
 
+_ANGLES = np.linspace(0, np.pi / 2, 65)
 Measure = Callable[[float, float], float]
 """An effect as a function of control's and treatment's share."""
 
@@ -154,6 +155,5 @@ def _highest(ends: list[float], estimate: float) -> float:
         return end
     ratios = [1.0, *(other / end for other in others)]
     factor = max(ratios) if end > 0 else min(ratios)
-    angles = np.linspace(0, np.pi / 2, 65)
-    effects = (estimate + np.cos(angles) * (end - estimate)) * factor ** np.sin(angles)
+    effects = (estimate + np.cos(_ANGLES) * (end - estimate)) * factor ** np.sin(_ANGLES)
     return float(effects.max())

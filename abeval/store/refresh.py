@@ -132,7 +132,7 @@ def refresh(
         return result
     # Without the state every part counts, and is checked.
     (folder / STATE).unlink()
-    return _both(result, refresh(parts, experiment, files, step, closes), late)
+    return _both(result, refresh(parts, experiment, files, step, closes=False), late)
 
 
 def _completed(

@@ -36,7 +36,7 @@ def _file_of(table: str, digest: str) -> str:
     return f"{table}-{digest[:32]}.parquet"
 
 
-KEPT = (SAVED, LOCK, *(_file_of(name, "0") for name in (*FRAMES, BUCKETS)))
+KEPT = (SAVED, LOCK, *(_file_of(name, "0" * 32) for name in (*FRAMES, BUCKETS)))
 """Names such as `save_aggregates` writes into its folder."""
 _TABLE = re.compile(rf"({'|'.join((*FRAMES, BUCKETS))})-[0-9a-f]{{32}}\.parquet")
 

@@ -36,7 +36,7 @@ class GrowthBook(Scheme):
         """Namespace, then the split."""
         values = list(weights.values())
         ranges = growthbook_ranges(len(values), self.coverage, _near_one(values))
-        split = tuple(Range(name, *ranges[i]) for i, name in enumerate(weights))
+        split = tuple(Range(name, *r) for name, r in zip(weights, ranges, strict=True))
         stages = [Stage(growthbook_draw(self.seed, self.version), split)]
         if self.namespace is not None:
             name, start, stop = self.namespace

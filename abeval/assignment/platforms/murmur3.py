@@ -89,10 +89,11 @@ class Split(Scheme):
 
     def rule(self, weights: Weights) -> Rule:
         """Traffic, then the split."""
-        passed = (Range(IN, 0, self.traffic),)
-        traffic = Stage(split_draw(self.traffic_seed, self.algorithm), passed)
         split = Stage(split_draw(self.seed, self.algorithm), shares(weights, 100))
-        return Rule((traffic, split))
+        if self.traffic == 100:
+            return Rule((split,))
+        draw = split_draw(self.traffic_seed, self.algorithm)
+        return Rule((Stage(draw, (Range(IN, 0, self.traffic),)), split))
 
 
 def split_draw(seed: int, algorithm: Literal["murmur3", "legacy"] = "murmur3") -> Draw:
