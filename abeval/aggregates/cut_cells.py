@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from abeval.aggregates.cells import LIMIT, OTHER, Units, beyond_limit
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.logs.row_sql import component_name, cut_name
@@ -75,7 +75,7 @@ def cut_sizes(engine: Engine, variants: Iterable[str], units: str = "units") -> 
     every, sizes = list(variants), dict[str, dict[str, int]]()
     for value, variant, count in engine.rows(query("units/cut_sizes", units)):
         of_value = sizes.setdefault(str(value), dict.fromkeys(every, 0))
-        of_value[str(variant)] = int(count or 0)
+        of_value[str(variant)] = whole(count)
     return dict(sizes)
 
 

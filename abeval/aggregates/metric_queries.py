@@ -26,7 +26,7 @@ from abeval.aggregates.moment_rows import (
 from abeval.aggregates.slice_sums import SliceQueries, condition_of
 from abeval.aggregates.terms import Row, SliceTerms, SourceSums, Terms
 from abeval.aggregates.unit_events import write_unit_event
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import ArrayEngine, Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
 from abeval.experiment.model import Experiment
@@ -184,8 +184,8 @@ class MetricQueries:
             SliceTerms(metric, SEGMENT + name, quoted(f"s_{name}"), now)
             for name in self.shape.segment_names
         ]
-        whole = SliceTerms(metric, WHOLE, "''", terms)
-        return [whole, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
+        all_units = SliceTerms(metric, WHOLE, "''", terms)
+        return [all_units, *self._of_covariates(metric, terms), *segments, *self.left_out(metric)]
 
     def _of_covariates(self, metric: Metric, terms: Terms) -> list[SliceTerms]:
         """Sums with each pair of covariates in place of the metric's own earlier values.
@@ -221,7 +221,7 @@ class MetricQueries:
         self._slices.show([SliceTerms(metric, CAPPED, "''", self.terms(metric))], "source_unit")
         self.engine.view("cap_level", f"select cast({metric.cap} as double) as level")
         ((y_cap, x_cap),) = self.engine.rows(query("metric/cap"))
-        return int(y_cap or 0), None if metric.per is None else int(x_cap or 0)
+        return whole(y_cap), None if metric.per is None else whole(x_cap)
 
     def _of_capped(self, metric: Metric, caps: tuple[int, int | None]) -> SliceTerms:
         return SliceTerms(metric, CAPPED, "''", self._capped_terms(metric, caps))

@@ -16,6 +16,7 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS, moments_by_variant
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
 from abeval.aggregates.terms import Row, SliceTerms, Terms
+from abeval.engines.protocol import whole
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
@@ -91,7 +92,7 @@ def quantiles_of(
         queries.engine.table("quantile_event", sql)
         queries.engine.table("quantile_level", query("metric/quantile_levels"))
         rows = queries.engine.rows(query("metric/quantile_events"))
-        values = {str(row[0]): _Values(*(int(one or 0) for one in row[1:])) for row in rows}
+        values = {str(row[0]): _Values(*(whole(one) for one in row[1:])) for row in rows}
         more = [metric for metric in bare if value_of(metric) == value_of(group[0])]
         of_metric |= _of_group(queries, group, more, values)
     return of_metric
@@ -243,7 +244,7 @@ def _steps(queries: MetricQueries, places: Sequence[Place]) -> dict[Place, Step]
     rows = [(literal(variant), str(at)) for variant, at in sorted(listed)]
     _show(queries, "wanted_place", ("variant", "place"), rows)
     steps = {
-        (str(variant), int(at or 0)): Step(*(int(one or 0) for one in step))
+        (str(variant), whole(at)): Step(*(whole(one) for one in step))
         for variant, at, *step in queries.engine.rows(query("metric/quantile_values"))
     }
     return {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from abeval.aggregates.kernels.moment_pass import is_of_one_cell, sums_by_arrays
 from abeval.aggregates.terms import MomentQuery, Row, SliceTerms, large, moment_row
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import ArrayEngine, Engine, whole
 from abeval.engines.queries import query
 from abeval.errors import ExperimentError, QueryError
 from abeval.metrics.definition import Metric
@@ -68,7 +68,7 @@ class SliceQueries:
             summed = large(summed)
             rows = self._large(slices, summed, relation)
         named = [(part.metric.name, part.slice_name) for part in slices]
-        return [moment_row((*named[int(number or 0)], *row), summed) for number, *row in rows]
+        return [moment_row((*named[whole(number)], *row), summed) for number, *row in rows]
 
     def _large(
         self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str

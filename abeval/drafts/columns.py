@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import quoted
 
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
@@ -91,7 +91,7 @@ def look(engine: Engine, relation: str) -> Table:
         _column(engine, relation, name, type, measures[_MEASURES * place :])
         for place, (name, type) in enumerate(types.items())
     )
-    return Table(relation, int(rows or 0), columns)
+    return Table(relation, whole(rows), columns)
 
 
 def _kind(type: str) -> Kind:
@@ -105,8 +105,8 @@ def _measures(place: int, name: str, kind: Kind) -> str:
     column = quoted(name)
     value = f"cast({column} as double)" if kind in ("boolean", "integer", "real") else None
     ends = f"min({value}), max({value}), " if value else "null, null, "
-    whole = f"bool_and({value} = floor({value}))" if value else "false"
-    return f"count({column}), count(distinct {column}), {ends}{whole}"
+    has_no_fraction = f"bool_and({value} = floor({value}))" if value else "false"
+    return f"count({column}), count(distinct {column}), {ends}{has_no_fraction}"
 
 
 _MEASURES = 5
@@ -124,6 +124,6 @@ def _column(
             f"select cast({quoted(name)} as varchar) as v, count(*) as n from {quoted(relation)} "
             f"where {quoted(name)} is not null group by {quoted(name)} order by n desc, v"
         )
-        values = tuple((str(value), int(count or 0)) for value, count in listed)
-    whole = bool(measures[4]) and _kind(type) in ("integer", "real")
-    return Column(name, type, _kind(type), rows, distinct, low, high, values, whole)
+        values = tuple((str(value), whole(count)) for value, count in listed)
+    is_whole = bool(measures[4]) and _kind(type) in ("integer", "real")
+    return Column(name, type, _kind(type), rows, distinct, low, high, values, is_whole)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from abeval.drafts import guess
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.guess import Arms, Guess
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.spelling import spelled_alike
 
@@ -38,7 +38,7 @@ def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
         f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
         "group by v order by n desc, v"
     )
-    return guess.arms({str(value): int(count or 0) for value, count in rows}, joined)
+    return guess.arms({str(value): whole(count) for value, count in rows}, joined)
 
 
 def _constant(

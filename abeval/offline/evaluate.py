@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.offline.candidates.judged_lists import write_judged, write_truth
@@ -158,4 +158,4 @@ def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:
     )
     repeated = _repeated(engine, "listed_rows")
     counts = {"duplicates": repeated, "unusable_scores": missing, "requests_not_in_truth": unjudged}
-    return [(f"{model}: {what}", int(count or 0)) for what, count in counts.items()]
+    return [(f"{model}: {what}", whole(count)) for what, count in counts.items()]

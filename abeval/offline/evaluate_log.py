@@ -14,6 +14,7 @@ from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.inputs import files_of_log
+from abeval.engines.protocol import whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
@@ -152,8 +153,8 @@ def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, in
         f"select count(*), count({quoted(columns.unit)}), count({grade}) from raw_log"
     )
     return [
-        ("rows_without_unit", int(rows or 0) - int(units or 0)),
-        ("rows_without_relevance", int(rows or 0) - int(grades or 0)),
+        ("rows_without_unit", whole(rows) - whole(units)),
+        ("rows_without_relevance", whole(rows) - whole(grades)),
     ]
 
 

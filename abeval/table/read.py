@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
@@ -103,4 +103,4 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
         what = "more than 20 values" if len(rows) > 1 else f"{len(rows)} values"
         hint = "name the column that says which variant a unit is in"
         raise LogError(f"column {column!r} has {what}, so it is no variant", hint)
-    return {str(variant): int(count or 0) for variant, count in rows}
+    return {str(variant): whole(count) for variant, count in rows}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.table.columns import TABLE, Columns
 
 _DIGITS = 14
@@ -60,7 +60,7 @@ def _odd(engine: Engine, texts: Sequence[str], decimals: Sequence[int], relation
     )
     counts = ", ".join(f"count_if({odd})" for odd in same)
     (row,) = engine.rows(f"select {counts} from {relation}")
-    return [int(count or 0) for count in row]
+    return [whole(count) for count in row]
 
 
 def _double(text: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.engines.protocol import whole
 from abeval.engines.queries import query
 from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
@@ -31,7 +32,7 @@ def collect_buckets(
     """Bucket sums of every metric, why others have none, and the units of each variant."""
     logs = open_logs(run, metrics)
     queries, refused = logs.queries, dict(logs.refused)
-    counts = {str(v): int(n or 0) for v, n, _ in run.engine.rows(query("units/unit_counts"))}
+    counts = {str(v): whole(n) for v, n, _ in run.engine.rows(query("units/unit_counts"))}
     by_units = deals_units(sum(counts.values()))
     sums: dict[str, BucketSums] = {}
     for source, group in by_source(logs.metrics).items():

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.engines.protocol import Cell
+from abeval.engines.protocol import Cell, whole
 from abeval.engines.queries import query
 from abeval.metrics.definition import Metric, scales
 from abeval.time.day_sums import Activity, DaySums, Whole
@@ -78,10 +78,10 @@ def activity_of(
     entered = {name: np.zeros(len(cohorts), dtype=np.int64) for name in variants}
     returns = {name: np.zeros(shape, dtype=np.int64) for name in variants}
     for variant, cohort, units in queries.engine.rows(query("time/entered")):
-        entered[str(variant)][cohort_of(str(cohort), cohorts)] += int(units or 0)
+        entered[str(variant)][cohort_of(str(cohort), cohorts)] += whole(units)
     for variant, cohort, before, day, units in rows:
         where = cohort_of(str(cohort), cohorts), 1 + place.get(str(before), -1), place[str(day)]
-        returns[str(variant)][where] += int(units or 0)
+        returns[str(variant)][where] += whole(units)
     return {name: Activity(entered[name], returns[name]) for name in variants}
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.kernels import auc
 from abeval.aggregates.kernels.auc import Clicked, Columns, Floats, Placed, Scored, UnitPairs, Whole
 from abeval.aggregates.kernels.blocks import Blocks
-from abeval.engines.protocol import ArrayEngine
+from abeval.engines.protocol import ArrayEngine, whole
 from abeval.engines.sql import numbered
 from abeval.threads import in_threads
 
@@ -53,9 +53,9 @@ class _UnitBlocks(NamedTuple):
         ((rows, first, last),) = engine.rows(
             "select count(*), min(unit_id), max(unit_id) from scored"
         )
-        count = -(-max(int(rows or 0), 1) // (BLOCK * variants))
-        numbers = int(last or 0) - int(first or 0) + 1
-        return cls(count, int(first or 0), -(-numbers // count))
+        count = -(-max(whole(rows), 1) // (BLOCK * variants))
+        numbers = whole(last) - whole(first) + 1
+        return cls(count, whole(first), -(-numbers // count))
 
 
 class _Block(NamedTuple):
@@ -135,8 +135,8 @@ def _tables(blocks: Blocks, numbers: Sequence[int], clicked: Clicked) -> _Tables
 
 
 def _scored(code: NDArray[np.generic], score: NDArray[np.generic]) -> Scored:
-    whole = _wholes(code)
-    return Scored(whole >> 1, np.asarray(score, dtype=np.float64), whole & 1)
+    wholes = _wholes(code)
+    return Scored(wholes >> 1, np.asarray(score, dtype=np.float64), wholes & 1)
 
 
 def _wholes(column: NDArray[np.generic]) -> Whole:

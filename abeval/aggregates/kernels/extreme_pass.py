@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.terms import Terms
-from abeval.engines.protocol import ArrayEngine
+from abeval.engines.protocol import ArrayEngine, whole
 from abeval.engines.sql import numbered
 
 PLACES = 10
@@ -87,7 +87,7 @@ def _totals(engine: ArrayEngine, width: int) -> dict[int, list[float]]:
     """Number of the variant → the total of each column."""
     sums = (f"cast(sum(cast(v_{place} as decimal(38, 0))) as double)" for place in range(width))
     rows = engine.rows(f"select arm, {', '.join(sums)} from judged_value group by arm")
-    return {int(arm or 0): [float(total or 0) for total in totals] for arm, *totals in rows}
+    return {whole(arm): [float(total or 0) for total in totals] for arm, *totals in rows}
 
 
 def _keep(

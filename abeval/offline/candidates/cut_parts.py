@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from abeval.aggregates.cut_cells import cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.engines.protocol import whole
 from abeval.engines.sql import literal
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -55,4 +56,4 @@ def _units(run: Run, where: str) -> dict[str, int]:
     where i.in_period and {where} group by u.variant
     """
     counts = dict.fromkeys(run.experiment.variants, 0)
-    return counts | {str(name): int(units or 0) for name, units in run.engine.rows(sql)}
+    return counts | {str(name): whole(units) for name, units in run.engine.rows(sql)}

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
@@ -89,7 +89,7 @@ def _models(engine: Engine) -> dict[str, str | None]:
     known = engine.rows("select model, stage, count(*) from scores group by model, stage")
     rows: Counter[str] = Counter()
     for _, stage, count in known:
-        rows[str(stage or "")] += int(count or 0)
+        rows[str(stage or "")] += whole(count)
     models = {str(model): None if stage is None else str(stage) for model, stage, _ in known}
     order = sorted((-rows[stage or ""], stage or "", model) for model, stage in models.items())
     return {model: models[model] for _, _, model in order}
@@ -128,9 +128,9 @@ def _accounts(engine: Engine, number: int) -> list[tuple[str, int]]:
         "on l.request_id = r.request_id and l.item_id = r.item_id where r.item_id is null",
     )
     counts = {
-        "repeated_scores": int(rows or 0) - int(keys or 0),
-        "unusable_scores": int(unusable or 0),
-        "scores_of_unknown_requests": int(unknown or 0),
+        "repeated_scores": whole(rows) - whole(keys),
+        "unusable_scores": whole(unusable),
+        "scores_of_unknown_requests": whole(unknown),
         "scored_items_never_shown": unseen,
     }
     return list(counts.items())

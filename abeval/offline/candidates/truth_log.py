@@ -6,7 +6,7 @@ it to the items shown.
 
 from collections.abc import Mapping, Sequence
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -114,11 +114,11 @@ def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
         "where t.grade > 0)"
     )
-    strangers = int(read or 0) - int(unusable or 0) - int(usable or 0)
+    strangers = whole(read) - whole(unusable) - whole(usable)
     counts = {
-        "truth_rows_without_usable_item_or_grade": int(unusable or 0),
-        "truth_rows_repeated": int(repeated or 0),
-        "truth_rows_of_unknown_requests_or_units": int(elsewhere or 0) + strangers,
-        "relevant_items_never_shown": int(unseen or 0),
+        "truth_rows_without_usable_item_or_grade": whole(unusable),
+        "truth_rows_repeated": whole(repeated),
+        "truth_rows_of_unknown_requests_or_units": whole(elsewhere) + strangers,
+        "relevant_items_never_shown": whole(unseen),
     }
     return list(counts.items())

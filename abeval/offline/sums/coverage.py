@@ -7,7 +7,7 @@ other requests; the coverage goes into the `Sums`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.offline.candidates.rows import Rows
@@ -53,7 +53,7 @@ def overview_by_queries(engine: Engine, candidates: Candidates, policy: Policy) 
     _open_requests(engine, numbers)
     rows = engine.rows(query("offline/coverage"))
     ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
-    coverage = tuple(ModelCoverage(str(m), *(int(n or 0) for n in counts)) for m, *counts in rows)
+    coverage = tuple(ModelCoverage(str(m), *(whole(n) for n in counts)) for m, *counts in rows)
     scored = {m.model: numbers[m.model] for m in coverage if m.scored_requests}
     uncompared = _uncompared(engine, scored) if policy.missing == "drop" else 0
     return Overview(coverage, float(largest or 0), uncompared)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import Family, OfflineMetric
 from abeval.offline.metrics.units import UnitValues
@@ -44,7 +44,7 @@ def _places(engine: Engine) -> str:
     ((pairs, rows),) = engine.rows(
         "select cast(sum(items * relevant) as bigint), cast(sum(items) as bigint) from requests"
     )
-    few = int(pairs or 0) <= _PAIRS_A_ROW * int(rows or 0)
+    few = whole(pairs) <= _PAIRS_A_ROW * whole(rows)
     return "places_of_few" if few else "places"
 
 
