@@ -1,14 +1,14 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
-Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `ranks`, `paired`; relative
-effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers:
-`outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets:
-`resampling`, `replay`, `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`,
-`design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`, `toward`. Segments:
-`heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`, `shrinkage`. Days: `stability`,
-`windows`, `shapes`. Traffic: `srm`, `srm_segments`, `changed_split`, `dilution`, `interleaving`.
-Other policies: `off_policy`, `off_policy_model_based`. All of it stands on `moments`, `effects` and
-`records`. Every other module is a helper of these.
+Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `paired`; relative effects:
+`relative`. Variance reduction: `cuped`, `regression`, `stratification`. Many looks: `sequential`,
+`group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`, `catalogue`. Many tests:
+`multiplicity`, `dunnett`. Planning: `design`, `design_proportions`, `duration`, `retrodesign`.
+Conclusions: `decisions`, `toward`. Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many
+experiments: `latent`, `shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`,
+`srm_segments`, `changed_split`, `interleaving`. Other policies: `off_policy`,
+`off_policy_model_based`. All of it stands on `moments`, `effects` and `records`. Every other module
+is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -31,7 +31,6 @@ __all__ = [
     "decisions",
     "design",
     "design_proportions",
-    "dilution",
     "dunnett",
     "duration",
     "effects",
@@ -45,11 +44,9 @@ __all__ = [
     "multiplicity",
     "off_policy",
     "off_policy_model_based",
-    "outliers",
     "paired",
     "proportions",
     "quantiles",
-    "ranks",
     "ratios",
     "records",
     "regression",

@@ -1,8 +1,4 @@
-"""Does the effect differ between segments, and do overlapping experiments interact?
-
-`inference/segments.py` hands over effects and moments by cell of a segment. `interaction` is for
-your own numbers: no analysis calls it.
-"""
+"""Test whether the effect differs between segments."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +14,6 @@ from abeval.stats.common_ratio import arms_of, common_ratio
 from abeval.stats.estimated_weights import welch_tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
-from abeval.stats.simpson import same_shares
 
 
 class Heterogeneity(NamedTuple):
@@ -63,19 +58,6 @@ class LiftHeterogeneity(NamedTuple):
     p_value: float
     i_squared: float
     lift: float
-
-
-class Interaction(NamedTuple):
-    """Two overlapping experiments.
-
-    Attributes:
-        effect: Effect of the first within the second's control, within its treatment, and the
-            difference of the two: the interaction.
-        assignment_p_value: Test that the two assignments are independent.
-    """
-
-    effect: Effect
-    assignment_p_value: float
 
 
 def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike | None = None) -> Heterogeneity:
@@ -236,45 +218,6 @@ def lifts_against_rest(
         log_contrast(inside, outside, alpha)
         for inside, outside in with_rest(control, treatment, estimate, others)
     )
-
-
-def interaction(
-    both: Estimate, first: Estimate, second: Estimate, neither: Estimate, alpha: float = 0.05
-) -> Interaction:
-    """Whether one experiment's effect depends on the other's variant.
-
-    Args:
-        both: Units in treatment of both experiments.
-        first: Treatment of the first, control of the second.
-        second: Control of the first, treatment of the second.
-        neither: Control of both.
-        alpha: Level of the interval.
-
-    Returns:
-        Difference in differences (z) and the test that the assignments are independent.
-
-    Raises:
-        Refusal: `zero_variance`; `not_finite`; `too_few_units` for an empty cell.
-
-    Source:
-        Kohavi, Tang & Xu (2020), chapter 4; Statsig and Eppo, interaction detection.
-
-    Example:
-        >>> cell = lambda mean: Estimate(mean, 9.0 / 2500, 2500, 2499)
-        >>> test = interaction(cell(10.4), cell(10.1), cell(10.0), cell(9.9))
-        >>> round(test.effect.difference, 6), round(test.effect.statistic, 4)
-        (0.2, 1.6667)
-    """
-    cells = (both, first, second, neither)
-    if min(cell.units for cell in cells) < 1:
-        raise Refusal("too_few_units", "a combination of variants has no units")
-    inside, outside = both.value - second.value, first.value - neither.value
-    variance = sum(cell.variance for cell in cells)
-    effect = effects.from_difference(
-        outside, inside, inside - outside, math.sqrt(variance), math.inf, alpha, "interaction_z"
-    )
-    counts = np.array([[both.units, first.units], [second.units, neither.units]], dtype=float)
-    return Interaction(effect, same_shares(counts))
 
 
 def _shared(q: float, df: int) -> float:

@@ -4,33 +4,17 @@ Called by `inference/families.py` (goals of all variants), `inference/segments.p
 `inference/comparison.py` (pairs of variants, checks of balance).
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from abeval.stats.arrays import Floats
-from abeval.stats.effects import interval as effect_interval
-from abeval.stats.records import Interval, Refusal
+from abeval.stats.records import Refusal
 
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
 
 _STATSMODELS = {"hochberg": "simes-hochberg", "hommel": "hommel", "by": "fdr_by"}
-
-
-class FCR(NamedTuple):
-    """Intervals of selected effects that allow for the selection.
-
-    Attributes:
-        level: Confidence level of the intervals; 1 when nothing is selected.
-        selected: Which effects Benjamini-Hochberg selects.
-        intervals: One per effect, None where it is not selected.
-    """
-
-    level: float
-    selected: tuple[bool, ...]
-    intervals: tuple[Interval | None, ...]
 
 
 def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
@@ -142,44 +126,6 @@ def interval_levels(
     return [None] * len(p)
 
 
-def fcr(estimates: ArrayLike, ses: ArrayLike, q: float = 0.05, df: ArrayLike = np.inf) -> FCR:
-    """Intervals of the effects Benjamini-Hochberg selects, at false coverage rate q.
-
-    Args:
-        estimates: Effects, shape (tests,).
-        ses: Their standard errors, shape (tests,), positive.
-        q: False discovery and false coverage rate.
-        df: Degrees of freedom, shape (tests,) or one for all; infinite for z.
-
-    Returns:
-        Level `1 - selected * q / tests` and the intervals of the selected.
-
-    Raises:
-        Refusal: `not_finite`; `zero_variance` for a standard error that is not positive.
-
-    Source:
-        Benjamini & Yekutieli (JASA 2005).
-
-    Example:
-        >>> intervals = fcr([0.021, 0.015, 0.034, 0.001], [0.008, 0.009, 0.010, 0.012])
-        >>> intervals.level, intervals.selected
-        (0.975, (True, False, True, False))
-    """
-    effects, errors = np.asarray(estimates, dtype=float), np.asarray(ses, dtype=float)
-    if not (np.isfinite(effects).all() and np.isfinite(errors).all()):
-        raise Refusal("not_finite", "effects and standard errors must be finite")
-    if np.any(errors <= 0):
-        raise Refusal("zero_variance", "an interval needs a positive standard error")
-    freedom = np.broadcast_to(np.asarray(df, dtype=float), effects.shape)
-    levels = interval_levels(2 * _t_tail(freedom, np.abs(effects / errors)), "bh", q)
-    intervals = tuple(
-        None if level is None else effect_interval(float(e), float(se), float(df_one), level)
-        for e, se, df_one, level in zip(effects, errors, freedom, levels, strict=True)
-    )
-    error = max((level for level in levels if level is not None), default=0.0)
-    return FCR(1 - error, tuple(level is not None for level in levels), intervals)
-
-
 def _checked(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=float)
     if p.ndim != 1:
@@ -219,9 +165,3 @@ def _statsmodels(p: Floats, method: Method) -> Floats:
     from statsmodels.stats.multitest import multipletests
 
     return np.asarray(multipletests(p, method=_STATSMODELS[method])[1], dtype=float)
-
-
-def _t_tail(df: Floats, statistic: Floats) -> Floats:
-    z = special.ndtr(-statistic)
-    t = special.stdtr(np.where(np.isinf(df), 1.0, df), -statistic)
-    return np.where(np.isinf(df), z, t)

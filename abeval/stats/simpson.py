@@ -4,7 +4,6 @@
 segments in a result.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,28 +12,6 @@ from scipy import special
 
 from abeval.stats.arrays import Floats
 from abeval.stats.records import Effect, Refusal
-
-
-class MantelHaenszel(NamedTuple):
-    """Two rates over strata, pooled and stratified.
-
-    Attributes:
-        pooled_difference: First rate less second, strata ignored.
-        differences: The same per stratum.
-        odds_ratio: Mantel-Haenszel common odds ratio; infinite or zero at the edge.
-        statistic: Cochran-Mantel-Haenszel chi-square, one degree of freedom.
-        p_value: Its p-value.
-        homogeneity_p_value: Breslow-Day test that the odds ratio is common.
-        reversed: Simpson's paradox: pooled and stratified effects point opposite ways.
-    """
-
-    pooled_difference: float
-    differences: tuple[float, ...]
-    odds_ratio: float
-    statistic: float
-    p_value: float
-    homogeneity_p_value: float
-    reversed: bool
 
 
 class MixShift(NamedTuple):
@@ -53,65 +30,6 @@ class MixShift(NamedTuple):
     mix: float
     mix_p_value: float
     shares: tuple[float, ...]
-
-
-def mantel_haenszel(tables: ArrayLike) -> MantelHaenszel:
-    """Compare two rates within strata, and see whether the pooled comparison misleads.
-
-    Args:
-        tables: Units, shape (strata, 2, 2): per stratum rows of the two variants, columns success
-            and failure. Strata without units in both variants carry no information.
-
-    Returns:
-        Pooled and stratified effects of the first row against the second.
-
-    Raises:
-        Refusal: `too_few_units` if no stratum has units in both variants; `zero_variance` if all
-            succeed or all fail; `not_finite`; `not_applicable` for a wrong shape.
-
-    Source:
-        Mantel & Haenszel (1959); Breslow & Day (1980); Simpson (1951).
-
-    Example:
-        >>> stones = mantel_haenszel([[[81, 6], [234, 36]], [[192, 71], [55, 25]]])
-        >>> stones.reversed, round(stones.odds_ratio, 4)
-        (True, 1.4468)
-    """
-    table = _strata(tables)
-    rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
-    variance = rows.prod(axis=1) * columns.prod(axis=1) / (total**2 * np.maximum(total - 1, 1))
-    if variance.sum() == 0:
-        raise Refusal("zero_variance", "in every stratum all units succeed or all fail")
-    excess = float(np.sum(table[:, 0, 0] - rows[:, 0] * columns[:, 0] / total))
-    statistic = excess**2 / float(variance.sum())
-    cross = float(np.sum(table[:, 0, 0] * table[:, 1, 1] / total))
-    against = float(np.sum(table[:, 0, 1] * table[:, 1, 0] / total))
-    odds_ratio = cross / against if against > 0 else math.inf
-    rates = table[:, :, 0] / rows
-    whole = table.sum(axis=0)
-    pooled = float(whole[0, 0] / whole[0].sum() - whole[1, 0] / whole[1].sum())
-    return MantelHaenszel(
-        pooled,
-        tuple((rates[:, 0] - rates[:, 1]).tolist()),
-        odds_ratio,
-        statistic,
-        float(special.chdtrc(1, statistic)),
-        _breslow_day(table, odds_ratio),
-        pooled * excess < 0,
-    )
-
-
-def _strata(tables: ArrayLike) -> Floats:
-    """The strata that have units in both variants, shape (strata, 2, 2)."""
-    table = np.asarray(tables, dtype=float)
-    if table.ndim != 3 or table.shape[1:] != (2, 2) or np.any(table < 0):
-        raise Refusal("not_applicable", "strata of two rows, success and failure, not negative")
-    if not np.isfinite(table).all():
-        raise Refusal("not_finite", "counts must be finite")
-    kept: Floats = table[(table.sum(axis=2) > 0).all(axis=1)]
-    if len(kept) == 0:
-        raise Refusal("too_few_units", "no stratum has units in both variants")
-    return kept
 
 
 def mix_shift(
@@ -187,25 +105,6 @@ def reversal(within: Effect, overall: Effect) -> float:
     if within.difference * overall.difference >= 0:
         return 1.0
     return max(within.p_value, overall.p_value)
-
-
-def _breslow_day(table: Floats, odds_ratio: float) -> float:
-    """Breslow-Day test without Tarone's correction; 1 where the odds ratio is degenerate."""
-    rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
-    informative = (columns > 0).all(axis=1)
-    if not 0 < odds_ratio < math.inf or informative.sum() < 2:
-        return 1.0
-    first, success, n = rows[informative, 0], columns[informative, 0], total[informative]
-    # The success count of the first row at which the stratum has the common odds ratio.
-    a = 1 - odds_ratio
-    b = n - first - success + odds_ratio * (first + success)
-    c = -odds_ratio * first * success
-    root = np.sqrt(b**2 - 4 * a * c)
-    fitted = -2 * c / (b + root)
-    cells = [fitted, first - fitted, success - fitted, n - first - success + fitted]
-    variance = 1 / sum(1 / cell for cell in cells)
-    statistic = float(np.sum((table[informative, 0, 0] - fitted) ** 2 / variance))
-    return float(special.chdtrc(int(informative.sum()) - 1, statistic))
 
 
 def same_shares(units: Floats) -> float:

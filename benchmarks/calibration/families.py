@@ -17,16 +17,16 @@ from abeval.stats import (
 )
 from abeval.stats.records import Estimate
 from benchmarks.calibration.logs import STRATA, Split, arms, pool
-from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes, rate
+from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
 
 def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
     """Segments with one effect or one lift, and two experiments without an interaction."""
     users = pool(1)
     rng = np.random.default_rng([seed, 16])
-    rejected = np.zeros((5, runs), dtype=bool)
-    drawn = [arms(rng, users, n, runs) for n in (*split, *split)]
-    for run, (control, treatment, other_c, other_t) in enumerate(zip(*drawn, strict=True)):
+    rejected = np.zeros((4, runs), dtype=bool)
+    drawn = [arms(rng, users, n, runs) for n in split]
+    for run, (control, treatment) in enumerate(zip(*drawn, strict=True)):
         c, t = ([m.pick(0) for m in arm.strata] for arm in (control, treatment))
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
         columns = ([getattr(e, name) for e in effects] for name in ("difference", "se", "df"))
@@ -35,15 +35,11 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
         lifted = [_lifted(means.estimate(one), 1.1) for one in t]
         lifts = heterogeneity.lifts([means.estimate(one) for one in c], lifted)
         lift_rest = heterogeneity.lifts_against_rest(c, t, means.estimate)[2]
-        tt, tc, ct, cc = (
-            means.estimate(arm.whole) for arm in (treatment, other_t, control, other_c)
-        )
-        both = heterogeneity.interaction(tt, tc, ct, cc)
         p_lift = 1.0 if lift_rest is None else lift_rest.p_value
-        p_values = (q.p_value, rest.p_value, lifts.p_value, p_lift, both.effect.p_value)
+        p_values = (q.p_value, rest.p_value, lifts.p_value, p_lift)
         rejected[:, run] = np.array(p_values) <= ALPHA
     lifted_too = "lifts, all segments +10 %"
-    names = ("cochran", "segments_against_rest", lifted_too, "lifts_against_rest", "interaction")
+    names = ("cochran", "segments_against_rest", lifted_too, "lifts_against_rest")
     tests = nominal(*(f"heterogeneity.{name}" for name in names))
     return outcomes(tests, f"{split}, 3 activity strata", rejected)
 
@@ -54,7 +50,7 @@ def _lifted(estimate: Estimate, ratio: float) -> Estimate:
 
 
 def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
-    """Family-wise error of correlated z tests, and coverage of selected intervals."""
+    """Measure the family-wise error of correlated z tests."""
     rng = np.random.default_rng([seed, 17])
     methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
@@ -73,20 +69,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
             f"{data}, two goals weigh four times",
             np.array([weighted]) <= ALPHA,
         ),
-        _selected(rng, runs, tests),
     ]
-
-
-def _selected(rng: np.random.Generator, runs: int, tests: int) -> Outcome:
-    truth = np.where(np.arange(tests) < tests // 2, 0.0, 2.5)
-    shares = []
-    for row in rng.normal(truth, 1.0, size=(runs, tests)):
-        intervals = multiplicity.fcr(row, np.ones(tests)).intervals
-        selected = [(i, x) for i, x in zip(intervals, truth, strict=True) if i is not None]
-        missed = sum(not i.low <= x <= i.high for i, x in selected)
-        shares.append(missed / max(1, len(selected)))
-    coverage = rate(np.zeros(runs, dtype=bool))._replace(value=1 - float(np.mean(shares)))
-    return Outcome("multiplicity.fcr", f"{tests} metrics, half move", "at_most", None, coverage)
 
 
 def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list[Outcome]:
@@ -110,19 +93,15 @@ def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list
 
 
 def tables(seed: int, runs: int, strata: int = 4) -> list[Outcome]:
-    """Strata of different sizes and rates without an effect, and their shares in two variants."""
+    """Measure the test that strata of different sizes have the same shares in two variants."""
     rng = np.random.default_rng([seed, 22])
-    sizes, rates = np.geomspace(4000, 200, strata), np.geomspace(0.02, 0.2, strata)
-    flags = np.zeros((3, runs), dtype=bool)
+    sizes = np.geomspace(4000, 200, strata)
+    flags = np.zeros((1, runs), dtype=bool)
     for run in range(runs):
         units = rng.poisson(sizes, size=(2, strata))
-        hits = rng.binomial(units, rates)
-        pooled = simpson.mantel_haenszel(np.stack([hits.T, (units - hits).T], axis=2))
-        shares = simpson.same_shares(units.astype(float))
-        flags[:, run] = np.array([pooled.p_value, pooled.homogeneity_p_value, shares]) <= ALPHA
+        flags[0, run] = simpson.same_shares(units.astype(float)) <= ALPHA
     data = f"{strata} strata of 4,000 down to 200 units a variant"
-    names = ("mantel_haenszel", "mantel_haenszel, homogeneity", "same_shares")
-    return outcomes(nominal(*(f"simpson.{name}" for name in names)), data, flags)
+    return outcomes(nominal("simpson.same_shares"), data, flags)
 
 
 def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:

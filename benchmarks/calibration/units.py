@@ -1,4 +1,4 @@
-"""Calibration of the tests that need values per unit: rates, ranks, quantiles, regression, caps."""
+"""Calibration of the tests that need values per unit: rates, quantiles, regression."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.stats import effects, outliers, proportions, quantiles, ranks, regression
+from abeval.stats import effects, proportions, quantiles, regression
 from abeval.stats.arrays import Bools, Floats
 from abeval.stats.proportions import Count
 from abeval.stats.records import Adjusted, Interval
@@ -76,14 +76,10 @@ def _decide(c: Count, t: Count, shift: float, exact: bool) -> Decisions:
 
 
 def values(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Ranks, caps, regression and quantiles of values per user, without an effect."""
+    """Measure regression and quantiles of values per user, without an effect."""
     users = pool(1).values
     rng = np.random.default_rng([seed, 5])
     tests = nominal(
-        "ranks.mann_whitney",
-        "ranks.brunner_munzel",
-        "outliers.mean",
-        "outliers.ratio",
         "regression.ancova, HC2",
         "regression.lin, HC2",
         "quantiles.iid, p50 of impressions",
@@ -97,16 +93,8 @@ def values(seed: int, runs: int, split: Split) -> list[Outcome]:
 
 
 def _rejections(sample: Floats, split: Split) -> list[bool]:
-    control, treatment = sample[: split.control], sample[split.control :]
     treated = np.arange(len(sample)) >= split.control
     return [
-        ranks.mann_whitney(control[:, SHOWN], treatment[:, SHOWN]).p_value <= ALPHA,
-        ranks.brunner_munzel(control[:, SHOWN], treatment[:, SHOWN]).p_value <= ALPHA,
-        outliers.mean(control[:, SHOWN], treatment[:, SHOWN]).effect.p_value <= ALPHA,
-        outliers.ratio(
-            (control[:, CLICKS], control[:, SHOWN]), (treatment[:, CLICKS], treatment[:, SHOWN])
-        ).effect.p_value
-        <= ALPHA,
         _regression_rejects(regression.ancova, sample, treated),
         _regression_rejects(regression.lin, sample, treated),
         _quantile_rejects(sample[:, SHOWN], split, 0.5),

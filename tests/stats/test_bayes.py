@@ -1,6 +1,4 @@
-import math
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,13 +22,6 @@ def test_vector_bayes_normal_normal() -> None:
     assert (found.low, found.high) == pytest.approx(v.expected["ci"], abs=v.tol)
     assert found.loss_treatment == pytest.approx(v.expected["risk_choose_treatment"], abs=v.tol)
     assert found.loss_control == pytest.approx(v.expected["risk_choose_control"], abs=v.tol)
-
-
-def test_vector_bayes_beta_binomial() -> None:
-    v = vector("bayes_beta_binomial")
-    i = v.inputs
-    found = bayes.beta_binomial(i["x_control"], i["n_control"], i["x_treatment"], i["n_treatment"])
-    assert found.chance_to_beat == pytest.approx(v.expected["prob_treatment_better"], abs=v.tol)
 
 
 def test_d7_a_prior_of_the_lift_is_rescaled_for_the_difference() -> None:
@@ -82,60 +73,6 @@ def test_estimate_and_prior_are_weighted_by_their_precision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("control", "treatment", "prior"),
-    [
-        ((3, 20), (5, 18), (1.0, 1.0)),
-        ((0, 20), (0, 18), (1.0, 1.0)),
-        ((0, 50), (4, 60), (0.5, 0.5)),
-        ((200, 100_000), (7, 900), (2.0, 30.0)),
-        ((0, 0), (3, 10), (1.0, 1.0)),
-    ],
-)
-def test_beta_binomial_against_adaptive_quadrature(
-    control: tuple[int, int], treatment: tuple[int, int], prior: tuple[float, float]
-) -> None:
-    c = stats.beta(prior[0] + control[0], prior[1] + control[1] - control[0])
-    t = stats.beta(prior[0] + treatment[0], prior[1] + treatment[1] - treatment[0])
-    cut = sorted({0.0, *c.ppf([1e-9, 0.01, 0.5, 0.99]), *t.ppf([1e-9, 0.01, 0.5, 0.99]), 1.0})
-
-    def integral(f: Callable[[float], float]) -> float:
-        return math.fsum(integrate.quad(f, a, b, epsabs=1e-13)[0] for a, b in pairwise(cut))
-
-    found = bayes.beta_binomial(*control, *treatment, prior)
-    assert found.loss_treatment == pytest.approx(integral(lambda p: t.cdf(p) * c.sf(p)), abs=1e-9)
-    assert found.loss_control == pytest.approx(integral(lambda p: c.cdf(p) * t.sf(p)), abs=1e-9)
-    # By parts, so that a density that is infinite at 0 does not matter: P = E F_c(p_t).
-    chance = integrate.quad(lambda u: c.cdf(t.ppf(u)), 0, 1, epsabs=1e-11, limit=400)[0]
-    assert found.chance_to_beat == pytest.approx(chance, abs=1e-8)
-    assert (found.control, found.treatment) == pytest.approx((c.mean(), t.mean()))
-
-
-def test_beta_binomial_with_millions_of_units() -> None:
-    found = bayes.beta_binomial(100_000, 10_000_000, 101_000, 10_000_000)
-    z = (0.0101 - 0.01) / math.sqrt((0.01 * 0.99 + 0.0101 * 0.9899) / 1e7)
-    assert 1 - found.chance_to_beat == pytest.approx(stats.norm.sf(z), abs=1e-6)
-    same = bayes.beta_binomial(500, 1000, 500, 1000)
-    assert same.chance_to_beat == pytest.approx(0.5, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("control", "treatment", "units"), [(9_500, 9_560, 10_000), (4, 3, 1_000), (49, 50, 50)]
-)
-def test_counting_failures_turns_the_rates_round(control: int, treatment: int, units: int) -> None:
-    one = bayes.beta_binomial(control, units, treatment, units)
-    other = bayes.beta_binomial(units - control, units, units - treatment, units)
-    assert other.chance_to_beat == pytest.approx(1 - one.chance_to_beat, abs=1e-10)
-    assert other.loss_control == pytest.approx(one.loss_treatment, rel=1e-9)
-    assert other.loss_treatment == pytest.approx(one.loss_control, rel=1e-9)
-
-
-def test_a_chance_is_never_above_one() -> None:
-    for units in (500, 1000):
-        for successes in (units // 2, units):
-            assert bayes.beta_binomial(0, 500, successes, units).chance_to_beat <= 1
-
-
-@pytest.mark.parametrize(
     ("call", "reason"),
     [
         (lambda: bayes.normal_normal(0.1, 0.0), "zero_variance"),
@@ -146,13 +83,6 @@ def test_a_chance_is_never_above_one() -> None:
         (lambda: bayes.normal_normal(0.1, np.inf), "not_finite"),
         (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(np.inf, 1.0)), "not_finite"),
         (lambda: bayes.normal_normal(0.1, 0.1, bayes.Prior(0.0, np.nan)), "not_finite"),
-        (lambda: bayes.beta_binomial(5, 4, 1, 4), "not_applicable"),
-        (lambda: bayes.beta_binomial(-1, 4, 1, 4), "not_applicable"),
-        (lambda: bayes.beta_binomial(1, 4, 5, 4), "not_applicable"),
-        (lambda: bayes.beta_binomial(1, 4, -1, 4), "not_applicable"),
-        (lambda: bayes.beta_binomial(1, 4, 1, 4, (1.0, 0.0)), "not_applicable"),
-        (lambda: bayes.beta_binomial(1, 4, 1, 4, (0.0, 1.0)), "not_applicable"),
-        (lambda: bayes.beta_binomial(1, 4, 1, 4, (np.inf, 1.0)), "not_finite"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:

@@ -32,22 +32,6 @@ def test_vector_differential_impact() -> None:
     assert found[1].statistic == pytest.approx(-v.expected["z"], abs=v.tol)
 
 
-def test_vector_experiment_interaction() -> None:
-    v = vector("experiment_interaction")
-    cells = v.inputs["cells_mean_var_n"]
-    found = heterogeneity.interaction(
-        *[
-            Estimate(cells[k][0], cells[k][1] / cells[k][2], cells[k][2], cells[k][2] - 1)
-            for k in ("tt", "tc", "ct", "cc")
-        ]
-    )
-    assert found.effect.difference == pytest.approx(v.expected["interaction"], abs=v.tol)
-    assert found.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
-    assert found.effect.statistic == pytest.approx(v.expected["z"], abs=v.tol)
-    assert found.effect.p_value == pytest.approx(v.expected["p"], abs=v.tol)
-    assert found.assignment_p_value == pytest.approx(v.expected["assignment_chi2_p"], abs=v.tol)
-
-
 @quick
 @given(
     st.lists(st.tuples(st.floats(-3, 3), st.floats(0.05, 2)), min_size=2, max_size=8),
@@ -156,37 +140,6 @@ def test_a_segments_lift_is_compared_with_that_of_the_others() -> None:
     assert heterogeneity.lifts_against_rest(none, treatment, means.estimate)[0] is None
 
 
-def test_contrasts_of_segments_have_intervals_of_95_percent() -> None:
-    rng = np.random.default_rng(7)
-    control, treatment = (
-        [Moments.of(rng.gamma(2, size, 40)) for size in (1.0, 2.0, 3.0)] for _ in range(2)
-    )
-    arms = control, treatment, means.estimate
-    for contrasts in (
-        heterogeneity.segments_against_rest(*arms),
-        heterogeneity.lifts_against_rest(*arms),
-    ):
-        for one in contrasts:
-            assert one is not None
-            assert one.high - one.low == pytest.approx(2 * 1.959964 * one.se, rel=1e-6)
-    cells = [means.estimate(one) for one in (*control, treatment[0])]
-    effect = heterogeneity.interaction(*cells).effect
-    assert effect.high - effect.low == pytest.approx(2 * 1.959964 * effect.se, rel=1e-6)
-    assert (effect.control, effect.treatment) == pytest.approx(
-        (cells[1].value - cells[3].value, cells[0].value - cells[2].value)
-    )
-
-
-def test_an_interaction_needs_a_unit_in_every_cell() -> None:
-    cells = [Estimate(1.0 + i, 0.1, 1, 1.0) for i in range(4)]
-    assert heterogeneity.interaction(*cells).effect.se == pytest.approx(math.sqrt(0.4))
-    for i in range(4):
-        empty = [one._replace(units=0) if i == j else one for j, one in enumerate(cells)]
-        with pytest.raises(Refusal) as refused:
-            heterogeneity.interaction(*empty)
-        assert refused.value.reason == "too_few_units"
-
-
 def groups(seed: int) -> tuple[list[np.ndarray], list[Moments]]:
     """Values of unlike spread in groups of unlike size."""
     random = np.random.default_rng(seed)
@@ -268,17 +221,24 @@ ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
             ),
             "too_few_units",
         ),
-        (
-            lambda: heterogeneity.interaction(*[Estimate(1.0, 0.1, 0, 1.0)] * 4),
-            "too_few_units",
-        ),
-        (
-            lambda: heterogeneity.interaction(*[Estimate(1.0, 0.0, 9, 8.0)] * 4),
-            "zero_variance",
-        ),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
+
+
+def test_contrasts_of_segments_have_intervals_of_95_percent() -> None:
+    rng = np.random.default_rng(7)
+    control, treatment = (
+        [Moments.of(rng.gamma(2, size, 40)) for size in (1.0, 2.0, 3.0)] for _ in range(2)
+    )
+    arms = control, treatment, means.estimate
+    for contrasts in (
+        heterogeneity.segments_against_rest(*arms),
+        heterogeneity.lifts_against_rest(*arms),
+    ):
+        for one in contrasts:
+            assert one is not None
+            assert one.high - one.low == pytest.approx(2 * 1.959964 * one.se, rel=1e-6)

@@ -3,11 +3,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from reference_vectors import quick, vector
+from reference_vectors import quick
 from scipy import stats
-from statsmodels.stats.contingency_tables import StratifiedTable
 
 from abeval.stats import simpson
 from abeval.stats.effects import from_difference
@@ -15,53 +14,6 @@ from abeval.stats.records import Effect, Refusal
 
 cells = st.integers(1, 200)
 strata = st.lists(st.tuples(cells, cells, cells, cells), min_size=2, max_size=6)
-
-
-def test_vector_simpson_cmh() -> None:
-    v = vector("simpson_cmh")
-    found = simpson.mantel_haenszel(v.inputs["strata"])
-    assert found.pooled_difference == pytest.approx(v.expected["pooled_diff_A_minus_B"], abs=v.tol)
-    assert found.differences == pytest.approx(v.expected["stratum_diff"], abs=v.tol)
-    assert found.odds_ratio == pytest.approx(v.expected["mh_odds_ratio"], abs=v.tol)
-    assert found.p_value == pytest.approx(v.expected["cmh_p"], abs=v.tol)
-    assert found.homogeneity_p_value == pytest.approx(v.expected["breslow_day_p"], abs=v.tol)
-    assert found.reversed
-
-
-@quick
-@given(strata)
-def test_mantel_haenszel_is_statsmodels(rows: list[tuple[int, int, int, int]]) -> None:
-    tables = np.array(rows, dtype=float).reshape(-1, 2, 2)
-    theirs = StratifiedTable(list(tables))
-    found = simpson.mantel_haenszel(tables)
-    null = theirs.test_null_odds(correction=False)
-    assert found.statistic == pytest.approx(null.statistic, rel=1e-9, abs=1e-9)
-    assert found.p_value == pytest.approx(null.pvalue, rel=1e-9, abs=1e-12)
-    assert found.odds_ratio == pytest.approx(theirs.oddsratio_pooled, rel=1e-9)
-    assume(abs(found.odds_ratio - 1) > 1e-9)  # where statsmodels divides zero by zero
-    assert found.homogeneity_p_value == pytest.approx(
-        theirs.test_equal_odds().pvalue, rel=1e-6, abs=1e-9
-    )
-
-
-def test_swapping_the_variants() -> None:
-    tables = np.array([[[81, 6], [234, 36]], [[192, 71], [55, 25]]])
-    one, two = simpson.mantel_haenszel(tables), simpson.mantel_haenszel(tables[:, ::-1])
-    assert two.pooled_difference == pytest.approx(-one.pooled_difference)
-    assert two.odds_ratio == pytest.approx(1 / one.odds_ratio)
-    assert two.p_value == pytest.approx(one.p_value)
-    assert two.homogeneity_p_value == pytest.approx(one.homogeneity_p_value)
-
-
-def test_limits_and_empty_strata() -> None:
-    never = simpson.mantel_haenszel([[[5, 5], [0, 10]], [[3, 7], [0, 10]]])
-    assert never.odds_ratio == math.inf
-    assert never.homogeneity_p_value == 1.0
-    plain = simpson.mantel_haenszel([[[5, 5], [2, 8]], [[3, 7], [1, 9]]])
-    with_empty = simpson.mantel_haenszel([[[5, 5], [2, 8]], [[3, 7], [1, 9]], [[4, 4], [0, 0]]])
-    assert with_empty == plain
-    null = simpson.mantel_haenszel([[[5, 5], [5, 5]]])
-    assert (null.odds_ratio, null.p_value, null.reversed) == (1.0, 1.0, False)
 
 
 @quick
@@ -108,10 +60,6 @@ def test_one_segment_has_no_mix() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: simpson.mantel_haenszel([[1, 2], [3, 4]]), "not_applicable"),
-        (lambda: simpson.mantel_haenszel([[[1, 2], [0, 0]]]), "too_few_units"),
-        (lambda: simpson.mantel_haenszel([[[5, 0], [5, 0]]]), "zero_variance"),
-        (lambda: simpson.mantel_haenszel([[[5, math.nan], [5, 0]]]), "not_finite"),
         (lambda: simpson.mix_shift([1], [1], [0], [1], [1], [1]), "too_few_units"),
         (
             lambda: simpson.mix_shift([1, 1], [1, 1], [2, -1], [1, 1], [1, 1], [1, 1]),
@@ -125,41 +73,6 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(Refusal) as refused:
         call()
     assert refused.value.reason == reason
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        # Of two units; of one success; and with a stratum where everybody fails.
-        [[[1, 0], [0, 1]], [[30, 20], [25, 40]]],
-        [[[1, 19], [0, 30]], [[30, 20], [25, 40]]],
-        [[[5, 15], [9, 30]], [[30, 20], [25, 40]], [[7, 3], [11, 2]]],
-    ],
-)
-def test_awkward_strata_are_statsmodels_too(tables: list[list[list[int]]]) -> None:
-    table = np.array(tables, dtype=float)
-    theirs, ours = StratifiedTable(list(table)), simpson.mantel_haenszel(table)
-    null = theirs.test_null_odds(correction=False)
-    assert ours.statistic == pytest.approx(null.statistic, rel=1e-9)
-    assert ours.odds_ratio == pytest.approx(theirs.oddsratio_pooled, rel=1e-9)
-    assert ours.homogeneity_p_value == pytest.approx(theirs.test_equal_odds().pvalue, rel=1e-6)
-    first, second = table.sum(axis=0)
-    assert ours.pooled_difference == pytest.approx(
-        first[0] / first.sum() - second[0] / second.sum()
-    )
-    rates = table[:, :, 0] / table.sum(axis=2)
-    assert ours.differences == pytest.approx(rates[:, 0] - rates[:, 1])
-
-
-def test_a_stratum_without_a_success_says_nothing_of_the_odds() -> None:
-    two = [[[5, 15], [9, 30]], [[30, 20], [25, 40]]]
-    plain = simpson.mantel_haenszel(two)
-    for none in ([[0, 5], [0, 7]], [[5, 0], [7, 0]]):
-        more = simpson.mantel_haenszel([*two, none])
-        assert more.homogeneity_p_value == pytest.approx(plain.homogeneity_p_value)
-        alone = simpson.mantel_haenszel([two[0], none])
-        assert alone.homogeneity_p_value == 1.0
-    assert simpson.mantel_haenszel([*two, [[0, 0], [4, 4]]]) == plain
 
 
 def test_small_effects_in_one_direction_are_no_reversal() -> None:
@@ -184,6 +97,14 @@ def test_the_part_within_weighs_segments_by_their_mean_share() -> None:
     assert simpson.same_shares(single) == pytest.approx(expected, rel=1e-9)
 
 
+def test_shares_may_be_the_weights() -> None:
+    units = [30, 70], [20, 80]
+    shares = simpson.mix_shift([1, 2], [3, 5], [0.25, 0.75], [0.5, 0.5], *units)
+    counts = simpson.mix_shift([1, 2], [3, 5], [25, 75], [50, 50], *units)
+    assert shares[:4] == pytest.approx(counts[:4])
+    assert shares.difference == pytest.approx(4 - 1.75)
+
+
 @pytest.mark.parametrize(
     ("values", "weights", "units"),
     [(math.inf, 1.0, 1.0), (1.0, math.inf, 1.0), (1.0, 1.0, math.nan)],
@@ -194,14 +115,3 @@ def test_a_mix_of_what_is_not_finite_is_refused(
     with pytest.raises(Refusal) as refused:
         simpson.mix_shift([values], [1.0], [weights], [1.0], [units], [1.0])
     assert refused.value.reason == "not_finite"
-    with pytest.raises(Refusal) as refused:
-        simpson.mantel_haenszel([[[-1, 5], [5, 5]]])
-    assert refused.value.reason == "not_applicable"
-
-
-def test_shares_may_be_the_weights() -> None:
-    units = [30, 70], [20, 80]
-    shares = simpson.mix_shift([1, 2], [3, 5], [0.25, 0.75], [0.5, 0.5], *units)
-    counts = simpson.mix_shift([1, 2], [3, 5], [25, 75], [50, 50], *units)
-    assert shares[:4] == pytest.approx(counts[:4])
-    assert shares.difference == pytest.approx(4 - 1.75)
