@@ -144,6 +144,10 @@ def _notes(
     sideless = [m.name for m in (*before, *online) if not m.sign]
     if sideless:
         notes.append(f"not compared, as neither more nor less is better: {', '.join(sideless)}")
+    notes.append(
+        "what was gained, and the prior, are those of normal true effects: their intervals are too "
+        "narrow where most experiments do nothing and few do much"
+    )
     if not before:
         notes.append("no offline metrics: add the JSON of abeval replay with that of analyze")
     if not history.of("early"):
