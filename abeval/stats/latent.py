@@ -221,7 +221,8 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     A value is in the interval if the covariance that it leaves unexplained is within its error.
     The error is of what single experiments leave when the others set the value, and no smaller
     than of normal effects. Its t distribution has as many degrees of freedom, less one, as there
-    are normal experiments that would carry as much: few, if few experiments carry all.
+    are normal experiments that would carry as much: few, if few experiments carry all. Zero is
+    in the interval unless a t-test of the products of both metrics' effects refutes it too.
 
     Args:
         fitted: From `fit`.
@@ -365,6 +366,13 @@ def _tested(
     low = _crossing(angles, (left.min(0) - reach)[:-2])
     high = -_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
     p_value = tail(float(left[0, -1] / error[-1]), carrying - 1).p_value
+    # Of no association the products of single experiments are a sample, whatever their shape.
+    products = parts.xy - fitted.total.xy * np.bincount(fitted.groups, fitted.share)
+    sampled = np.sum(products**2) * len(single) / (len(single) - 1)
+    alone = fitted.total.xy / np.sqrt(max(sampled, expected[-1]))
+    p_value = max(p_value, tail(float(alone), len(single) - 1).p_value)
+    if p_value > alpha:
+        low, high = min(low, 0.0), max(high, 0.0)
     return float(own.value), low, high, p_value
 
 
