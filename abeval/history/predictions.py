@@ -63,11 +63,13 @@ class Predicted(NamedTuple):
 
     Attributes:
         row: What the report shows.
+        p_value: Of no association; 1 with a reason.
         gain: Case → how much smaller the predictor makes the squared error; empty with a reason.
         error: Case → the squared error without the predictor, less the noise.
     """
 
     row: Prediction
+    p_value: float
     gain: Mapping[Case, float]
     error: Mapping[Case, float]
 
@@ -84,7 +86,7 @@ def predicted(
         groups = [experiment for experiment, _ in pairs.cases]
         fitted = latent.fit(*pairs[1:6], groups=groups)
     except Refusal as refusal:
-        return Predicted(replace(blank, reason=refusal.reason), {}, {})
+        return Predicted(replace(blank, reason=refusal.reason), 1.0, {}, {})
     return _filled(blank, pairs, fitted, options.alpha)
 
 
@@ -163,7 +165,7 @@ def _filled(blank: Prediction, pairs: Paired, fitted: latent.Fit, alpha: float) 
         quality=correlation.value * math.sqrt(signal(pairs.x, pairs.x_se)),
     )
     by_case = (dict(zip(pairs.cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
-    return Predicted(row, *by_case)
+    return Predicted(row, correlation.p_value, *by_case)
 
 
 def signal(effects: Floats, ses: Floats) -> float:
@@ -182,10 +184,11 @@ def _share(gain: float, error: float) -> float | None:
     return min(gain / error, 1.0) if error > 0 else None
 
 
-def chosen(predictions: Sequence[Predicted]) -> Choice | None:
+def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     """The best of several predictors of one target, on the experiments that have them all.
 
-    Each experiment is predicted by the one that is best for all others.
+    Each experiment is predicted by the one that is best for all others. The sentence says that it
+    predicts where its correlation is not zero at `alpha` over the number of predictors.
     """
     fitted = [one for one in predictions if one.gain]
     if not fitted:
@@ -213,7 +216,7 @@ def chosen(predictions: Sequence[Predicted]) -> Choice | None:
         gain=_share(held, error),
         sentence="",
     )
-    return replace(choice, sentence=_sentence(choice, fitted))
+    return replace(choice, sentence=_sentence(choice, fitted, alpha))
 
 
 def sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
@@ -221,7 +224,7 @@ def sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str)
     return sum(values[case] for case in cases if case[0] == experiment)
 
 
-def _sentence(choice: Choice, fitted: Sequence[Predicted]) -> str:
+def _sentence(choice: Choice, fitted: Sequence[Predicted], alpha: float) -> str:
     if choice.best is None:
         words = (
             f"none of {choice.predictors} {choice.side} metrics"
@@ -230,14 +233,16 @@ def _sentence(choice: Choice, fitted: Sequence[Predicted]) -> str:
         )
         verb = " predicts" if choice.predictors > 1 else " predict"
         return f"{words}{verb} {choice.target} better than its own mean does"
-    row = next(one.row for one in fitted if one.row.predictor == choice.best)
+    best = next(one for one in fitted if one.row.predictor == choice.best)
+    row = best.row
+    if best.p_value * choice.predictors > alpha:
+        several = f", the best of {choice.predictors}," if choice.predictors > 1 else ""
+        ends = f"[{row.low:.2f}, {row.high:.2f}]"
+        return (
+            f"whether {choice.best}{several} predicts {choice.target} cannot be told from "
+            f"{choice.experiments} experiments: the correlation of true effects is in {ends}"
+        )
     stays = f"it is the best without any one of {choice.chosen} of {choice.experiments} experiments"
     gain = "" if choice.gain is None else f", and takes away {choice.gain:.0%} of the squared error"
-    chance = (
-        ""
-        if row.chance is None
-        else (
-            f"; after {choice.best} {row.step:+.2g}, P({choice.target} better) = {row.chance:.0%}"
-        )
-    )
-    return f"{choice.best} predicts {choice.target} best: {stays}{gain}{chance}"
+    after = f"after {choice.best} {row.step:+.2g}, P({choice.target} better) = {row.chance:.0%}"
+    return f"{choice.best} predicts {choice.target} best: {stays}{gain}; {after}"

@@ -61,7 +61,7 @@ def report(
         alpha=options.alpha,
         experiments=names,
         predictions=tuple(one.row for one in predictions),
-        choices=tuple(_choices(predictions)),
+        choices=tuple(_choices(predictions, options.alpha)),
         sensitivity=tuple(gains.sensitivity(m, options.alpha) for m in (*online, *ends)),
         gained=tuple(gains.gained(m, history, options.alpha) for m in online),
         effects=tuple(e for m in shown for e in gains.effects(m, history, options.alpha)),
@@ -116,9 +116,9 @@ def _early(ends: Sequence[Measure]) -> list[Measure]:
     return [measure for measure in ends if measure.side == "early"]
 
 
-def _choices(predictions: Sequence[Predicted]) -> list[Choice]:
+def _choices(predictions: Sequence[Predicted], alpha: float) -> list[Choice]:
     groups = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
-    each = (chosen([*group]) for _, group in groups)
+    each = (chosen([*group], alpha) for _, group in groups)
     return [choice for choice in each if choice is not None]
 
 
@@ -144,6 +144,10 @@ def _notes(
     sideless = [m.name for m in (*before, *online) if not m.sign]
     if sideless:
         notes.append(f"not compared, as neither more nor less is better: {', '.join(sideless)}")
+    notes.append(
+        "what was gained, and the prior, are those of normal true effects: their intervals are too "
+        "narrow where most experiments do nothing and few do much"
+    )
     if not before:
         notes.append("no offline metrics: add the JSON of abeval replay with that of analyze")
     if not history.of("early"):

@@ -1,38 +1,32 @@
 """How true effects on two metrics go together, when both are seen with noise.
 
-True effects of experiments on two metrics are bivariate normal; each is seen with an error of known
-size, and of known covariance where the same units are behind both. The plain correlation of the
-estimates is too small by the noise, or too large by what the errors share; this one is of the true
-effects.
+Each effect is seen with an error of known size, and of known covariance where the same units are
+behind both metrics. The plain correlation of the estimates is too small by the noise, or too large
+by what the errors share; this one is of the true effects. Nothing is assumed of how they are
+distributed: variances and covariance are those of the estimates less the noise, and intervals
+follow from how much the products of single experiments vary.
 
 `history/` hands over offline and online effects, or early and late ones. `held_out` is what chooses
 between several predictors.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from abeval.stats.arrays import Floats
-from abeval.stats.distributions import check_alpha, quantile
-from abeval.stats.latent_normal import (
-    CORRELATIONS,
-    SPREADS,
-    Nodes,
-    Pairs,
-    chosen,
-    grid_of,
-    new_effect,
-    pairs_of,
-    pull_of,
-    restricted,
-    sums_of,
-    widths,
-)
-from abeval.stats.shrinkage import spreads
+from abeval.stats.arrays import Floats, finite
+from abeval.stats.distributions import tail, two_sided_quantile
+from abeval.stats.records import Refusal
+from abeval.stats.shrinkage import FEWEST, spreads
+
+_ANGLES = 401
+"""Values of a coefficient that are tested for its interval."""
+
+_ROUNDING = 1e-12
 
 
 class Association(NamedTuple):
@@ -43,12 +37,14 @@ class Association(NamedTuple):
         value: Corrected for noise.
         low: Lower end of its interval.
         high: Upper end.
+        p_value: Of no association, two-sided.
     """
 
     naive: float
     value: float
     low: float
     high: float
+    p_value: float
 
 
 class HeldOut(NamedTuple):
@@ -68,20 +64,70 @@ class HeldOut(NamedTuple):
     gain: Floats
 
 
-class Fit(NamedTuple):
-    """Pairs of effects, and how likely each bivariate normal is behind them.
+class Moments(NamedTuple):
+    """Variances and covariance of true effects, or what single groups add to them.
 
     Attributes:
-        pairs: The effects.
-        nodes: Bivariate normals: variances × variances × correlations.
-        log_likelihood: Restricted log-likelihood of each, shape (nodes,).
-        weight: Posterior weight of each; they sum to 1.
+        xx: Variance on the first metric.
+        xy: Covariance.
+        yy: Variance on the second.
     """
 
-    pairs: Pairs
-    nodes: Nodes
-    log_likelihood: Floats
+    xx: Floats
+    xy: Floats
+    yy: Floats
+
+
+class Fit(NamedTuple):
+    """Pairs of effects, and the moments of the true effects behind them.
+
+    Attributes:
+        x: Effects on the first metric, shape (pairs,).
+        x_se: Their standard errors.
+        y: Effects on the second.
+        y_se: Their standard errors.
+        shared: Covariances of the two errors of a pair.
+        groups: The experiment of each pair, from 0: variants of one are left out together.
+        weight: Of each pair in the means; they sum to 1.
+        share: Of each pair in the moments; they sum to 1.
+        total: The moments of all, which noise can make negative.
+        parts: What each group adds to `total`, shape (groups,) each.
+        x_least: The variance on `x` that noise alone feigns: its error without true effects.
+        y_least: The same on `y`.
+    """
+
+    x: Floats
+    x_se: Floats
+    y: Floats
+    y_se: Floats
+    shared: Floats
+    groups: NDArray[np.intp]
     weight: Floats
+    share: Floats
+    total: Moments
+    parts: Moments
+    x_least: float
+    y_least: float
+
+
+class _Coefficient(NamedTuple):
+    """A correlation or a slope: with it as a factor, a variance is the covariance.
+
+    Attributes:
+        value: The coefficient.
+        of_x: Weight of `xx` in that variance.
+        of_y: Weight of `yy`.
+        spreads: Whether effects on `y` spread the more, the higher it is.
+    """
+
+    value: Floats
+    of_x: Floats
+    of_y: Floats
+    spreads: bool
+
+    def variance(self, moments: Moments) -> Floats:
+        """What the coefficient is a factor of."""
+        return self.of_x * moments.xx + self.of_y * moments.yy
 
 
 def fit(
@@ -92,10 +138,9 @@ def fit(
     shared: ArrayLike = 0.0,
     groups: ArrayLike | None = None,
 ) -> Fit:
-    """Fit a bivariate normal of true effects to pairs of estimates.
+    """Estimate variances and covariance of true effects from pairs of estimates.
 
-    Every node is a pair of variances and a correlation. Beforehand the correlation is uniform, and
-    so is the share of the noise in each variance.
+    A pair counts by what its errors leave visible of effects that spread as these do.
 
     Args:
         x: Effects on the first metric, shape (pairs,).
@@ -111,54 +156,80 @@ def fit(
             `not_applicable` for a correlation of errors outside (-1, 1); `inconsistent`.
 
     Source:
-        van Houwelingen, Arends and Stijnen (2002), bivariate random effects; Daniels (1999).
+        Fuller (1987), moments of effects with known errors.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
         >>> online = [0.02, 0.01, 0.00, 0.01, 0.05, -0.04]
         >>> fitted = fit(offline, [0.005] * 6, online, [0.01] * 6)
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
-        (0.89, 0.97)
+        (0.89, 0.99)
     """
-    pairs = pairs_of(x, x_se, y, y_se, shared, groups)
-    at, volume = grid_of(pairs)
-    log = restricted(sums_of(at, pairs))
-    weight = volume * np.exp(log - log.max())
-    return Fit(pairs, at, log, weight / weight.sum())
+    columns = [finite(one) for one in (x, x_se, y, y_se)]
+    rows = len(columns[0])
+    together = np.broadcast_to(finite(shared), (rows,))
+    own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
+    if any(column.shape != (rows,) for column in (*columns, own)):
+        raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
+    if len(np.unique(own)) < FEWEST:
+        got = f"{FEWEST} experiments, got {len(np.unique(own))}"
+        raise Refusal("too_few_units", f"a correlation needs {got}")
+    if np.any(columns[1] <= 0) or np.any(columns[3] <= 0):
+        raise Refusal("zero_variance", "every effect needs a positive standard error")
+    if np.any(np.abs(together) >= 1):
+        raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
+    one, one_se, other, other_se = columns
+    return _fitted(one, one_se, other, other_se, together * one_se * other_se, own.astype(np.intp))
+
+
+def _fitted(
+    x: Floats, x_se: Floats, y: Floats, y_se: Floats, shared: Floats, groups: NDArray[np.intp]
+) -> Fit:
+    weight = 1 / np.sqrt((_spread(x, x_se) + x_se**2) * (_spread(y, y_se) + y_se**2))
+    weight /= weight.sum()
+    # What a mean of all takes from the square of a pair is given back.
+    share = weight * (1 - weight)
+    whole, share = share.sum(), share / share.sum()
+    from_x, from_y = x - weight @ x, y - weight @ y
+    terms = (
+        weight * from_x**2 / whole - share * x_se**2,
+        weight * from_x * from_y / whole - share * shared,
+        weight * from_y**2 / whole - share * y_se**2,
+    )
+    parts = Moments._make(np.bincount(groups, term) for term in terms)
+    total = Moments._make(part.sum() for part in parts)
+    least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (x_se, y_se))
+    return Fit(x, x_se, y, y_se, shared, groups, weight, share, total, parts, *least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
     """The correlation of true effects.
 
-    Its value has the highest likelihood with the variances integrated out; its interval holds the
-    values whose likelihood ratio is within the bound that is exact without noise.
-
     Args:
         fitted: From `fit`.
-        alpha: Level of the interval.
-
-    Source:
-        Berger, Liseo and Wolpert (1999), integrated likelihood.
+        alpha: Level of the interval, as of `slope`.
     """
-    levels = fitted.nodes.correlation[:CORRELATIONS]
-    density = fitted.weight.reshape(-1, CORRELATIONS).sum(0) / widths(levels)
-    log = np.log(np.maximum(density, np.finfo(float).tiny))
-    best, low, high = _within(np.arcsin(levels), log, _bound(fitted.pairs, alpha))
-    naive = float(np.corrcoef(fitted.pairs.x, fitted.pairs.y)[0, 1])
-    return Association(naive, *(math.sin(angle) for angle in (best, low, high)))
+    angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)
+    best, low, high, p_value = _tested(fitted, _correlated, angles, np.sin(angles), alpha)
+    naive = float(np.corrcoef(fitted.x, fitted.y)[0, 1])
+    return Association(naive, best, math.sin(low), math.sin(high), p_value)
 
 
 def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     """How much the true effect on `y` grows with that on `x`.
 
-    Its value and interval follow the likelihood at its best variances.
+    A value is in the interval if the covariance that it leaves unexplained is within its error.
+    The error is of what single experiments leave when the others set the value, and no smaller
+    than of normal effects. Its t distribution has as many degrees of freedom, less one, as there
+    are normal experiments that would carry as much: few, if few experiments carry all. Zero is
+    in the interval unless a t-test of the products of both metrics' effects refutes it too.
 
     Args:
         fitted: From `fit`.
         alpha: Level of the interval; an end without a bound is infinite.
 
     Source:
-        Deming (1943) and Fuller (1987) for errors in both; here by profile likelihood.
+        Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -166,21 +237,17 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
         >>> round(slope(fitted).value, 1)
         2.0
     """
-    x_variance, y_variance = _likely(fitted)
-    scale = math.sqrt(y_variance.max() / x_variance.max())
-    angle = np.linspace(-np.pi / 2, np.pi / 2, 51)[1:-1]
-    rest = y_variance.max() * np.linspace(0, 1, SPREADS) ** 2
-    a, left, b = np.meshgrid(x_variance, rest, scale * np.tan(angle), indexing="ij")
-    whole = left + b * b * a
-    correlated = b * np.sqrt(a / np.maximum(whole, np.finfo(float).tiny))
-    nodes = Nodes(*(axis.ravel() for axis in (a, whole, correlated)))
-    profile = restricted(sums_of(nodes, fitted.pairs)).reshape(-1, len(angle)).max(0)
-    best, low, high = _within(angle, profile, _bound(fitted.pairs, alpha))
+    angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)[1:-1]
+    plain = _positive(fitted, fitted.total)
+    scale = float(np.sqrt(plain.yy / plain.xx))
+    best, low, high, p_value = _tested(fitted, _sloped, angles, scale * np.tan(angles), alpha)
+    moved = fitted.x - fitted.x.mean()
     return Association(
-        _plain_slope(fitted.pairs),
-        scale * math.tan(best),
-        -math.inf if low <= angle[0] else scale * math.tan(low),
-        math.inf if high >= angle[-1] else scale * math.tan(high),
+        float(moved @ fitted.y / (moved @ moved)) if moved.any() else 0.0,
+        best,
+        -math.inf if low <= angles[0] else scale * math.tan(low),
+        math.inf if high >= angles[-1] else scale * math.tan(high),
+        p_value,
     )
 
 
@@ -198,9 +265,16 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
         >>> round(chance_positive(fitted, 0.02, 0.001), 2)
         1.0
     """
-    expected, variance = new_effect(fitted.nodes, sums_of(fitted.nodes, fitted.pairs), x, x_se)
-    sd = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
-    return _average(fitted.weight, special.ndtr(expected / sd))
+    plain, parts = _positive(fitted, fitted.total), fitted.parts
+    straight = float(_sloped(plain).value)
+    between, seen = straight * plain.xx, plain.xx + x_se**2
+    pull, away = between / seen, x - fitted.weight @ fitted.x
+    errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2 - 2 * pull * fitted.shared
+    unsure = np.sum((parts.xy - straight * parts.xx) ** 2) / seen**2
+    spread = plain.yy - pull * between
+    middle = plain.yy + pull**2 * plain.xx - 2 * pull * between
+    variance = spread + away**2 * unsure + np.sum(fitted.weight**2 * (middle + errors))
+    return float(special.ndtr((fitted.weight @ fitted.y + pull * away) / np.sqrt(variance)))
 
 
 def held_out(fitted: Fit) -> HeldOut:
@@ -218,75 +292,111 @@ def held_out(fitted: Fit) -> HeldOut:
         >>> bool(held_out(fitted).gain.mean() > 0)
         True
     """
-    pairs, whole = fitted.pairs, sums_of(fitted.nodes, fitted.pairs)
-    spread = spreads(pairs.y, pairs.y_se)
-    precision: Floats = 1 / (_average(spread.weight, spread.variance) + pairs.y_se**2)
-    predicted, without, gain = (np.empty_like(pairs.x) for _ in range(3))
-    for group in np.unique(pairs.groups):
-        own = pairs.groups == group
-        sums = whole - sums_of(fitted.nodes, chosen(pairs, own))
-        weight = _reweighted(fitted, restricted(sums))
-        rest = precision * ~own
-        without[own] = rest @ pairs.y / rest.sum()
-        for i in np.flatnonzero(own):
-            x, x_se = float(pairs.x[i]), float(pairs.x_se[i])
-            predicted[i] = _average(weight, new_effect(fitted.nodes, sums, x, x_se)[0])
-            pull = _average(weight, pull_of(fitted.nodes, sums, x_se))
-            closer = (pairs.y[i] - without[i]) ** 2 - (pairs.y[i] - predicted[i]) ** 2
-            gain[i] = precision[i] * (closer - 2 * pull * pairs.shared[i])
+    precision: Floats = 1 / (_spread(fitted.y, fitted.y_se) + fitted.y_se**2)
+    others = _positive(fitted, _others(fitted))
+    between = (_sloped(others).value * others.xx)[fitted.groups]
+    pull = between / (others.xx[fitted.groups] + fitted.x_se**2)
+    without = _mean_of_others(fitted, precision, fitted.y)
+    predicted = without + pull * (fitted.x - _mean_of_others(fitted, precision, fitted.x))
+    closer = (fitted.y - without) ** 2 - (fitted.y - predicted) ** 2
+    gain = precision * (closer - 2 * pull * fitted.shared)
     return HeldOut(predicted, without, precision, gain)
 
 
-def _reweighted(fitted: Fit, log: Floats) -> Floats:
-    """The weights of the nodes with another likelihood."""
-    change = log - fitted.log_likelihood
-    weight = fitted.weight * np.exp(change - change[fitted.weight > 0].max())
-    scaled: Floats = weight / weight.sum()
-    return scaled
+def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
+    """The weighted mean of each pair's values without its group."""
+    sums = (np.bincount(fitted.groups, part) for part in (weight * values, weight))
+    above, below = (part.sum() - part for part in sums)
+    means: Floats = (above / below)[fitted.groups]
+    return means
 
 
-def _average(weight: Floats, values: Floats) -> float:
-    # Not a product of matrices: BLAS would start threads for it.
-    return float(np.sum(weight * values))
+def _spread(values: Floats, errors: Floats) -> float:
+    """The variance of true effects on one metric by its own effects."""
+    possible = spreads(values, errors)
+    return float(np.sum(possible.weight * possible.variance))
 
 
-def _likely(fitted: Fit) -> tuple[Floats, Floats]:
-    """The variances of either metric that are not out of the question."""
-    likely = fitted.log_likelihood > fitted.log_likelihood.max() - 8
-    return np.unique(fitted.nodes.x_variance[likely]), np.unique(fitted.nodes.y_variance[likely])
+def _others(fitted: Fit) -> Moments:
+    """The moments without each group."""
+    left = 1 - np.bincount(fitted.groups, fitted.share)
+    whole = zip(fitted.total, fitted.parts, strict=True)
+    return Moments._make((total - part) / left for total, part in whole)
 
 
-def _bound(pairs: Pairs, alpha: float) -> float:
-    """How far the log-likelihood may fall in an interval: exact without noise."""
-    check_alpha(alpha)
-    df = len(np.unique(pairs.groups)) - 2
-    t = quantile(alpha / 2, df)
-    return 0.5 * (df + 1) * math.log1p(t * t / df)
+def _positive(fitted: Fit, moments: Moments) -> Moments:
+    """The moments with variances that are no smaller than noise alone feigns."""
+    xx, yy = np.maximum(moments.xx, fitted.x_least), np.maximum(moments.yy, fitted.y_least)
+    return Moments(xx, moments.xy, yy)
 
 
-def _within(at: Floats, log: Floats, bound: float) -> tuple[float, float, float]:
-    """Where a curve is highest, and where it has fallen by a bound on either side."""
-    top = int(np.argmax(log))
-    best = float(at[top])
-    if 0 < top < len(at) - 1:
-        left, middle, right = log[top - 1 : top + 2]
-        best += float(0.5 * (left - right) / (left - 2 * middle + right) * (at[1] - at[0]))
-    floor = log[top] - bound
-    inside = np.flatnonzero(log >= floor)
-    first, last = int(inside[0]), int(inside[-1])
-    low = (
-        at[0]
-        if first == 0
-        else np.interp(floor, log[first - 1 : first + 1], at[first - 1 : first + 1])
-    )
-    high = (
-        at[-1]
-        if last == len(at) - 1
-        else np.interp(-floor, -log[last : last + 2], at[last : last + 2])
-    )
-    return best, float(low), float(high)
+def _correlated(moments: Moments) -> _Coefficient:
+    ratio = np.sqrt(moments.yy / moments.xx)
+    value = np.clip(moments.xy / np.sqrt(moments.xx * moments.yy), -1, 1)
+    return _Coefficient(value, ratio / 2, 1 / (2 * ratio), spreads=False)
 
 
-def _plain_slope(pairs: Pairs) -> float:
-    moved = pairs.x - pairs.x.mean()
-    return float(moved @ pairs.y / (moved @ moved)) if moved.any() else 0.0
+def _sloped(moments: Moments) -> _Coefficient:
+    steepest = np.sqrt(moments.yy / moments.xx)
+    value = np.clip(moments.xy / moments.xx, -steepest, steepest)
+    return _Coefficient(value, np.ones_like(value), np.zeros_like(value), spreads=True)
+
+
+def _tested(
+    fitted: Fit,
+    coefficient: Callable[[Moments], _Coefficient],
+    angles: Floats,
+    values: Floats,
+    alpha: float,
+) -> tuple[float, float, float, float]:
+    """A coefficient, the angles between which its values are not refuted, and its p-value."""
+    plain, parts = _positive(fitted, fitted.total), fitted.parts
+    own, apart = coefficient(plain), coefficient(_positive(fitted, _others(fitted)))
+    single = parts.xy - apart.value * apart.variance(parts)
+    squares = np.sum(single**2)
+    carrying = float(len(single))
+    if squares > 0:
+        carrying = min(np.pi / 2 * np.sum(np.abs(single)) ** 2 / squares, carrying)
+    at = np.concatenate([values, [own.value, 0.0]])
+    expected = _if_normal(fitted, own, at)
+    error = np.sqrt(expected * max(1.0, squares / expected[-2]))
+    # A variance that noise hides is neither a reason to refute high values nor low ones.
+    left = fitted.total.xy - np.outer([own.variance(fitted.total), own.variance(plain)], at)
+    reach = two_sided_quantile(alpha, carrying - 1) * error
+    low = _crossing(angles, (left.min(0) - reach)[:-2])
+    high = -_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
+    p_value = tail(float(left[0, -1] / error[-1]), carrying - 1).p_value
+    # Of no association the products of single experiments are a sample, whatever their shape.
+    products = parts.xy - fitted.total.xy * np.bincount(fitted.groups, fitted.share)
+    sampled = np.sum(products**2) * len(single) / (len(single) - 1)
+    alone = fitted.total.xy / np.sqrt(max(sampled, expected[-1]))
+    p_value = max(p_value, tail(float(alone), len(single) - 1).p_value)
+    if p_value > alpha:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return float(own.value), low, high, p_value
+
+
+def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
+    """The variance of what each value leaves of the covariance, if all effects were normal."""
+    plain = _positive(fitted, fitted.total)
+    between = (values * own.variance(plain))[:, None]
+    steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
+    a = plain.xx + fitted.x_se**2
+    b = plain.yy + steeper * plain.xx + fitted.y_se**2
+    c = between + fitted.shared
+    of_x, of_y = (values * own.of_x)[:, None], (values * own.of_y)[:, None]
+    turned = a * of_x, b * of_y
+    squares = 2 * turned[0] ** 2 + 2 * turned[1] ** 2 - 4 * c * (turned[0] + turned[1])
+    each = a * b + c * c * (1 + 4 * of_x * of_y) + squares
+    # Nothing is left of effects that are one line without noise, but for rounding.
+    variances: Floats = np.sum(np.maximum(each, _ROUNDING * a * b) * fitted.share**2, axis=1)
+    return variances
+
+
+def _crossing(at: Floats, curve: Floats) -> float:
+    """Where a curve first falls below zero; its beginning or its end if it always, or never, is."""
+    above = int(np.argmin(np.append(curve, -1.0) > 0))
+    if above in (0, len(at)):
+        return float(at[min(above, len(at) - 1)])
+    before, after = curve[above - 1 : above + 1]
+    return float(at[above - 1] + (at[above] - at[above - 1]) * before / (before - after))

@@ -2,34 +2,46 @@
 
     python -m benchmarks.calibration.history
 
-Correlations: thirty experiments, true effects bivariate normal, an offline metric whose true
-effects spread 1.73 times as far as its errors, an online one at several such ratios; the errors of
-both independent, or shared by the same users; experiments of one size, or of very different ones.
+Every world goes through the report of a history. True effects on an offline and an online metric
+are normal; or zero on both in three quarters of experiments; or have heavy tails (t with three
+degrees of freedom, both metrics large in the same experiments, or each on its own); or are skewed
+(lognormal). Errors are small or large, of one size or from one to ten, independent or shared by the
+same users. What is significantly better is shipped.
 Gains: fifty experiments with normal true effects, of which the significant ones are shipped.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
-from abeval.stats import latent, shrinkage
+from abeval.history import gains as history_gains
+from abeval.history.measures import measures_of
+from abeval.history.predictions import Options
+from abeval.history.report import report
+from abeval.results.history import HistoryRow
+from abeval.stats import shrinkage
 from abeval.stats.arrays import Floats
 
-OFFLINE = 1.73
+SMALL, MIDDLE, LARGE = 0.65, 1.22, 3.0
+"""Spread of true effects over their errors: they are 30, 60 and 90 % of the variance."""
 
 
 class Pair(NamedTuple):
     """A world of two metrics.
 
     Attributes:
-        correlation: Of true effects.
+        correlation: Of true effects, before they are made skewed.
         online: Spread of true online effects over their standard error.
         shared: Correlation of the errors.
         experiments: How many there are.
         sizes: Standard deviation of the log of the errors' size between experiments.
+        shape: How true effects are distributed: `normal`, `null`, `heavy`, `apart` or `skewed`.
+        offline: As `online`.
     """
 
     correlation: float
@@ -37,6 +49,8 @@ class Pair(NamedTuple):
     shared: float = 0.0
     experiments: int = 30
     sizes: float = 0.0
+    shape: str = "normal"
+    offline: float = 1.73
 
 
 class Correlations(NamedTuple):
@@ -47,20 +61,28 @@ class Correlations(NamedTuple):
         corrected: Median corrected correlation.
         covered: Intervals that hold the true correlation.
         width: Their median width.
-        slope: Median slope, over the true one.
+        sure: Intervals without zero.
+        said: Sentences that say that it predicts.
         slope_covered: Intervals that hold the true slope.
         chance: Mean stated probability that the effect of a next experiment is positive.
-        positive: How often it is.
+        positive: How often it is; an effect of zero is half positive.
+        total_covered: Intervals of what the shipped ones gained that hold it.
+        each_covered: Intervals of single shrunken effects that hold the true one.
+        sd_covered: Intervals of the spread of true effects that hold it.
     """
 
     naive: float
     corrected: float
     covered: float
     width: float
-    slope: float
+    sure: float
+    said: float
     slope_covered: float
     chance: float
     positive: float
+    total_covered: float
+    each_covered: float
+    sd_covered: float
 
 
 class Gain(NamedTuple):
@@ -98,13 +120,26 @@ class Gained(NamedTuple):
 
 
 PAIRS = (
-    *(Pair(0.8, online) for online in (0.5, 1.0, 2.0)),
-    *(Pair(0.8, online, 0.5) for online in (0.5, 1.0, 2.0)),
-    *(Pair(0.8, online, -0.5) for online in (0.5, 1.0, 2.0)),
-    *(Pair(0.0, online, shared) for online in (0.5, 2.0) for shared in (0.0, 0.5)),
-    *(Pair(r, 1.0) for r in (0.4, 0.97, -0.8)),
-    *(Pair(0.8, online, 0.3, 30, 1.0) for online in (0.5, 1.0, 2.0)),
-    *(Pair(r, online, 0.0, n) for n in (5, 8, 15, 60) for r in (0.0, 0.8) for online in (0.5, 2.0)),
+    *(
+        Pair(r, ratio, 0.0, n, offline=ratio)
+        for n in (20, 40, 80)
+        for ratio in (SMALL, MIDDLE, LARGE)
+        for r in (0.0, 0.6, 0.9)
+    ),
+    *(Pair(r, MIDDLE, 0.0, n) for n in (5, 8, 12) for r in (0.0, 0.9)),
+    *(
+        Pair(r, ratio, 0.0, n, shape=shape, offline=ratio)
+        for n in (12, 20, 40, 80)
+        for ratio in (MIDDLE, LARGE)
+        for shape, r in (("null", 0.0), ("null", 0.8), ("heavy", 0.0))
+    ),
+    *(
+        Pair(r, ratio, 0.0, 40, shape=shape, offline=ratio)
+        for ratio in (MIDDLE, LARGE)
+        for shape, r in (("heavy", 0.8), ("apart", 0.0), ("skewed", 0.0), ("skewed", 0.8))
+    ),
+    *(Pair(r, MIDDLE, 0.0, 40, 0.66, shape) for r in (0.0, 0.8) for shape in ("normal", "null")),
+    *(Pair(r, MIDDLE, 0.5, 40, shape=shape) for r in (0.0, 0.8) for shape in ("normal", "null")),
 )
 GAINS = (
     *(Gain(), Gain(experiments=20), Gain(experiments=10), Gain(experiments=5)),
@@ -113,40 +148,103 @@ GAINS = (
 
 
 def correlations(world: Pair, repetitions: int, seed: int = 1) -> Correlations:
-    """Fit many histories of one world."""
+    """Report on many histories of one world."""
     random = np.random.default_rng(seed)
-    rows = np.array([_fitted(world, random) for _ in range(repetitions)])
-    true_slope = world.correlation or 1.0
-    medians, means = np.median(rows, axis=0), rows.mean(0)
+    rows = np.array([_reported(world, random) for _ in range(repetitions)])
+    medians, means = np.median(rows, axis=0), np.nanmean(rows, axis=0)
+    whole = dict(zip(Correlations._fields, means.tolist(), strict=True))
+    middle = dict(zip(Correlations._fields, medians.tolist(), strict=True))
     return Correlations(
-        *(float(medians[0]), float(medians[1]), float(means[2]), float(medians[3])),
-        *(float(medians[4] / true_slope), *map(float, means[5:])),
+        **{**whole, **{name: middle[name] for name in ("naive", "corrected", "width")}}
     )
 
 
-def _fitted(world: Pair, random: np.random.Generator) -> Floats:
-    x, x_se, y, y_se, _ = drawn(world, random, world.experiments)
-    fitted = latent.fit(x, x_se, y, y_se, world.shared)
-    found, slope = latent.correlation(fitted), latent.slope(fitted)
-    ahead = drawn(world._replace(shared=0.0), random, 1)
-    chance = latent.chance_positive(fitted, float(ahead[0][0]), float(ahead[1][0]))
-    covered = found.low <= world.correlation <= found.high
-    held = slope.low <= world.correlation <= slope.high
-    numbers = found.naive, found.value, covered, found.high - found.low, slope.value, held
-    return np.array([*numbers, chance, ahead[4][0] > 0], dtype=float)
+def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
+    x, x_se, y, y_se, true = drawn(world, random, world.experiments)
+    rows = [row for i in range(len(x)) for row in _rows(i, x[i], x_se[i], y[i], y_se[i])]
+    outcome = report(Path("history.parquet"), rows, None, None, Options(0.05, world.shared))
+    (row,), (gained,) = outcome.predictions, outcome.gained
+    said = any(choice.sentence.startswith("auc predicts") for choice in outcome.choices)
+    expected = _true_correlation(world)
+    shipped = y > 1.96 * y_se
+    total = float(true[shipped].sum())
+    each = [one for one in outcome.effects if one.shrunk is not None]
+    held = [_held(e.shrunk_low, t, e.shrunk_high) for e, t in zip(each, true, strict=True)]
+    prior = history_gains.prior(measures_of(rows).of("online")[0], 0.05)
+    # A next experiment whose estimate is of the size that the report speaks of.
+    ahead = drawn(world, random, 200)
+    nearest = np.argmin(np.abs(ahead[0] - _number(row.step)))
+    low, high = _number(row.low), _number(row.high)
+    return (
+        *(_number(row.naive), _number(row.correlation)),
+        *(_held(low, expected, high), high - low, low > 0 or high < 0, said),
+        *(_held(row.slope_low, expected, row.slope_high), _number(row.chance)),
+        float(1 + np.sign(ahead[4][nearest])) / 2,
+        _held(gained.low, total, gained.high) if shipped.any() else np.nan,
+        *(float(np.mean(held)), _held(prior.sd_low, 1, prior.sd_high)),
+    )
+
+
+def _held(low: float | None, true: float, high: float | None) -> bool:
+    """Whether an interval holds what is true; an end without a bound is None."""
+    return (low is None or low <= true) and (high is None or true <= high)
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _rows(i: int, x: float, x_se: float, y: float, y_se: float) -> list[HistoryRow]:
+    """One experiment: its replay, and its analysis, shipped if it is significantly better."""
+    blank: dict[str, Any] = dict.fromkeys(HistoryRow.__dataclass_fields__)
+    common = {"experiment": f"e{i}", "digest": "", "variant": "new", "control": "old", "units": 0}
+    p_value = float(2 * special.ndtr(-abs(y / y_se)))
+    analysis = {"source": "analysis", "side": "online", "metric": "ctr", "p_value": p_value}
+    replay = {"source": "replay", "side": "offline", "metric": "auc", "traffic": "old"}
+    ends = {"shipped": bool(y > 1.96 * y_se), "trusted": True, "shared": (), "model": "new"}
+    return [
+        HistoryRow(**{**blank, **common, **ends, **own, "effect": float(v), "se": float(se)})
+        for own, v, se in ((analysis, y, y_se), (replay, x, x_se))
+    ]
 
 
 def drawn(
     world: Pair, random: np.random.Generator, experiments: int
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Estimates on both metrics with their errors, and true effects on the second; spread 1."""
-    true_x, other = random.standard_normal((2, experiments))
-    true_y = world.correlation * true_x + np.sqrt(1 - world.correlation**2) * other
+    true_x, true_y = _true(world, random, experiments)
     size = np.exp(world.sizes * random.standard_normal(experiments))
-    x_se, y_se = size / OFFLINE, size / world.online
+    x_se, y_se = size / world.offline, size / world.online
     error_x, own = random.standard_normal((2, experiments))
     error_y = world.shared * error_x + np.sqrt(1 - world.shared**2) * own
     return true_x + x_se * error_x, x_se, true_y + y_se * error_y, y_se, true_y
+
+
+def _true(world: Pair, random: np.random.Generator, experiments: int) -> Floats:
+    """True effects on both metrics, shape (2, experiments): mean 0, standard deviation 1."""
+    pair = random.standard_normal((2, experiments))
+    if world.shape == "apart":
+        pair = random.standard_t(3, (2, experiments)) / np.sqrt(3)
+    pair[1] = world.correlation * pair[0] + np.sqrt(1 - world.correlation**2) * pair[1]
+    if world.shape == "null":
+        pair *= 2 * (random.random(experiments) < 0.25)
+    if world.shape == "heavy":
+        pair /= np.sqrt(random.chisquare(3, experiments))
+    if world.shape == "skewed":
+        spread = np.exp(SKEW**2)
+        pair = (np.exp(SKEW * pair) - np.sqrt(spread)) / np.sqrt(spread * (spread - 1))
+    return pair
+
+
+SKEW = 0.75
+"""Standard deviation of the log of lognormal effects."""
+
+
+def _true_correlation(world: Pair) -> float:
+    """Of true effects over all experiments: of lognormal ones it is smaller than of their logs."""
+    if world.shape != "skewed":
+        return world.correlation
+    return float(np.expm1(world.correlation * SKEW**2) / np.expm1(SKEW**2))
 
 
 def gains(world: Gain, repetitions: int, seed: int = 1) -> Gained:
@@ -188,8 +286,8 @@ def lines(repetitions: int) -> Iterator[str]:
         yield _line(gain, gains(gain, repetitions))
 
 
-def _line(world: tuple[float, ...], outcome: tuple[float, ...]) -> str:
-    left = " ".join(f"{number:g}" for number in world)
+def _line(world: tuple[float | str, ...], outcome: tuple[float, ...]) -> str:
+    left = " ".join(one if isinstance(one, str) else f"{one:g}" for one in world)
     return f"{left}: {' '.join(f'{number:.3f}' for number in outcome)}"
 
 

@@ -36,9 +36,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def filled(path: Path, results: Sequence[Addable]) -> Path:
     """A history of many results, written once."""
     with changing(path) as table:
-        for result in results:
-            rows = rows_of(result, None)
-            table.replace(rows[0].experiment, rows[0].source, rows)
+        table.replace("", "", [row for result in results for row in rows_of(result, None)])
     return path
 
 
@@ -153,6 +151,60 @@ def test_noise_of_the_same_units_is_taken_out(tmp_path: Path) -> None:
     assert told["auc", "ctr"].shared == pytest.approx(0.8)
     assert "assumed correlation of their errors: none" in blind.notes[0]
     assert "assumed correlation of their errors: 0.8" in told.notes[0]
+
+
+def nulls(seed: int, metrics: int, correlated: float) -> tuple[list[Addable], list[str]]:
+    """Forty experiments, three quarters of them without an effect on any metric."""
+    random = np.random.default_rng(seed)
+    moves = 0.02 * (random.random((40, 1)) < 0.25)
+    online_effects = moves * random.standard_normal((40, 1))
+    own = moves * random.standard_normal((40, metrics))
+    true = correlated * online_effects + math.sqrt(1 - correlated**2) * own
+    seen = true + 0.004 * random.standard_normal((40, metrics))
+    ctr = (online_effects + 0.004 * random.standard_normal((40, 1)))[:, 0]
+    names = [f"score_{i}" for i in range(metrics)]
+    results: list[Addable] = []
+    for i in range(40):
+        results.append(online(f"e{i}", {"ctr": (ctr[i], 0.004)}, "ship"))
+        offline = {name: (seen[i, j], 0.004) for j, name in enumerate(names)}
+        results.append(replayed(f"e{i}", offline))
+    return results, names
+
+
+@pytest.mark.parametrize("correlated", [0.0, 0.8])
+def test_intervals_hold_where_most_experiments_do_nothing(
+    tmp_path: Path, correlated: float
+) -> None:
+    rows, predicted = [], 0
+    for seed in range(4):
+        results, names = nulls(seed, 20, correlated)
+        history = abeval.History(filled(tmp_path / f"{seed}.parquet", results))
+        report = history.report(offline=names)
+        rows += report.predictions
+        predicted += "predicts ctr best" in report.choices[0].sentence
+    held = np.mean([row.low <= correlated <= row.high for row in rows])
+    assert held >= 0.93
+    if correlated:
+        assert np.mean([row.low > 0 for row in rows]) > 0.4
+    else:
+        assert predicted <= 1
+
+
+def test_a_predictor_that_may_be_noise_is_not_said_to_predict(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    results: list[Addable] = []
+    for i in range(12):
+        x, own = random.standard_normal(2)
+        results.append(online(f"e{i}", {"ctr": (0.01 * (0.4 * x + 0.9 * own), 0.005)}, "ship"))
+        results.append(replayed(f"e{i}", {"auc": (0.01 * x, 0.005)}))
+    report = abeval.History(filled(tmp_path / "h.parquet", results)).report()
+    row, choice = report["auc", "ctr"], report.choices[0]
+    assert choice.best == "auc"
+    assert row.low < 0 < row.high
+    assert choice.sentence == (
+        "whether auc predicts ctr cannot be told from 12 experiments: "
+        f"the correlation of true effects is in [{row.low:.2f}, {row.high:.2f}]"
+    )
 
 
 def test_variants_of_one_experiment_and_untrusted_rows(tmp_path: Path) -> None:
