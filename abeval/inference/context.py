@@ -17,6 +17,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.stretches import MIN_STRETCH, left_out_of
+from abeval.inference.trust.days import expected_days
 from abeval.logs.accounting import other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.stretches import Stretches
@@ -195,6 +196,7 @@ def notes(
         )
     sentences += [
         *_without_time(experiment, aggregates),
+        *_end_of_log(experiment, aggregates),
         *_look(experiment, aggregates),
         *_small_arms(experiment, metrics, aggregates),
         *_stretches(experiment, aggregates),
@@ -213,6 +215,17 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
         yield (
             f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
             "on no day."
+        )
+
+
+def _end_of_log(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """That the log ends before the period does: no check can tell days to come from lost ones."""
+    days = list(aggregates.days["day"]) if len(aggregates.days) else []
+    planned = expected_days(experiment, days) if days else []
+    if planned and days[-1] < planned[-1]:
+        yield (
+            f"The log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)} of "
+            "the period: the experiment still runs, or the last days of the log are missing."
         )
 
 

@@ -22,7 +22,7 @@ from abeval.report.effects import (
 )
 from abeval.report.power_part import days_sentence
 from abeval.report.section import Section
-from abeval.report.tables import ROLES
+from abeval.report.tables import ROLES, printed
 from abeval.results import Check, Decision, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -194,7 +194,7 @@ def _judged(result: Result) -> list[Row]:
 
 
 def _glance_rows(result: Result) -> list[GlanceRow]:
-    rows = _judged(result)
+    rows = [one.row for one in printed(result, _judged(result))]
     metrics, ids = definitions(result, rows), anchors(result.metrics)
     marks = [row_mark(result, row, metrics[row.metric]) for row in rows]
     axis = glyph.shared_axis([mark for mark in marks if mark])
@@ -220,7 +220,7 @@ def _glance_rows(result: Result) -> list[GlanceRow]:
 
 
 def _scale(result: Result) -> Markup:
-    rows = _judged(result)
+    rows = [one.row for one in printed(result, _judged(result))]
     metrics = definitions(result, rows)
     marks = [m for row in rows if (m := row_mark(result, row, metrics[row.metric]))]
     return glyph.scale(glyph.shared_axis(marks)) if marks else Markup()

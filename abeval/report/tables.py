@@ -3,12 +3,12 @@
 `terminal.py` and `page.py` hand over a `Result`, and lay out what comes back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.report.layout import Kind
-from abeval.results import Adjustment, Row, SegmentContrast, SegmentTest
+from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -18,6 +18,9 @@ ROLES = (
     ("diagnostic", "Diagnostics", "what helps to understand the result; no verdict uses these"),
 )
 """Role, title and hint of each part of the scorecard."""
+
+
+_ENDS = ("difference_low", "difference_high", "lift_low", "lift_high")
 
 
 class TextTable(NamedTuple):
@@ -41,6 +44,41 @@ class TextTable(NamedTuple):
 def decisive_p(row: Row) -> float | None:
     """The p-value that the status of a row follows: adjusted for goals."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
+
+
+class Printed(NamedTuple):
+    """A row as it is printed: numbers that fit together, and the interval that decides.
+
+    Attributes:
+        row: With the treatment that control and an adjusted difference make, and the interval that
+            the status follows.
+        mark: Behind the treatment, if it is not the observed one.
+        reason: In words, with the level of the interval if it is another one.
+    """
+
+    row: Row
+    mark: str
+    reason: str
+
+
+def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
+    """Rows as they are printed; the JSON has the observed value and the uncorrected interval."""
+    adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
+    wide = {(one.metric, one.variant): one for one in result.family_intervals}
+    return [
+        _printed(row, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant)))
+        for row in rows
+    ]
+
+
+def _printed(row: Row, adjusted: bool, wide: FamilyInterval | None) -> Printed:
+    reason, mark = codes.reason(row.reason, row.units_needed), ""
+    if adjusted and row.control is not None and row.difference is not None:
+        row, mark = replace(row, treatment=row.control + row.difference), " adj"
+    if wide is not None and row.reason == "not_after_correction":
+        row = replace(row, **{name: getattr(wide, name) for name in _ENDS})
+        reason += f": {fmt.level(1 - wide.level)} interval"
+    return Printed(row, mark, reason)
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:

@@ -110,12 +110,13 @@ def interval_levels(
 ) -> list[float | None]:
     """Error rate of each interval, such that the intervals fit the adjusted p-values.
 
-    Bonferroni and its weights: each test's share of alpha. Benjamini and Hochberg: intervals of
-    the selected effects only, at false coverage rate alpha.
+    Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
+    that Bonferroni does: the others have Bonferroni's intervals, which hold together. Benjamini
+    and Hochberg: intervals of the selected effects only, at false coverage rate alpha.
 
     Args:
         p_values: Shape (tests,).
-        method: How p-values are adjusted. Holm and the other stepwise methods have no intervals.
+        method: How p-values are adjusted.
         alpha: Family-wise error rate, or false coverage rate.
         weights: As in `weighted`, with that method only.
 
@@ -139,6 +140,8 @@ def interval_levels(
         selected = adjust(p, "bh") <= alpha
         level = alpha * int(selected.sum()) / len(p)
         return [level if chosen else None for chosen in selected]
+    if method in ("holm", "hochberg", "hommel") and len(p) > 1:
+        return [None if one < alpha else alpha / len(p) for one in adjust(p, method)]
     return [None] * len(p)
 
 

@@ -7,31 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from abeval.aggregates.moment_rows import ByStretch
-from abeval.inference.compare import Analysis
+from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.stretches import compare_within, pair_of
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.metrics.definition import Metric
-from abeval.results import codes
+from abeval.results import Check, codes
 from abeval.results import format as fmt
-from abeval.stats.moments import Moments
 
+_NAME = "denominators"
 _NAMED = 0.01
-"""Ratios with a smaller p-value are named in the message."""
+"""Ratios with a smaller p-value are named in the message, and so is the one with the smallest."""
 
 
-class Moved(NamedTuple):
-    """What a ratio divides by, in a variant against control.
+class Beside(NamedTuple):
+    """What stands beside a ratio whose denominator moved.
 
     Attributes:
-        bottom: Its mean per unit, compared.
-        words: The ratio and both of its parts, relative to control.
+        total: Of its numerator per unit, compared; without an effect where that says nothing.
+        words: How far the denominator and the total moved.
     """
 
-    bottom: Comparison
+    total: Comparison
     words: str
 
 
@@ -41,43 +39,72 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     Then the ratio compares other impressions than control's: it can fall although none of them is
     clicked less.
     """
-    ratios = [m for m in analysis.metrics if m.kind == "ratio" and m.role != "diagnostic"]
-    variants = analysis.experiment.treatments
-    lifts = {
-        (metric.name, variant): lift
-        for metric in ratios
-        for variant in variants
-        if (lift := _moved(analysis, metric, variant)) is not None
-    }
-    adjusted = adjusted_p_values({key: lift.bottom for key, lift in lifts.items()})
-    unjudged = _unjudged(lifts)
-    if not adjusted:
+    bottoms = _bottoms(analysis)
+    p_values, unjudged = adjusted_p_values(bottoms), _unjudged(bottoms)
+    if not p_values:
         return [skipped(_NAME, unjudged)] if unjudged else []
-    moved = [key for key, p in adjusted.items() if p < _NAMED]
-    words = [_said(name, variant, lifts[name, variant], variants) for name, variant in moved]
+    moved = _moved(p_values)
+    ratios, several = _ratios(analysis), len(analysis.experiment.treatments) > 1
+    words = [
+        _changes(analysis, ratios[name], variant) + (f" ({name} of {variant})" if several else "")
+        for name, variant in moved
+    ]
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
         f"control's: {'; '.join(words)}"
     )
     calm = "; ".join(filter(None, ("no treatment moves what the ratios divide by", unjudged)))
     alarm = "; ".join(filter(None, (alarm, unjudged)))
-    remedy = "judge the ratio beside its parts, per unit"
+    remedy = "judge by totals per unit: the ratio decides only what that of its numerator says too"
     metrics = tuple(dict.fromkeys(name for name, _ in moved))
     said = Words(calm, alarm, remedy)
-    return [Significance(_NAME, min(adjusted.values()), said, metrics=metrics, worst="warn")]
+    return [Significance(_NAME, min(p_values.values()), said, metrics=metrics, worst="warn")]
 
 
-_NAME = "denominators"
+def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
+    """The ratios that the check names where it warns, with what stands beside each."""
+    if not any(check.name == _NAME and check.status == "warn" for check in checks):
+        return {}
+    ratios = _ratios(analysis)
+    return {
+        (name, variant): _beside(analysis, ratios[name], variant)
+        for name, variant in _moved(adjusted_p_values(_bottoms(analysis)))
+    }
+
+
+def _ratios(analysis: Analysis) -> dict[str, Metric]:
+    """The ratios among goals and guardrails."""
+    return {m.name: m for m in analysis.metrics if m.kind == "ratio" and m.role != "diagnostic"}
+
+
+def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
+    """The denominator of each ratio in each variant where both parts are known, compared."""
+    rule, bottoms = Rule(analysis.experiment.alpha), {}
+    for name, metric in _ratios(analysis).items():
+        for variant in analysis.experiment.treatments:
+            arms, moments = Arms(analysis.experiment.control, variant), analysis.moments(metric)
+            control, treatment = pair_of(moments, arms)
+            if control is None or treatment is None:
+                continue
+            if control.mean[0] != 0 and control.mean[1] != 0 and treatment.mean[1] != 0:
+                bottoms[name, variant] = compare_bottoms(metric, moments, arms, rule)
+    return bottoms
+
+
+def _moved(p_values: Mapping[Key, float]) -> list[Key]:
+    smallest = min(p_values.values())
+    return [key for key, p in p_values.items() if p < _NAMED or p == smallest]
+
 
 _NO_TEST = ("too_skewed", "split_changed")
 """Reasons of a denominator without a test that its ratio need not have."""
 
 
-def _unjudged(lifts: Mapping[Key, Moved]) -> str:
+def _unjudged(bottoms: Mapping[Key, Comparison]) -> str:
     """The ratios whose denominators no test can compare, and why; empty without any."""
     unjudged = [
         f"{name} of {variant} ({codes.reason(bottom.reason, bottom.units_needed)})"
-        for (name, variant), (bottom, _) in lifts.items()
+        for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
     return (
@@ -85,23 +112,35 @@ def _unjudged(lifts: Mapping[Key, Moved]) -> str:
     )
 
 
-def _said(name: str, variant: str, lift: Moved, variants: Sequence[str]) -> str:
-    return f"{lift.words} ({name} of {variant})" if len(variants) > 1 else lift.words
+def _beside(analysis: Analysis, metric: Metric, variant: str) -> Beside:
+    total = compare_total(analysis, metric, Arms(analysis.experiment.control, variant))
+    top, bottom = _part_names(metric)
+    words = f"per unit, {bottom} moved by {_parts(analysis, metric, variant)[1] - 1:+.1%}"
+    numbers = total.numbers
+    shown = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
+    return Beside(total, words if shown is None else f"{words}, {top} by {shown.text}")
 
 
-def _moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:
-    """The denominator of a ratio in a variant, None where it has none."""
-    arms, moments = Arms(analysis.experiment.control, variant), analysis.moments(metric)
-    control, treatment = pair_of(moments, arms)
+def _changes(analysis: Analysis, metric: Metric, variant: str) -> str:
+    """The ratio and both of its parts, relative to control."""
+    names, (top, bottom) = _part_names(metric), _parts(analysis, metric, variant)
+    changes = (names[1], bottom), (names[0], top), (metric.name, top / bottom)
+    return ", ".join(f"{name} {100 * (by - 1):+.1f} %" for name, by in changes)
+
+
+def _part_names(metric: Metric) -> tuple[str, str]:
+    """What the numerator and the denominator sum up."""
+    top, _, bottom = metric.formula.partition(" / ")
+    return top.replace("Σ", "").strip(), (bottom or top).replace("Σ", "").strip()
+
+
+def _parts(analysis: Analysis, metric: Metric, variant: str) -> tuple[float, float]:
+    """The numerator and the denominator per unit, as multiples of control's."""
+    arms = Arms(analysis.experiment.control, variant)
+    control, treatment = pair_of(analysis.moments(metric), arms)
     if control is None or treatment is None:
-        return None
-    top, bottom = _change(control, treatment, 0), _change(control, treatment, 1)
-    if top is None or bottom is None or bottom == 0:
-        return None
-    names = [part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1)]
-    changes = (names[-1], bottom), (names[0], top), (metric.name, top / bottom)
-    words = ", ".join(f"{name} {100 * (by - 1):+.1f} %" for name, by in changes)
-    return Moved(compare_bottoms(metric, moments, arms, Rule(analysis.experiment.alpha)), words)
+        raise TypeError("both variants of a compared denominator have units")
+    return treatment.mean[0] / control.mean[0], treatment.mean[1] / control.mean[1]
 
 
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
@@ -114,19 +153,5 @@ def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) 
         rule: How the difference is judged.
     """
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
-    bottoms = [{name: _per_unit(one) for name, one in variants.items()} for variants in moments]
+    bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
     return compare_within(mean, bottoms, arms, rule)
-
-
-def _per_unit(moments: Moments) -> Moments:
-    """Moments of (x, 1) of those of (y, x, …)."""
-    bottom = moments.pick(1)
-    third = None if bottom.third is None else np.pad(bottom.third, (0, 1))
-    comoment = np.pad(bottom.comoment, (0, 1))
-    return Moments(bottom.n, np.append(bottom.mean, 1.0), comoment, bottom.effective, third)
-
-
-def _change(control: Moments, treatment: Moments, place: int) -> float | None:
-    """The numerator (0) or the denominator (1) per unit, as a multiple of control's."""
-    base = float(control.mean[place])
-    return None if base == 0 else float(treatment.mean[place]) / base
