@@ -171,14 +171,18 @@ def notes(
         units = "the units of the table"
     sentences = [
         f"Metrics per unit divide by {units}.",
-        "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
-        f"p-value {_family_words(experiment.inference.family)}.",
+        "Intervals are not adjusted for the number of metrics, unless a row says so; "
+        f"the status of a goal follows its p-value {_family_words(experiment.inference.family)}.",
         *_guardrail_words(experiment, metrics),
         _look_words(experiment),
     ]
     if experiment.unit == ROW_UNIT:
         sentences.append(
             "Every row is its own unit: several rows of one user count as independent."
+        )
+    if early := early_end(experiment, aggregates):
+        sentences.append(
+            f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
         )
     outcome = "is refused" if experiment.metrics else "is not shown"
     sentences += [
@@ -196,7 +200,6 @@ def notes(
         )
     sentences += [
         *_without_time(experiment, aggregates),
-        *_end_of_log(experiment, aggregates),
         *_look(experiment, aggregates),
         *_small_arms(experiment, metrics, aggregates),
         *_stretches(experiment, aggregates),
@@ -218,15 +221,13 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
         )
 
 
-def _end_of_log(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """That the log ends before the period does: no check can tell days to come from lost ones."""
+def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
+    """Which day of the period the log ends on, in words; empty where it ends with the period."""
     days = list(aggregates.days["day"]) if len(aggregates.days) else []
     planned = expected_days(experiment, days) if days else []
-    if planned and days[-1] < planned[-1]:
-        yield (
-            f"The log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)} of "
-            "the period: the experiment still runs, or the last days of the log are missing."
-        )
+    if not planned or days[-1] >= planned[-1]:
+        return ""
+    return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
 
 
 def _not_compared(aggregates: Aggregates) -> Iterator[str]:

@@ -62,7 +62,15 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     return Result(
         schema_version=SCHEMA_VERSION,
         experiment=context.experiment_info(experiment, aggregates),
-        verdicts=decide(trust, rows, infos, {key: one.words for key, one in beside.items()}),
+        verdicts=decide(
+            trust,
+            rows,
+            infos,
+            {key: one.words for key, one in beside.items()},
+            context.early_end(experiment, aggregates)
+            if experiment.inference.looks == "fixed"
+            else "",
+        ),
         trust=trust,
         scorecard=rows,
         metrics=infos,

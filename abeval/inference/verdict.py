@@ -32,6 +32,7 @@ class _Case:
         metrics: Definitions.
         moved: Of ratios whose denominators moved, how far these and their totals did.
         compared: Goals × variants, over which p-values are adjusted.
+        early: That the log ends before the period, where one look at its end was planned.
     """
 
     goals: tuple[Row, ...]
@@ -42,6 +43,7 @@ class _Case:
     metrics: tuple[MetricInfo, ...]
     moved: Mapping[Key, str]
     compared: int
+    early: str
 
     def metric(self, row: Row) -> MetricInfo | None:
         return next((m for m in self.metrics if m.name == row.metric), None)
@@ -56,6 +58,7 @@ def decide(
     rows: Sequence[Row],
     metrics: Sequence[MetricInfo],
     moved: Mapping[Key, str] | None = None,
+    early: str = "",
 ) -> tuple[Verdict, ...]:
     """One verdict per variant, in the order of the scorecard.
 
@@ -64,6 +67,7 @@ def decide(
         rows: The scorecard.
         metrics: Definitions, for units and guardrail margins.
         moved: Of ratios whose denominators moved, how far these and their totals did, in words.
+        early: That the log ends before the period, in words, where one look at its end was planned.
 
     Example:
         >>> check = Check("srm", "fail", 1e-6, 0.001, "the split is 52/48, planned 50/50")
@@ -83,7 +87,7 @@ def decide(
         goals = tuple(row for row in own if row.role == "goal")
         guardrails = tuple(row for row in own if row.role == "guardrail")
         case = _Case(
-            goals, guardrails, failed, warned, beside, tuple(metrics), moved or {}, compared
+            goals, guardrails, failed, warned, beside, tuple(metrics), moved or {}, compared, early
         )
         verdicts.append(_verdict(variant, case))
     return tuple(verdicts)
@@ -98,11 +102,12 @@ def _verdict(variant: str, case: _Case) -> Verdict:
 
 
 def _notes(case: _Case) -> str:
-    """Warnings, and failures that touch no goal and no guardrail."""
+    """An early end, warnings, and failures that touch no goal and no guardrail."""
     warned, beside = ([check.name for check in checks] for checks in (case.warned, case.beside))
     failures = f"; {fmt.listing(beside)} failed, which touches other metrics only" if beside else ""
     warnings = f"; note the warning on {fmt.listing(warned)}" if warned else ""
-    return failures + warnings
+    early = f"; {case.early}, but only one look, at the end, is valid" if case.early else ""
+    return early + failures + warnings
 
 
 def _decision(case: _Case) -> Decision:
@@ -201,8 +206,8 @@ def _beyond(metric: MetricInfo | None, row: Row) -> str:
     if not sign or least > metric.margin:
         return f"breaks its {margin} margin" if sign else "is worse"
     if likely > metric.margin:
-        return f"is worse, likely but not proven by more than its {margin} margin"
-    return f"is worse, and more than its {margin} margin is not ruled out"
+        return f"is worse, and a loss beyond its {margin} margin is likely but not proven"
+    return f"is worse, and a loss beyond its {margin} margin is not ruled out"
 
 
 def _margin(metric: MetricInfo | None) -> str | None:

@@ -77,8 +77,13 @@ def _printed(row: Row, adjusted: bool, wide: FamilyInterval | None) -> Printed:
         row, mark = replace(row, treatment=row.control + row.difference), " adj"
     if wide is not None and row.reason == "not_after_correction":
         row = replace(row, **{name: getattr(wide, name) for name in _ENDS})
-        reason += f": {fmt.level(1 - wide.level)} interval"
+        reason += f": {_level(wide)} interval"
     return Printed(row, mark, reason)
+
+
+def _level(one: FamilyInterval) -> str:
+    """The level, to three digits of the error rate."""
+    return fmt.level(float(f"{1 - one.level:.3g}"))
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:
@@ -202,7 +207,7 @@ def _family_intervals(result: Result) -> TextTable:
             difference_high=one.difference_high,
         )
         difference = _difference(row, units.get(one.metric, ""))
-        rows.append((one.metric, one.variant, fmt.level(1 - one.level), difference))
+        rows.append((one.metric, one.variant, _level(one), difference))
     return TextTable(
         "Intervals of goals together",
         f"adjusted like p, by {result.experiment.family}.",

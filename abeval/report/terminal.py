@@ -150,13 +150,13 @@ def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text
 
 def _family(result: Result) -> str:
     family = result.experiment.family
-    return "unadjusted" if family == "none" else f"after {family.capitalize()}"
+    return "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
 
 
 def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     level = fmt.level(result.experiment.alpha)
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
-    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals {_family(result)}")
+    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
     several = len({row.variant for row in result.scorecard}) > 1
     columns = [column for column in _COLUMNS if several or column.header != "variant"]
     units = {metric.name: metric.unit for metric in result.metrics}
@@ -170,7 +170,7 @@ def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     if any(_in_own_unit(one.row) for one in shown):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
     if any(one.mark for one in shown):
-        yield Text("  adj: control and the adjusted difference, not the observed value", "dim")
+        yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
 
 
 def _row_cells(row: Row, mark: str, reason: str, unit: str) -> tuple[tuple[str, Text], ...]:

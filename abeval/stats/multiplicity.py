@@ -111,8 +111,9 @@ def interval_levels(
     """Error rate of each interval, such that the intervals fit the adjusted p-values.
 
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
-    that Bonferroni does: the others have Bonferroni's intervals, which hold together. Benjamini
-    and Hochberg: intervals of the selected effects only, at false coverage rate alpha.
+    that Bonferroni does: a test that they leave open although its p-value is below alpha has
+    Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
+    coverage rate alpha.
 
     Args:
         p_values: Shape (tests,).
@@ -140,8 +141,9 @@ def interval_levels(
         selected = adjust(p, "bh") <= alpha
         level = alpha * int(selected.sum()) / len(p)
         return [level if chosen else None for chosen in selected]
-    if method in ("holm", "hochberg", "hommel") and len(p) > 1:
-        return [None if one < alpha else alpha / len(p) for one in adjust(p, method)]
+    if method in ("holm", "hochberg", "hommel"):
+        is_open = (p < alpha) & (adjust(p, method) >= alpha)
+        return [alpha / len(p) if one else None for one in is_open]
     return [None] * len(p)
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+import abeval
 from abeval.report.page import page_html
-from abeval.report.tables import segment_tables, tables
+from abeval.report.scorecard import role_views
+from abeval.report.tables import printed, segment_tables, tables
 from abeval.report.terminal import as_text
 from abeval.results import (
     Adjustment,
@@ -18,6 +20,7 @@ from abeval.results import (
     SegmentContrast,
     SegmentTest,
 )
+from abeval.results import format as fmt
 from abeval.results.analysis import Result, result_from_dict
 from abeval.results.study import study_of
 from tests import builders
@@ -85,3 +88,26 @@ def test_without_them_nothing_is_shown() -> None:
 
 def test_they_survive_the_json(result: Result) -> None:
     assert result_from_dict(json.loads(result.to_json())) == result
+
+
+@pytest.mark.parametrize("adjust", ["cuped", "regression"])
+def test_the_numbers_of_an_adjusted_row_fit_together(adjust: str) -> None:
+    """The difference was adjusted and the values beside it were not: 8.85, 9.24 and +.58."""
+    loaded = abeval.load("sample_logs/experiment.toml")
+    dwell = {"name": "dwell_per_user", "role": "goal"}
+    adjusted = loaded.replace(inference={"adjust": adjust}, metrics=[dwell], trust={"aa_runs": 0})
+    result = adjusted.analyze()
+    row = result["dwell_per_user"]
+    assert row.treatment - row.control != pytest.approx(row.difference, rel=0.05)
+    control, treatment = fmt.pair(row.control, row.control * (1 + row.lift), "s")
+    (line,) = (one for one in as_text(result, 200).splitlines() if "dwell_per_user   " in one)
+    assert f"{control}   {treatment} adj   {fmt.effect(row, 's').text}" in line
+    assert "adj: control plus the adjusted difference" in as_text(result, 200)
+    (view,) = role_views(result)[0].rows
+    assert (view.control, view.treatment) == (control, f"{treatment} adj")
+
+
+def test_a_row_that_is_not_adjusted_shows_what_was_observed() -> None:
+    result = builders.result()
+    assert [one.row for one in printed(result, result.scorecard)] == list(result.scorecard)
+    assert " adj" not in as_text(result)

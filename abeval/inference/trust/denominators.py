@@ -53,7 +53,7 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
         f"control's: {'; '.join(words)}"
     )
-    calm = "; ".join(filter(None, ("no treatment moves what the ratios divide by", unjudged)))
+    calm = "; ".join(filter(None, ("what the ratios divide by shows no difference", unjudged)))
     alarm = "; ".join(filter(None, (alarm, unjudged)))
     remedy = "judge by totals per unit: the ratio decides only what that of its numerator says too"
     metrics = tuple(dict.fromkeys(name for name, _ in moved))
