@@ -41,11 +41,14 @@ def scorecard(
         totals: Of the numerators of ratios whose denominators moved.
     """
     plan, own = (analysis.experiment, analysis.metrics), analysis.comparisons
-    beside = judged_rows(*plan, {**own, **totals}) if totals else judged_rows(*plan, own)
-    rows = [
-        _with_total(row, total) if (row.metric, row.variant) in totals else row
-        for row, total in zip(judged_rows(*plan, own), beside, strict=True)
-    ]
+    rows = list(judged_rows(*plan, own))
+    if totals:
+        beside = judged_rows(*plan, {**own, **totals})
+        keys = [(row.metric, row.variant) in totals for row in rows]
+        rows = [
+            _with_total(row, total) if moved else row
+            for row, total, moved in zip(rows, beside, keys, strict=True)
+        ]
     return tuple(
         _untrusted(row, doubts[row.metric]) if row.metric in doubts else row for row in rows
     )
@@ -127,7 +130,7 @@ def _with_total(row: Row, total: Row) -> Row:
         return row
     if row.role == "guardrail" and {row.status, total.status} <= HELD:
         return replace(row, status="non_inferior")
-    return replace(row, status="unclear", reason=row.reason or "denominator_moved")
+    return replace(row, status="unclear", reason="denominator_moved")
 
 
 def _untrusted(row: Row, doubt: Reason) -> Row:

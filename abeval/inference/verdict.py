@@ -190,24 +190,20 @@ def _undecided(case: _Case, row: Row) -> str:
 
 
 def _harm(case: _Case, row: Row) -> str:
-    return f"{_named(case, row)} {_beyond(case.metric(row), row)}"
-
-
-def _beyond(metric: MetricInfo | None, row: Row) -> str:
-    """What is proven of a row that is worse: that it is, or that it breaks its margin."""
-    margin = _margin(metric)
+    """What is proven of a row that is worse: only that, or that its margin is broken."""
+    named, metric = _named(case, row), case.metric(row)
+    margin, sign = _margin(metric), {"increase": -1, "decrease": 1}.get(row.direction)
+    relative = metric is not None and metric.margin_relative
     ends = (row.lift_low, row.lift, row.lift_high)
-    if metric is None or not metric.margin_relative:
+    if not relative:
         ends = (row.difference_low, row.difference, row.difference_high)
-    if metric is None or metric.margin is None or row.role != "guardrail" or None in ends:
-        return "is worse"
-    sign = {"increase": -1, "decrease": 1}.get(row.direction, 0)
-    least, likely, _ = sorted(sign * end for end in ends if end is not None)
-    if not sign or least > metric.margin:
-        return f"breaks its {margin} margin" if sign else "is worse"
-    if likely > metric.margin:
-        return f"is worse, and a loss beyond its {margin} margin is likely but not proven"
-    return f"is worse, and a loss beyond its {margin} margin is not ruled out"
+    harm = sorted(sign * end for end in ends if sign and end is not None)
+    if metric is None or metric.margin is None or row.role != "guardrail" or len(harm) < 3:
+        return f"{named} is worse"
+    if harm[0] > metric.margin:
+        return f"{named} breaks its {margin} margin"
+    likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
+    return f"{named} is worse, and a loss beyond its {margin} margin is {likely}"
 
 
 def _margin(metric: MetricInfo | None) -> str | None:
@@ -230,22 +226,17 @@ def _waiting(case: _Case, row: Row) -> str:
 
 
 def _open_goals(case: _Case) -> str:
-    spans = [text for row in case.goals if (text := _span(case, row))]
-    rest = [_settled(case, row) for row in case.goals if not _span(case, row)]
-    return ", ".join([*_anywhere(spans), *rest])
-
-
-def _anywhere(spans: Sequence[tuple[str, str]]) -> list[str]:
-    """The spans in words; only the first goal says "could be anywhere"."""
-    verbs = [" could be anywhere", *[""] * len(spans)]
-    return [f"{name}{verb} {span}" for verb, (name, span) in zip(verbs, spans, strict=False)]
-
-
-def _span(case: _Case, row: Row) -> tuple[str, str] | None:
-    shown = case.effect(row)
-    if shown is None or row.status != "unclear" or row.reason in _HAS_WORDS:
-        return None
-    return row.metric, shown.span
+    """Goals that may be anywhere in an interval, and then what is known of the others."""
+    wide = {
+        row.metric: shown.span
+        for row in case.goals
+        if row.status == "unclear" and row.reason not in _HAS_WORDS and (shown := case.effect(row))
+    }
+    # Only the first says the verb.
+    verbs = ["could be anywhere ", *[""] * len(wide)]
+    spans = [f"{name} {verb}{wide[name]}" for name, verb in zip(wide, verbs, strict=False)]
+    rest = [_settled(case, row) for row in case.goals if row.metric not in wide]
+    return ", ".join([*spans, *rest])
 
 
 def _settled(case: _Case, row: Row) -> str:

@@ -37,6 +37,7 @@ class RowView:
     """
 
     metric: str
+    role: str
     anchor: str
     note: str
     variant: str
@@ -74,11 +75,12 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
         rows = [row for row in result.scorecard if row.role == role]
         if rows:
             p_header = "p" if role == "diagnostic" else "p (adjusted)"
-            views.append(RoleView(role, title, hint, p_header, *_rows(result, rows)))
+            views.append(RoleView(role, title, hint, p_header, *row_views(result, rows)))
     return tuple(views)
 
 
-def _rows(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+    """The scale of the axis that rows share, and the rows."""
     metrics = definitions(result, rows)
     ids, shown = anchors(result.metrics), printed(result, rows)
     marks = [row_mark(result, one.row, metrics[one.row.metric]) for one in shown]
@@ -110,6 +112,7 @@ def _row(
     row = shown.row
     return RowView(
         metric=row.metric,
+        role=row.role,
         anchor=anchor,
         note=metric_note(metric),
         variant=row.variant,

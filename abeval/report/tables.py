@@ -64,7 +64,8 @@ class Printed(NamedTuple):
 def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
     """Rows as they are printed; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
-    wide = {(one.metric, one.variant): one for one in result.family_intervals}
+    alpha = result.experiment.alpha
+    wide = {(o.metric, o.variant): o for o in result.family_intervals if 1 - o.level < alpha}
     return [
         _printed(row, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant)))
         for row in rows
@@ -75,20 +76,18 @@ def _printed(row: Row, adjusted: bool, wide: FamilyInterval | None) -> Printed:
     reason, mark = codes.reason(row.reason, row.units_needed), ""
     if adjusted and row.control is not None and row.difference is not None:
         row, mark = replace(row, treatment=row.control + row.difference), " adj"
-    if wide is not None and row.reason == "not_after_correction":
-        row = replace(row, **{name: getattr(wide, name) for name in _ENDS})
-        reason += f": {_level(wide)} interval"
+    if wide is not None:
+        # Results of earlier versions have no ends of the lift: they show the difference.
+        lift = None if wide.lift_low is None else row.lift
+        row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
+        level = fmt.level(float(f"{1 - wide.level:.3g}"))
+        reason = ": ".join(filter(None, (reason, f"{level} interval")))
     return Printed(row, mark, reason)
-
-
-def _level(one: FamilyInterval) -> str:
-    """The level, to three digits of the error rate."""
-    return fmt.level(float(f"{1 - one.level:.3g}"))
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:
     """The tables that have rows."""
-    return _filled(result, _adjustments, _boundaries, _beliefs, _family_intervals)
+    return _filled(result, _adjustments, _boundaries, _beliefs)
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
@@ -123,7 +122,7 @@ def _adjustments(result: Result) -> TextTable:
                 _difference(change, unit),
                 _difference(row, unit),
                 f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
-                _changes(change, unit),
+                changes(change, unit),
             )
         )
     return TextTable(
@@ -135,7 +134,8 @@ def _adjustments(result: Result) -> TextTable:
     )
 
 
-def _changes(change: Adjustment, unit: str) -> str:
+def changes(change: Adjustment, unit: str) -> str:
+    """What an adjustment removed, its coefficients, and caps."""
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -195,25 +195,6 @@ def _beliefs(result: Result) -> TextTable:
         )
     headers = ("metric", "variant", "lift", "beats control", "loss", "loss with control")
     return TextTable("Beliefs", lead, headers, tuple(rows))
-
-
-def _family_intervals(result: Result) -> TextTable:
-    units = units_of(result)
-    rows = []
-    for one in result.family_intervals:
-        row = replace(
-            result[one.metric, one.variant],
-            difference_low=one.difference_low,
-            difference_high=one.difference_high,
-        )
-        difference = _difference(row, units.get(one.metric, ""))
-        rows.append((one.metric, one.variant, _level(one), difference))
-    return TextTable(
-        "Intervals of goals together",
-        f"adjusted like p, by {result.experiment.family}.",
-        ("metric", "variant", "level", "difference"),
-        tuple(rows),
-    )
 
 
 def _segment_tests(result: Result) -> TextTable:
