@@ -118,7 +118,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         return refused(*arms.units(analysis.aggregates), "denominator_moved")
     base = float(control.mean[1])
     totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
-    mean = replace(metric, kind="mean", per=None, covariates=())
+    mean = replace(metric, kind="mean", per=None, unit="", covariates=())
     return compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
 
 

@@ -57,20 +57,15 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     moved = moved_segments(experiment, trust)
     beside = moved_denominators(analysis, trust)
     totals = {key: one.total for key, one in beside.items()}
+    moved_words = {key: one.words for key, one in beside.items()}
+    is_fixed = experiment.inference.looks == "fixed"
+    early = context.early_end(experiment, aggregates) if is_fixed else ""
     rows = scorecard(analysis, untrusted(analysis, trust, aa), totals)
     infos = tuple(context.metric_info(metric) for metric in metrics)
     return Result(
         schema_version=SCHEMA_VERSION,
         experiment=context.experiment_info(experiment, aggregates),
-        verdicts=decide(
-            trust,
-            rows,
-            infos,
-            {key: one.words for key, one in beside.items()},
-            context.early_end(experiment, aggregates)
-            if experiment.inference.looks == "fixed"
-            else "",
-        ),
+        verdicts=decide(trust, rows, infos, moved_words, early),
         trust=trust,
         scorecard=rows,
         metrics=infos,

@@ -28,6 +28,9 @@ _BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_
 _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 """Between clauses; a semicolon inside brackets ends none."""
 
+_NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
+"""Reasons that more days do not mend."""
+
 _MOST_ROWS = 16
 """Of the table on the first screen; the scorecard has them all."""
 
@@ -143,7 +146,9 @@ def _how_long(study: Study, result: Result, variant: str) -> str:
     """The outlook of the first metric that is still open."""
     rows = [r for r in result.scorecard if r.variant == variant and r.role != "diagnostic"]
     open_rows = [row for row in rows if row.status in ("unclear", "too_little_data")]
-    waiting = [row for row in open_rows if row.reason not in codes.WITHOUT_SPREAD]
+    waiting = [row for row in open_rows if row.reason not in _NOT_BY_DAYS]
+    if not waiting and any(row.reason == "denominator_moved" for row in open_rows):
+        return "Judge by totals per unit: more days do not settle a ratio whose denominator moved."
     if study.outlook is not None:
         outlooks = {one.metric: one for one in study.outlook.metrics}
         for row in waiting:

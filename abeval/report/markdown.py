@@ -81,7 +81,7 @@ def _scorecard(result: Result, several: bool) -> str:
 
 
 def _cells(shown: Printed, several: bool) -> tuple[str, ...]:
-    row, _, reason = shown
+    row, _, reason, _ = shown
     lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
     text = fmt.MISSING if lift is None else lift.text
     name = f"{row.metric} ({row.role})"

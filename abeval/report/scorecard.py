@@ -83,7 +83,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowVie
     """The scale of the axis that rows share, and the rows."""
     metrics = definitions(result, rows)
     ids, shown = anchors(result.metrics), printed(result, rows)
-    marks = [row_mark(result, one.row, metrics[one.row.metric]) for one in shown]
+    marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
     axis = glyph.shared_axis([mark for mark in marks if mark])
     digits = _digits([one.row for one in shown], metrics)
     views = tuple(

@@ -54,35 +54,39 @@ class Printed(NamedTuple):
             the status follows.
         mark: Behind the treatment, if it is not the observed one.
         reason: In words, with the level of the interval if it is another one.
+        level: Of the interval.
     """
 
     row: Row
     mark: str
     reason: str
+    level: str
 
 
 def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
     """Rows as they are printed; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
-    alpha = result.experiment.alpha
-    wide = {(o.metric, o.variant): o for o in result.family_intervals if 1 - o.level < alpha}
+    wide = {(one.metric, one.variant): one for one in result.family_intervals}
+    level = fmt.level(result.experiment.alpha)
     return [
-        _printed(row, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant)))
+        _printed(
+            row, level, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant))
+        )
         for row in rows
     ]
 
 
-def _printed(row: Row, adjusted: bool, wide: FamilyInterval | None) -> Printed:
+def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) -> Printed:
     reason, mark = codes.reason(row.reason, row.units_needed), ""
     if adjusted and row.control is not None and row.difference is not None:
         row, mark = replace(row, treatment=row.control + row.difference), " adj"
-    if wide is not None:
+    own = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
+    if wide is not None and own != level:
         # Results of earlier versions have no ends of the lift: they show the difference.
         lift = None if wide.lift_low is None else row.lift
         row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
-        level = fmt.level(float(f"{1 - wide.level:.3g}"))
-        reason = ": ".join(filter(None, (reason, f"{level} interval")))
-    return Printed(row, mark, reason)
+        reason = ": ".join(filter(None, (reason, f"{own} interval")))
+    return Printed(row, mark, reason, own)
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:

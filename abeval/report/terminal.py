@@ -14,7 +14,15 @@ from rich.text import Text
 from abeval.report.cuts import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.short import Brief, Part, notes, parts
-from abeval.report.tables import ROLES, TextTable, decisive_p, printed, segment_tables, tables
+from abeval.report.tables import (
+    ROLES,
+    Printed,
+    TextTable,
+    decisive_p,
+    printed,
+    segment_tables,
+    tables,
+)
 from abeval.results import Check, Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -164,7 +172,7 @@ def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     shown = printed(result, result.scorecard)
     for role, title, _ in ROLES:
         own = [one for one in shown if one.row.role == role]
-        cells = [dict(_row_cells(*one, units.get(one.row.metric, ""))) for one in own]
+        cells = [dict(_row_cells(one, units.get(one.row.metric, ""))) for one in own]
         groups.append(Group(title, [[row[column.header] for column in columns] for row in cells]))
     yield from laid_out(columns, groups, width)
     if any(_in_own_unit(one.row) for one in shown):
@@ -173,8 +181,9 @@ def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
         yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
 
 
-def _row_cells(row: Row, mark: str, reason: str, unit: str) -> tuple[tuple[str, Text], ...]:
+def _row_cells(printed_row: Printed, unit: str) -> tuple[tuple[str, Text], ...]:
     """Every cell of a row, with its header."""
+    row, mark, reason, _ = printed_row
     shown = fmt.effect(row, unit)
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
     control, treatment = fmt.pair(row.control, row.treatment, unit)

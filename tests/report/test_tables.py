@@ -90,6 +90,9 @@ def test_the_interval_of_the_family_is_on_the_row(result: Result) -> None:
     new = replace(result, family_intervals=(wide,))
     for text in (as_text(new, 200), study_of(new).to_markdown()):
         assert "+5.9% [+2.7%, +9.1%]" in text.replace("\u2212", "-").replace("\\", "")
+    assert "lift +5.9%, 97.5% interval from +2.7% to +9.1%" in page_html(study_of(new)).replace(
+        "\u2212", "-"
+    )
     plain = replace(result, family_intervals=(replace(wide, level=0.95),))
     assert "95% interval" not in as_text(plain, 200).partition("Goals")[2]
 
