@@ -130,11 +130,14 @@ def _do_not_trust(case: _Case) -> str:
 def _ship(case: _Case) -> str:
     held = ", ".join(row.metric for row in case.guardrails)
     guard = f", guardrails held ({held})" if held else "; no guardrail was set"
-    rest = [row for row in case.goals if row.status != "better"]
-    open_goals = [row.metric for row in rest if not _is_moved(row)]
+    open_goals = [r.metric for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    moved = [f"; {_undecided(case, row)}" for row in rest if _is_moved(row)]
-    return f"{_effects(case, _better(case))}{guard}{still}{''.join(moved)}"
+    return f"{_effects(case, _better(case))}{guard}{still}{_beside(case)}"
+
+
+def _beside(case: _Case) -> str:
+    """Goals that cannot decide, where others do."""
+    return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
 
 
 def _do_not_ship(case: _Case) -> str:
@@ -151,7 +154,7 @@ def _keep_running(case: _Case) -> str:
     if not gains:
         return _open_goals(case)
     waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}"
+    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}{_beside(case)}"
 
 
 _HAS_WORDS = ("denominator_moved", "not_after_correction")

@@ -12,6 +12,7 @@ import pytest
 import abeval
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
+from abeval.results.study import study_of
 from tests.logs.small import analyze
 
 GOAL = {"name": "ctr", "numerator": "clicks", "denominator": "views", "role": "goal"}
@@ -76,6 +77,7 @@ def test_the_total_stands_beside_the_ratio() -> None:
     assert f"ctr {100 * result['ctr'].lift:+.1f}%" in result.verdicts[0].sentence
     assert f"cannot decide: {said}" in result.verdicts[0].sentence
     assert "denominator moved" in as_text(result)
+    assert "Judge by totals per unit" in study_of(result).to_markdown()
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,15 @@ def test_a_guardrail_is_not_held_by_its_ratio_alone(margin: object) -> None:
         decision = "keep_running" if status == "unclear" else "ship"
         assert result.verdicts[0].decision == decision
         assert ("guardrail ctr" in result.verdicts[0].sentence) == (status == "unclear")
+
+
+def test_what_cannot_decide_is_said_beside_what_does() -> None:
+    table = users(3, views=0.4, n=12_000)
+    table["bought"] = table.before + (table.variant == "b")
+    result = judged(table, {"name": "bought", "value": "bought", "role": "goal"}, GOAL)
+    assert result.verdicts[0].decision == "ship"
+    assert "; ctr -" in result.verdicts[0].sentence
+    assert "cannot decide: per unit, views moved by" in result.verdicts[0].sentence
 
 
 def test_each_variant_has_its_own_denominator() -> None:
