@@ -5,8 +5,10 @@ window; the rows of the result are read from its comparisons.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import CAPPED, SEGMENT, WHOLE, ByStretch
@@ -26,7 +28,11 @@ from abeval.inference.stretches import (
 )
 from abeval.inference.toward import compare_with_image, with_gain
 from abeval.metrics.definition import Metric, covariate_scales, scales
+from abeval.metrics.sources import CATEGORY_DIVERSITY, GAUC, SERVED_RANKING
 from abeval.stats.moments import Moments
+
+_AVERAGES = (GAUC, SERVED_RANKING, CATEGORY_DIVERSITY)
+"""Sources of averages of a quality, whose numerators are totals of nothing."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,33 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         return own
     rule = rule_of(analysis, metric, arms)
     return with_gain(metric, own, rule, _mirrored(analysis, metric, arms, rule))
+
+
+def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
+    """Compare the total of a ratio's numerator per unit, adjusted by its own past alone.
+
+    It is divided by control's mean denominator, so that the ratio's margin fits it. Averages of a
+    quality, and ratios with a target, have no total that says whether the variant is better.
+    """
+    moments = _moments(analysis, metric)
+    control = pair_of(moments, arms).control
+    if metric.source in _AVERAGES or metric.direction.toward is not None or control is None:
+        return refused(*arms.units(analysis.aggregates), "denominator_moved")
+    base = float(control.mean[1])
+    totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
+    mean = replace(metric, kind="mean", per=None, unit="", covariates=())
+    return compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
+
+
+def per_unit(moments: Moments, base: float = 1.0) -> Moments:
+    """Moments of (y / base, 1, y0, 1, z) of those of (y, x, y0, x0, z), or of the first two."""
+    size = moments.mean.size
+    factor = np.array([1.0 / base, 0.0, 1.0, 0.0, 1.0])[:size]
+    ones = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[:size]
+    square = np.outer(factor, factor)
+    third = None if moments.third is None else moments.third * np.multiply.outer(square, factor)
+    comoment = moments.comoment * square
+    return Moments(moments.n, moments.mean * factor + ones, comoment, moments.effective, third)
 
 
 def _mirrored(analysis: Analysis, metric: Metric, arms: Arms, rule: Rule) -> Comparison | None:

@@ -33,6 +33,8 @@ Reason = Literal[
     "before_first_look",
     "not_finite",
     "interval_includes_zero",
+    "not_after_correction",
+    "denominator_moved",
     "split_changed",
     "moved_segment",
     "failed_trust_check",

@@ -17,6 +17,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.stretches import MIN_STRETCH, left_out_of
+from abeval.inference.trust.days import expected_days
 from abeval.logs.accounting import other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.stretches import Stretches
@@ -170,14 +171,18 @@ def notes(
         units = "the units of the table"
     sentences = [
         f"Metrics per unit divide by {units}.",
-        "Intervals are not adjusted for the number of metrics; the status of a goal follows its "
-        f"p-value {_family_words(experiment.inference.family)}.",
+        "Intervals are not adjusted for the number of metrics, unless a row says so; "
+        f"the status of a goal follows its p-value {_family_words(experiment.inference.family)}.",
         *_guardrail_words(experiment, metrics),
         _look_words(experiment),
     ]
     if experiment.unit == ROW_UNIT:
         sentences.append(
             "Every row is its own unit: several rows of one user count as independent."
+        )
+    if early := early_end(experiment, aggregates):
+        sentences.append(
+            f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
         )
     outcome = "is refused" if experiment.metrics else "is not shown"
     sentences += [
@@ -214,6 +219,15 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
             f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
             "on no day."
         )
+
+
+def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
+    """Which day of the period the log ends on, in words; empty where it ends with the period."""
+    days = list(aggregates.days["day"]) if len(aggregates.days) else []
+    planned = expected_days(experiment, days) if days else []
+    if not planned or days[-1] >= planned[-1]:
+        return ""
+    return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
 
 
 def _not_compared(aggregates: Aggregates) -> Iterator[str]:

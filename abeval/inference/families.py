@@ -6,9 +6,11 @@ intervals into the result.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Comparison, Comparisons, Key
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Arms, Comparisons, Key
 from abeval.inference.status import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
@@ -104,23 +106,31 @@ def _df(keys: Sequence[Key], comparisons: Comparisons) -> float:
     return min(effect.df for key in keys if (effect := comparisons[key].effect) is not None)
 
 
-def family_intervals(
-    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
-) -> tuple[FamilyInterval, ...]:
+def family_intervals(analysis: Analysis) -> tuple[FamilyInterval, ...]:
     """Intervals of goals that agree with the adjusted p-values (`multiplicity.interval_levels`).
 
-    Dunnett's hold together. Stepwise methods such as Holm's have none, nor have repeated looks, nor
-    goals whose p-value is not of the difference, because their target lies between both values.
+    Dunnett's hold together. There are none of repeated looks, nor of goals whose p-value is not of
+    the difference, because their target lies between both values.
     """
-    family = family_of(metrics, comparisons)
+    experiment, comparisons = analysis.experiment, analysis.comparisons
+    family = family_of(analysis.metrics, comparisons)
     if not family or experiment.inference.looks != "fixed":
         return ()
-    levels = _levels(experiment, family, comparisons)
     return tuple(
-        FamilyInterval(metric, variant, 1 - level, *_ends(comparisons[metric, variant], level))
-        for (metric, variant), level in levels.items()
-        if (gain := comparisons[metric, variant].gain) is None or not gain.across
+        _interval(analysis, key, level)
+        for key, level in _levels(experiment, family, comparisons).items()
+        if (gain := comparisons[key].gain) is None or not gain.across
     )
+
+
+def _interval(analysis: Analysis, key: Key, level: float) -> FamilyInterval:
+    """The comparison again, at an error rate of its own."""
+    experiment = analysis.experiment.model_copy(update={"alpha": level})
+    metric = next(metric for metric in analysis.metrics if metric.name == key[0])
+    arms = Arms(experiment.control, key[1])
+    numbers = compare(replace(analysis, experiment=experiment), metric, arms).numbers
+    ends = analysis.comparisons[key].interval(level)
+    return FamilyInterval(*key, 1 - level, *ends, numbers.lift_low, numbers.lift_high)
 
 
 def _levels(
@@ -148,7 +158,3 @@ def _dunnett_levels(
     keys = [key for key in family if key[0] == goal]
     level = dunnett.level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
     return dict.fromkeys(keys, level)
-
-
-def _ends(comparison: Comparison, level: float) -> tuple[float, float]:
-    return comparison.interval(level)

@@ -31,6 +31,7 @@ from abeval.inference.scorecard import (
 from abeval.inference.segments import segment_contrasts, segment_tests
 from abeval.inference.spreads import quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
+from abeval.inference.trust.denominators import moved_denominators
 from abeval.inference.trust.segments import moved_segments
 from abeval.inference.trust.split_places import split_days, split_places
 from abeval.inference.verdict import decide
@@ -54,12 +55,17 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     # Messages and notes may name files, whose addresses may hold secrets.
     trust = tuple(replace(c, message=masked(c.message)) for c in trust_checks(analysis, aa))
     moved = moved_segments(experiment, trust)
-    rows = scorecard(analysis, untrusted(analysis, trust, aa))
+    beside = moved_denominators(analysis, trust)
+    totals = {key: one.total for key, one in beside.items()}
+    moved_words = {key: one.words for key, one in beside.items()}
+    is_fixed = experiment.inference.looks == "fixed"
+    early = context.early_end(experiment, aggregates) if is_fixed else ""
+    rows = scorecard(analysis, untrusted(analysis, trust, aa), totals)
     infos = tuple(context.metric_info(metric) for metric in metrics)
     return Result(
         schema_version=SCHEMA_VERSION,
         experiment=context.experiment_info(experiment, aggregates),
-        verdicts=decide(trust, rows, infos),
+        verdicts=decide(trust, rows, infos, moved_words, early),
         trust=trust,
         scorecard=rows,
         metrics=infos,
@@ -78,7 +84,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         segment_contrasts=segment_contrasts(analysis, moved),
         boundaries=boundaries(analysis),
         beliefs=beliefs(analysis),
-        family_intervals=family_intervals(experiment, metrics, analysis.comparisons),
+        family_intervals=family_intervals(analysis),
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(aggregates.stretches),
         influence=influences(analysis),

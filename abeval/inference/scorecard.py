@@ -20,7 +20,7 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
-from abeval.inference.status import goodness_interval, goodness_p_value, status_of
+from abeval.inference.status import HELD, goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow, Status, TargetGain
@@ -30,14 +30,25 @@ POWER = 0.8
 """Of the smallest effect that a row could have shown."""
 
 
-def scorecard(analysis: Analysis, doubts: Mapping[str, Reason]) -> tuple[Row, ...]:
+def scorecard(
+    analysis: Analysis, doubts: Mapping[str, Reason], totals: Comparisons
+) -> tuple[Row, ...]:
     """One row per metric and variant, in the order of both.
 
     Args:
         analysis: Its metrics and their comparisons.
         doubts: Metrics whose numbers must not be trusted, and why.
+        totals: Of the numerators of ratios whose denominators moved.
     """
-    rows = judged_rows(analysis.experiment, analysis.metrics, analysis.comparisons)
+    plan, own = (analysis.experiment, analysis.metrics), analysis.comparisons
+    rows = list(judged_rows(*plan, own))
+    if totals:
+        beside = judged_rows(*plan, {**own, **totals})
+        keys = [(row.metric, row.variant) in totals for row in rows]
+        rows = [
+            _with_total(row, total) if moved else row
+            for row, total, moved in zip(rows, beside, keys, strict=True)
+        ]
     return tuple(
         _untrusted(row, doubts[row.metric]) if row.metric in doubts else row for row in rows
     )
@@ -93,11 +104,14 @@ def _why_unclear(
     status: Status,
     p_value: float | None,
 ) -> Reason | None:
-    """Why a small p-value decides nothing: the interval, another method, does not exclude zero."""
+    """Why one of interval and p-value excludes no difference, and decides nothing."""
     ends = goodness_interval(metric.direction, comparison)
-    if status != "unclear" or ends is None or p_value is None or p_value > experiment.alpha:
+    if status != "unclear" or ends is None or p_value is None:
         return None
-    return "interval_includes_zero" if ends[0] <= 0 <= ends[1] else None
+    if ends[0] <= 0 <= ends[1]:
+        return "interval_includes_zero" if p_value <= experiment.alpha else None
+    own = goodness_p_value(metric.direction, comparison)
+    return "not_after_correction" if own is not None and own < experiment.alpha else None
 
 
 def _mde(comparison: Comparison, alpha: float) -> float | None:
@@ -108,6 +122,15 @@ def _mde(comparison: Comparison, alpha: float) -> float | None:
     if not (effect.se > 0 and isfinite(effect.se)):
         return None
     return design.mde_from_se(effect.se, alpha, POWER) / abs(control)
+
+
+def _with_total(row: Row, total: Row) -> Row:
+    """A ratio whose denominator moved: it decides only what its total says too."""
+    if row.status == "too_little_data" or row.status == total.status != "unclear":
+        return row
+    if row.role == "guardrail" and {row.status, total.status} <= HELD:
+        return replace(row, status="non_inferior")
+    return replace(row, status="unclear", reason="denominator_moved")
 
 
 def _untrusted(row: Row, doubt: Reason) -> Row:

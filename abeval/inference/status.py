@@ -10,6 +10,9 @@ from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import Status
 from abeval.stats import decisions, margin_tests
 
+HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
+"""Statuses of a guardrail that holds: equivalence within a margin implies non-inferiority."""
+
 
 def goodness(direction: Direction, comparison: Comparison) -> float | None:
     """How much better the variant is, in the metric's unit; negative is worse.

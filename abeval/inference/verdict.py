@@ -10,14 +10,13 @@ for their number (`families.py`).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from abeval.inference.comparison import Key
+from abeval.inference.status import HELD
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
-
-# Equivalence within a margin implies non-inferiority at that margin.
-HELD = frozenset({"better", "non_inferior", "equivalent"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,9 @@ class _Case:
         warned: Checks that warned.
         beside: Checks that failed, and touch other metrics only.
         metrics: Definitions.
+        moved: Of ratios whose denominators moved, how far these and their totals did.
+        compared: Goals × variants, over which p-values are adjusted.
+        early: That the log ends before the period, where one look at its end was planned.
     """
 
     goals: tuple[Row, ...]
@@ -39,6 +41,9 @@ class _Case:
     warned: tuple[Check, ...]
     beside: tuple[Check, ...]
     metrics: tuple[MetricInfo, ...]
+    moved: Mapping[Key, str]
+    compared: int
+    early: str
 
     def metric(self, row: Row) -> MetricInfo | None:
         return next((m for m in self.metrics if m.name == row.metric), None)
@@ -49,7 +54,11 @@ class _Case:
 
 
 def decide(
-    trust: Sequence[Check], rows: Sequence[Row], metrics: Sequence[MetricInfo]
+    trust: Sequence[Check],
+    rows: Sequence[Row],
+    metrics: Sequence[MetricInfo],
+    moved: Mapping[Key, str] | None = None,
+    early: str = "",
 ) -> tuple[Verdict, ...]:
     """One verdict per variant, in the order of the scorecard.
 
@@ -57,6 +66,8 @@ def decide(
         trust: The trust checks, shared by all variants.
         rows: The scorecard.
         metrics: Definitions, for units and guardrail margins.
+        moved: Of ratios whose denominators moved, how far these and their totals did, in words.
+        early: That the log ends before the period, in words, where one look at its end was planned.
 
     Example:
         >>> check = Check("srm", "fail", 1e-6, 0.001, "the split is 52/48, planned 50/50")
@@ -69,12 +80,15 @@ def decide(
     failed = tuple(check for check in all_failed if check.touches(judged))
     beside = tuple(check for check in all_failed if check not in failed)
     warned = tuple(check for check in trust if check.status == "warn")
+    compared = sum(row.role == "goal" and row.p_adjusted is not None for row in rows)
     verdicts = []
     for variant in dict.fromkeys(row.variant for row in rows):
         own = [row for row in rows if row.variant == variant]
         goals = tuple(row for row in own if row.role == "goal")
         guardrails = tuple(row for row in own if row.role == "guardrail")
-        case = _Case(goals, guardrails, failed, warned, beside, tuple(metrics))
+        case = _Case(
+            goals, guardrails, failed, warned, beside, tuple(metrics), moved or {}, compared, early
+        )
         verdicts.append(_verdict(variant, case))
     return tuple(verdicts)
 
@@ -88,11 +102,12 @@ def _verdict(variant: str, case: _Case) -> Verdict:
 
 
 def _notes(case: _Case) -> str:
-    """Warnings, and failures that touch no goal and no guardrail."""
+    """An early end, warnings, and failures that touch no goal and no guardrail."""
     warned, beside = ([check.name for check in checks] for checks in (case.warned, case.beside))
     failures = f"; {fmt.listing(beside)} failed, which touches other metrics only" if beside else ""
     warnings = f"; note the warning on {fmt.listing(warned)}" if warned else ""
-    return failures + warnings
+    early = f"; {case.early}, but only one look, at the end, is valid" if case.early else ""
+    return early + failures + warnings
 
 
 def _decision(case: _Case) -> Decision:
@@ -115,9 +130,14 @@ def _do_not_trust(case: _Case) -> str:
 def _ship(case: _Case) -> str:
     held = ", ".join(row.metric for row in case.guardrails)
     guard = f", guardrails held ({held})" if held else "; no guardrail was set"
-    open_goals = [row.metric for row in case.goals if row.status != "better"]
+    open_goals = [r.metric for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    return f"{_effects(case, _better(case))}{guard}{still}"
+    return f"{_effects(case, _better(case))}{guard}{still}{_beside(case)}"
+
+
+def _beside(case: _Case) -> str:
+    """Goals that cannot decide, where others do."""
+    return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
 
 
 def _do_not_ship(case: _Case) -> str:
@@ -134,8 +154,11 @@ def _keep_running(case: _Case) -> str:
     if not gains:
         return _open_goals(case)
     waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}"
+    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}{_beside(case)}"
 
+
+_HAS_WORDS = ("denominator_moved", "not_after_correction")
+"""Reasons of an unclear row that say more than its interval."""
 
 _CLAUSES = {
     "do_not_trust": _do_not_trust,
@@ -154,24 +177,36 @@ def _effects(case: _Case, rows: Sequence[Row]) -> str:
 
 
 def _named(case: _Case, row: Row) -> str:
-    shown = case.effect(row)
+    shown, moved = case.effect(row), case.moved.get((row.metric, row.variant))
     name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
-    return name if shown is None else f"{name} {shown.text}"
+    beside = "" if moved is None or _is_moved(row) else f" ({moved})"
+    return name if shown is None else f"{name} {shown.text}{beside}"
+
+
+def _is_moved(row: Row) -> bool:
+    return row.reason == "denominator_moved"
+
+
+def _undecided(case: _Case, row: Row) -> str:
+    """A ratio whose denominator moved, and what to judge by in its place."""
+    return f"{_named(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
 
 
 def _harm(case: _Case, row: Row) -> str:
-    margin = _broken_margin(case, row)
-    return f"{_named(case, row)} {f'breaks its {margin} margin' if margin else 'is worse'}"
-
-
-def _broken_margin(case: _Case, row: Row) -> str | None:
-    """The margin of a guardrail, if the estimate itself lies beyond it."""
-    metric = case.metric(row)
-    if metric is None or metric.margin is None:
-        return None
-    moved = row.lift if metric.margin_relative else row.difference
-    harm = None if moved is None else {"increase": -moved, "decrease": moved}.get(row.direction)
-    return _margin(metric) if harm is not None and harm > metric.margin else None
+    """What is proven of a row that is worse: only that, or that its margin is broken."""
+    named, metric = _named(case, row), case.metric(row)
+    margin, sign = _margin(metric), {"increase": -1, "decrease": 1}.get(row.direction)
+    relative = metric is not None and metric.margin_relative
+    ends = (row.lift_low, row.lift, row.lift_high)
+    if not relative:
+        ends = (row.difference_low, row.difference, row.difference_high)
+    harm = sorted(sign * end for end in ends if sign and end is not None)
+    if metric is None or metric.margin is None or row.role != "guardrail" or len(harm) < 3:
+        return f"{named} is worse"
+    if harm[0] > metric.margin:
+        return f"{named} breaks its {margin} margin"
+    likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
+    return f"{named} is worse, and a loss beyond its {margin} margin is {likely}"
 
 
 def _margin(metric: MetricInfo | None) -> str | None:
@@ -183,6 +218,8 @@ def _margin(metric: MetricInfo | None) -> str | None:
 
 def _waiting(case: _Case, row: Row) -> str:
     """Why a guardrail has not passed yet."""
+    if _is_moved(row):
+        return _undecided(case, row)
     if case.effect(row) is None or row.status != "unclear":
         return _no_number(case, row)
     margin = _margin(case.metric(row))
@@ -192,36 +229,32 @@ def _waiting(case: _Case, row: Row) -> str:
 
 
 def _open_goals(case: _Case) -> str:
-    spans = [text for row in case.goals if (text := _span(case, row))]
-    rest = [_settled(case, row) for row in case.goals if not _span(case, row)]
-    return ", ".join([*_anywhere(spans), *rest])
-
-
-def _anywhere(spans: Sequence[tuple[str, str]]) -> list[str]:
-    """The spans in words; only the first goal says "could be anywhere"."""
-    verbs = [" could be anywhere", *[""] * len(spans)]
-    return [f"{name}{verb} {span}" for verb, (name, span) in zip(verbs, spans, strict=False)]
-
-
-def _span(case: _Case, row: Row) -> tuple[str, str] | None:
-    shown = case.effect(row)
-    if shown is None or row.status != "unclear":
-        return None
-    return row.metric, f"{shown.span}{_adjusted_words(row)}"
+    """Goals that may be anywhere in an interval, and then what is known of the others."""
+    wide = {
+        row.metric: shown.span
+        for row in case.goals
+        if row.status == "unclear" and row.reason not in _HAS_WORDS and (shown := case.effect(row))
+    }
+    # Only the first says the verb.
+    verbs = ["could be anywhere ", *[""] * len(wide)]
+    spans = [f"{name} {verb}{wide[name]}" for name, verb in zip(wide, verbs, strict=False)]
+    rest = [_settled(case, row) for row in case.goals if row.metric not in wide]
+    return ", ".join([*spans, *rest])
 
 
 def _settled(case: _Case, row: Row) -> str:
-    if case.effect(row) is not None and row.status in HELD:
+    shown = case.effect(row)
+    if _is_moved(row):
+        return _undecided(case, row)
+    if shown is not None and row.reason == "not_after_correction":
+        way = "lower" if (row.difference or 0) < 0 else "higher"
+        return (
+            f"{row.metric} looks {way} ({shown.estimate}), but not after correcting for "
+            f"{case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
+        )
+    if shown is not None and row.status in HELD:
         return f"{_named(case, row)} is {codes.words(row.status)}"
     return _no_number(case, row)
-
-
-def _adjusted_words(row: Row) -> str:
-    """The adjusted p-value, if the unadjusted interval excludes zero all the same."""
-    low, high = row.difference_low, row.difference_high
-    if low is None or high is None or low <= 0 <= high or row.p_adjusted is None:
-        return ""
-    return f" (p {fmt.p_value(row.p_adjusted)} adjusted)"
 
 
 def _no_number(case: _Case, row: Row) -> str:

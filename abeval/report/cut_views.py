@@ -3,6 +3,9 @@
 `analysis_parts.py` hands over a `Result`.
 """
 
+from dataclasses import fields
+from typing import Any
+
 from abeval.report.slices import SegmentView, slice_views
 from abeval.results import SliceRow
 from abeval.results.analysis import Result
@@ -15,22 +18,7 @@ def cut_views(result: Result) -> tuple[SegmentView, ...]:
 
 
 def _as_slice(row: CutRow) -> SliceRow:
-    return SliceRow(
-        metric=row.metric,
-        variant=row.variant,
-        slice=row.cut,
-        cell=row.cell or "(none)",
-        partial=False,
-        units_control=row.units_control,
-        units=row.units,
-        control=row.control,
-        treatment=row.treatment,
-        difference=row.difference,
-        difference_low=row.difference_low,
-        difference_high=row.difference_high,
-        lift=row.lift,
-        lift_low=row.lift_low,
-        lift_high=row.lift_high,
-        p_value=row.p_adjusted,
-        reason=row.reason,
-    )
+    own: dict[str, Any] = {"slice": row.cut, "cell": row.cell or "(none)", "partial": False}
+    own["p_value"] = row.p_adjusted
+    same = {field.name for field in fields(SliceRow)} - own.keys()
+    return SliceRow(**own, **{name: getattr(row, name) for name in same})

@@ -98,7 +98,7 @@ def effect_view(
     )
 
 
-def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
+def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
     """The glyph of a row of the scorecard; None without a lift."""
     if row.lift is None:
         return None
@@ -109,7 +109,7 @@ def row_mark(result: Result, row: Row, metric: MetricInfo) -> glyph.Mark | None:
         row.lift_high,
         TONES.get(row.status, "plain"),
         row.status in DECIDED,
-        _spoken_label(result, row, f"{row.metric}, {row.variant}", status),
+        _spoken_label(level, row, f"{row.metric}, {row.variant}", status),
         tuple(_margins(row, metric)),
     )
 
@@ -118,13 +118,13 @@ def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
     """The glyph of a day or segment: exploratory, so without colour and with a solid bar."""
     if row.lift is None:
         return None
-    label = _spoken_label(result, row, f"{row.metric}, {row.cell}, {row.variant}", "exploratory")
+    level, name = fmt.level(result.experiment.alpha), f"{row.metric}, {row.cell}, {row.variant}"
+    label = _spoken_label(level, row, name, "exploratory")
     return glyph.Mark(row.lift, row.lift_low, row.lift_high, "plain", True, label)
 
 
-def _spoken_label(result: Result, row: Row | SliceRow, name: str, status: str) -> str:
+def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    level = fmt.level(result.experiment.alpha)
     numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
     return f"{name}: lift {numbers}, {status}"
 

@@ -9,18 +9,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import glyph, templates
+from abeval.report import templates
 from abeval.report.agreement_parts import conflicts
 from abeval.report.effects import (
-    TONES,
-    anchors,
-    could_see,
-    definitions,
-    effect_view,
     either_way,
-    row_mark,
 )
 from abeval.report.power_part import days_sentence
+from abeval.report.scorecard import row_views
 from abeval.report.section import Section
 from abeval.report.tables import ROLES
 from abeval.results import Check, Decision, Row, Verdict, codes
@@ -32,6 +27,9 @@ _SEVERITY = ("fail", "warn", "pass", "skipped")
 _BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_not_trust")
 _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 """Between clauses; a semicolon inside brackets ends none."""
+
+_NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
+"""Reasons that more days do not mend."""
 
 _MOST_ROWS = 16
 """Of the table on the first screen; the scorecard has them all."""
@@ -47,29 +45,12 @@ class VerdictLine:
     sentence: str
 
 
-@dataclass(frozen=True)
-class GlanceRow:
-    """A goal or guardrail of a variant, on the first screen."""
-
-    metric: str
-    anchor: str
-    role: str
-    variant: str
-    estimate: str
-    interval: str
-    exact: str
-    glyph: Markup
-    mde: str
-    status: str
-    tone: str
-
-
 def verdict_part(study: Study) -> Section | None:
     """The first screen."""
     result = study.analysis
     if result is None:
         return None
-    rows = _glance_rows(result)
+    scale, rows = row_views(result, _judged(result))
     lines, shared = verdict_lines(result)
     html = templates.render(
         "first.html",
@@ -81,7 +62,7 @@ def verdict_part(study: Study) -> Section | None:
         trusted=result.trusted,
         rows=rows[:_MOST_ROWS],
         more=max(len(rows) - _MOST_ROWS, 0),
-        scale=_scale(result),
+        scale=scale,
         several=len({row.variant for row in result.scorecard}) > 1,
         level=fmt.level(result.experiment.alpha),
         tally=_tally(result.trust),
@@ -165,7 +146,9 @@ def _how_long(study: Study, result: Result, variant: str) -> str:
     """The outlook of the first metric that is still open."""
     rows = [r for r in result.scorecard if r.variant == variant and r.role != "diagnostic"]
     open_rows = [row for row in rows if row.status in ("unclear", "too_little_data")]
-    waiting = [row for row in open_rows if row.reason not in codes.WITHOUT_SPREAD]
+    waiting = [row for row in open_rows if row.reason not in _NOT_BY_DAYS]
+    if not waiting and any(row.reason == "denominator_moved" for row in open_rows):
+        return "Judge by totals per unit: more days do not settle a ratio whose denominator moved."
     if study.outlook is not None:
         outlooks = {one.metric: one for one in study.outlook.metrics}
         for row in waiting:
@@ -191,39 +174,6 @@ def _judged(result: Result) -> list[Row]:
         rows,
         key=lambda r: (roles.index(r.role), metrics.index(r.metric), place.get(r.variant, 0)),
     )
-
-
-def _glance_rows(result: Result) -> list[GlanceRow]:
-    rows = _judged(result)
-    metrics, ids = definitions(result, rows), anchors(result.metrics)
-    marks = [row_mark(result, row, metrics[row.metric]) for row in rows]
-    axis = glyph.shared_axis([mark for mark in marks if mark])
-    views = []
-    for row, mark in zip(rows, marks, strict=True):
-        shown = effect_view(row, metrics[row.metric], mark, axis)
-        views.append(
-            GlanceRow(
-                metric=row.metric,
-                anchor=ids.get(row.metric, ""),
-                role=row.role,
-                variant=row.variant,
-                estimate=shown.estimate,
-                interval=shown.interval,
-                exact=shown.exact,
-                glyph=shown.glyph,
-                mde=could_see(row),
-                status=codes.status(row.status, row.reason),
-                tone=TONES.get(row.status, "plain"),
-            )
-        )
-    return views
-
-
-def _scale(result: Result) -> Markup:
-    rows = _judged(result)
-    metrics = definitions(result, rows)
-    marks = [m for row in rows if (m := row_mark(result, row, metrics[row.metric]))]
-    return glyph.scale(glyph.shared_axis(marks)) if marks else Markup()
 
 
 def _open_checks(result: Result) -> tuple[tuple[str, str], ...]:

@@ -11,8 +11,8 @@ from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_parts import moved_sentences
-from abeval.report.tables import ROLES, TextTable, decisive_p
-from abeval.results import Row, codes
+from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -75,16 +75,20 @@ def _scorecard(result: Result, several: bool) -> str:
         (row for row in result.scorecard if row.role != "diagnostic"),
         key=lambda row: order.index(row.role),
     )
-    return _table(TextTable("", "", heads, tuple(_cells(row, several) for row in rows)))
+    return _table(
+        TextTable("", "", heads, tuple(_cells(one, several) for one in printed(result, rows)))
+    )
 
 
-def _cells(row: Row, several: bool) -> tuple[str, ...]:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    text = fmt.MISSING if shown is None else shown.text
+def _cells(shown: Printed, several: bool) -> tuple[str, ...]:
+    row, _, reason, _ = shown
+    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    text = fmt.MISSING if lift is None else lift.text
     name = f"{row.metric} ({row.role})"
     variant = (row.variant,) if several else ()
     p = fmt.p_value(decisive_p(row))
-    return (name, *variant, text, could_see(row), p, codes.status(row.status, row.reason))
+    status = codes.status(row.status, row.reason) + (f" ({reason})" if reason else "")
+    return (name, *variant, text, could_see(row), p, status)
 
 
 def _table(table: TextTable) -> str:

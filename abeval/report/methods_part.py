@@ -12,6 +12,7 @@ from abeval.report import templates
 from abeval.report.effects import anchors
 from abeval.report.method_words import LIFT_WORDS, OWN_LIFT, Method, words_of
 from abeval.report.section import Section
+from abeval.report.tables import changes, units_of
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -92,6 +93,11 @@ def _settings(study: Study, result: Result) -> Iterator[Setting]:
 
 def _row_settings(result: Result) -> Iterator[RowSetting]:
     several = len({row.variant for row in result.scorecard}) > 1
+    units = units_of(result)
+    changed = {
+        (change.metric, change.variant): changes(change, units.get(change.metric, ""))
+        for change in result.adjustments
+    }
     for row in result.scorecard:
         yield RowSetting(
             f"{row.metric}, {row.variant}" if several else row.metric,
@@ -100,7 +106,7 @@ def _row_settings(result: Result) -> Iterator[RowSetting]:
             result.experiment.looks,
             row.lift_method or fmt.MISSING,
             "none" if row.draws is None else f"{fmt.count(row.draws)}, {row.seed}",
-            _adjusted(row, result) or "none",
+            changed.get((row.metric, row.variant)) or "none",
         )
 
 
@@ -113,23 +119,6 @@ def _decided(row: Row, result: Result) -> str:
     if row.role == "goal" and result.experiment.family != "none":
         return f"p after {result.experiment.family} over goals × variants ≤ {alpha}"
     return f"p ≤ {alpha}"
-
-
-def _adjusted(row: Row, result: Result) -> str:
-    """Covariates' coefficients, what they removed, and caps."""
-    parts = []
-    for change in result.adjustments:
-        if (change.metric, change.variant) != (row.metric, row.variant):
-            continue
-        if change.theta:
-            parts.append(f"θ {', '.join(f'{theta:.3g}' for theta in change.theta)}")
-        if change.variance_removed is not None:
-            parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
-        if change.cap is not None:
-            parts.append(f"capped at {change.cap:.6g}")
-        if change.cap_denominator is not None:
-            parts.append(f"denominator capped at {change.cap_denominator:.6g}")
-    return "; ".join(parts)
 
 
 def _lift_words(result: Result) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from abeval.report.effects import (
     metric_note,
     row_mark,
 )
-from abeval.report.tables import ROLES, decisive_p
+from abeval.report.tables import ROLES, Printed, decisive_p, printed
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -37,6 +37,7 @@ class RowView:
     """
 
     metric: str
+    role: str
     anchor: str
     note: str
     variant: str
@@ -73,22 +74,21 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
     for role, title, hint in ROLES:
         rows = [row for row in result.scorecard if row.role == role]
         if rows:
-            p_header = "p (adjusted)" if role == "goal" else "p"
-            views.append(RoleView(role, title, hint, p_header, *_rows(result, rows)))
+            p_header = "p" if role == "diagnostic" else "p (adjusted)"
+            views.append(RoleView(role, title, hint, p_header, *row_views(result, rows)))
     return tuple(views)
 
 
-def _rows(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+    """The scale of the axis that rows share, and the rows."""
     metrics = definitions(result, rows)
-    ids = anchors(result.metrics)
-    marks = [row_mark(result, row, metrics[row.metric]) for row in rows]
+    ids, shown = anchors(result.metrics), printed(result, rows)
+    marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
     axis = glyph.shared_axis([mark for mark in marks if mark])
-    digits = _digits(rows, metrics)
+    digits = _digits([one.row for one in shown], metrics)
     views = tuple(
-        _row(
-            row, metrics[row.metric], digits[row.metric], ids.get(row.metric, "metric"), mark, axis
-        )
-        for row, mark in zip(rows, marks, strict=True)
+        _row(one, metrics[name], digits[name], ids.get(name, "metric"), mark, axis)
+        for one, name, mark in zip(shown, [row.metric for row in rows], marks, strict=True)
     )
     return (glyph.scale(axis) if any(marks) else Markup()), views
 
@@ -102,20 +102,22 @@ def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[s
 
 
 def _row(
-    row: Row,
+    shown: Printed,
     metric: MetricInfo,
     digits: int,
     anchor: str,
     mark: glyph.Mark | None,
     axis: glyph.Axis,
 ) -> RowView:
+    row = shown.row
     return RowView(
         metric=row.metric,
+        role=row.role,
         anchor=anchor,
         note=metric_note(metric),
         variant=row.variant,
         control=fmt.mean(row.control, metric.unit, digits),
-        treatment=fmt.mean(row.treatment, metric.unit, digits),
+        treatment=fmt.mean(row.treatment, metric.unit, digits) + shown.mark,
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
         effect=effect_view(row, metric, mark, axis),
         mde=could_see(row),
@@ -123,7 +125,7 @@ def _row(
         p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
         status=codes.status(row.status, row.reason),
         tone=TONES.get(row.status, "plain"),
-        reason=codes.reason(row.reason, row.units_needed),
+        reason=shown.reason,
         lift=_sortable(row.lift),
         p_value=_sortable(decisive_p(row)),
         status_code=row.status,

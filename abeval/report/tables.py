@@ -3,12 +3,12 @@
 `terminal.py` and `page.py` hand over a `Result`, and lay out what comes back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.report.layout import Kind
-from abeval.results import Adjustment, Row, SegmentContrast, SegmentTest
+from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -18,6 +18,9 @@ ROLES = (
     ("diagnostic", "Diagnostics", "what helps to understand the result; no verdict uses these"),
 )
 """Role, title and hint of each part of the scorecard."""
+
+
+_ENDS = ("difference_low", "difference_high", "lift_low", "lift_high")
 
 
 class TextTable(NamedTuple):
@@ -43,9 +46,52 @@ def decisive_p(row: Row) -> float | None:
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
+class Printed(NamedTuple):
+    """A row as it is printed: numbers that fit together, and the interval that decides.
+
+    Attributes:
+        row: With the treatment that control and an adjusted difference make, and the interval that
+            the status follows.
+        mark: Behind the treatment, if it is not the observed one.
+        reason: In words, with the level of the interval if it is another one.
+        level: Of the interval.
+    """
+
+    row: Row
+    mark: str
+    reason: str
+    level: str
+
+
+def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
+    """Rows as they are printed; the JSON has the observed value and the uncorrected interval."""
+    adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
+    wide = {(one.metric, one.variant): one for one in result.family_intervals}
+    level = fmt.level(result.experiment.alpha)
+    return [
+        _printed(
+            row, level, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant))
+        )
+        for row in rows
+    ]
+
+
+def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) -> Printed:
+    reason, mark = codes.reason(row.reason, row.units_needed), ""
+    if adjusted and row.control is not None and row.difference is not None:
+        row, mark = replace(row, treatment=row.control + row.difference), " adj"
+    own = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
+    if wide is not None and own != level:
+        # Results of earlier versions have no ends of the lift: they show the difference.
+        lift = None if wide.lift_low is None else row.lift
+        row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
+        reason = ": ".join(filter(None, (reason, f"{own} interval")))
+    return Printed(row, mark, reason, own)
+
+
 def tables(result: Result) -> tuple[TextTable, ...]:
     """The tables that have rows."""
-    return _filled(result, _adjustments, _boundaries, _beliefs, _family_intervals)
+    return _filled(result, _adjustments, _boundaries, _beliefs)
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
@@ -80,7 +126,7 @@ def _adjustments(result: Result) -> TextTable:
                 _difference(change, unit),
                 _difference(row, unit),
                 f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
-                _changes(change, unit),
+                changes(change, unit),
             )
         )
     return TextTable(
@@ -92,7 +138,8 @@ def _adjustments(result: Result) -> TextTable:
     )
 
 
-def _changes(change: Adjustment, unit: str) -> str:
+def changes(change: Adjustment, unit: str) -> str:
+    """What an adjustment removed, its coefficients, and caps."""
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -152,25 +199,6 @@ def _beliefs(result: Result) -> TextTable:
         )
     headers = ("metric", "variant", "lift", "beats control", "loss", "loss with control")
     return TextTable("Beliefs", lead, headers, tuple(rows))
-
-
-def _family_intervals(result: Result) -> TextTable:
-    units = units_of(result)
-    rows = []
-    for one in result.family_intervals:
-        row = replace(
-            result[one.metric, one.variant],
-            difference_low=one.difference_low,
-            difference_high=one.difference_high,
-        )
-        difference = _difference(row, units.get(one.metric, ""))
-        rows.append((one.metric, one.variant, fmt.level(1 - one.level), difference))
-    return TextTable(
-        "Intervals of goals together",
-        f"adjusted like p, by {result.experiment.family}.",
-        ("metric", "variant", "level", "difference"),
-        tuple(rows),
-    )
 
 
 def _segment_tests(result: Result) -> TextTable:

@@ -14,7 +14,15 @@ from rich.text import Text
 from abeval.report.cuts import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.short import Brief, Part, notes, parts
-from abeval.report.tables import ROLES, TextTable, decisive_p, segment_tables, tables
+from abeval.report.tables import (
+    ROLES,
+    Printed,
+    TextTable,
+    decisive_p,
+    printed,
+    segment_tables,
+    tables,
+)
 from abeval.results import Check, Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -150,28 +158,32 @@ def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text
 
 def _family(result: Result) -> str:
     family = result.experiment.family
-    return "unadjusted" if family == "none" else f"after {family.capitalize()}"
+    return "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
 
 
 def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     level = fmt.level(result.experiment.alpha)
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
-    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p of goals {_family(result)}")
+    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
     several = len({row.variant for row in result.scorecard}) > 1
     columns = [column for column in _COLUMNS if several or column.header != "variant"]
     units = {metric.name: metric.unit for metric in result.metrics}
     groups = []
+    shown = printed(result, result.scorecard)
     for role, title, _ in ROLES:
-        rows = [row for row in result.scorecard if row.role == role]
-        cells = [dict(_row_cells(row, units.get(row.metric, ""))) for row in rows]
+        own = [one for one in shown if one.row.role == role]
+        cells = [dict(_row_cells(one, units.get(one.row.metric, ""))) for one in own]
         groups.append(Group(title, [[row[column.header] for column in columns] for row in cells]))
     yield from laid_out(columns, groups, width)
-    if any(_in_own_unit(row) for row in result.scorecard):
+    if any(_in_own_unit(one.row) for one in shown):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
+    if any(one.mark for one in shown):
+        yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
 
 
-def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
+def _row_cells(printed_row: Printed, unit: str) -> tuple[tuple[str, Text], ...]:
     """Every cell of a row, with its header."""
+    row, mark, reason, _ = printed_row
     shown = fmt.effect(row, unit)
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
     control, treatment = fmt.pair(row.control, row.treatment, unit)
@@ -179,11 +191,11 @@ def _row_cells(row: Row, unit: str) -> tuple[tuple[str, Text], ...]:
         ("metric", cell(row.metric)),
         ("variant", cell(row.variant)),
         ("control", cell(control)),
-        ("treatment", cell(treatment)),
+        ("treatment", cell(treatment + mark)),
         ("lift", cell(lift)),
         ("p", Text(fmt.p_value(decisive_p(row)))),
         ("status", Text(codes.status(row.status, row.reason), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", cell(codes.reason(row.reason, row.units_needed))),
+        ("reason", cell(reason)),
     )
 
 

@@ -116,6 +116,8 @@ class FamilyInterval:
 
     Attributes:
         level: Its level, such as 0.99.
+        lift_low: Lower end of the lift at this level; None where the lift has none.
+        lift_high: Upper end.
     """
 
     metric: str
@@ -123,3 +125,5 @@ class FamilyInterval:
     level: float
     difference_low: float
     difference_high: float
+    lift_low: float | None = None
+    lift_high: float | None = None

@@ -94,12 +94,14 @@ def interval_levels(
 ) -> list[float | None]:
     """Error rate of each interval, such that the intervals fit the adjusted p-values.
 
-    Bonferroni and its weights: each test's share of alpha. Benjamini and Hochberg: intervals of
-    the selected effects only, at false coverage rate alpha.
+    Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
+    that Bonferroni does: a test that they leave open although its p-value is below alpha has
+    Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
+    coverage rate alpha.
 
     Args:
         p_values: Shape (tests,).
-        method: How p-values are adjusted. Holm and the other stepwise methods have no intervals.
+        method: How p-values are adjusted.
         alpha: Family-wise error rate, or false coverage rate.
         weights: As in `weighted`, with that method only.
 
@@ -123,6 +125,9 @@ def interval_levels(
         selected = adjust(p, "bh") <= alpha
         level = alpha * int(selected.sum()) / len(p)
         return [level if chosen else None for chosen in selected]
+    if method in ("holm", "hochberg", "hommel"):
+        is_open = (p < alpha) & (adjust(p, method) >= alpha)
+        return [alpha / len(p) if one else None for one in is_open]
     return [None] * len(p)
 
 

@@ -15,6 +15,9 @@ from scipy import stats
 
 import abeval
 from abeval.errors import ExperimentError
+from abeval.report.terminal import as_text
+from abeval.results import format as fmt
+from abeval.results.study import Study
 from abeval.stats import bayes, cuped, dunnett, group_sequential, multiplicity, regression
 from abeval.stats import stratification as strata
 from abeval.stats.moments import Moments
@@ -325,8 +328,26 @@ class TestFamilies:
         for interval in result.family_intervals:
             assert interval.level == pytest.approx(1 - 0.05 * len(selected) / len(goals))
 
-    def test_step_down_families_have_no_intervals(self):
-        assert self.three("holm").family_intervals == ()
+    def test_the_interval_that_decides_is_on_the_row(self):
+        """An interval above zero stood beside "unclear": p was adjusted, and the interval not."""
+        result = self.three("holm")
+        row = result["ctr", "c"]
+        assert row.p_value < 0.05 < row.p_adjusted
+        assert row.difference_low > 0
+        assert (row.status, row.reason) == ("unclear", "not_after_correction")
+        (wide,) = result.family_intervals
+        assert (wide.metric, wide.variant, wide.level) == ("ctr", "c", 1 - 0.05 / 4)
+        assert wide.difference_low < 0 < row.difference_low
+        assert wide.lift_low < 0 < row.lift_low
+        alone = self.three("bonferroni").family_intervals[1]
+        assert alone == wide
+        shown = fmt.lift(row.lift, wide.lift_low, wide.lift_high)
+        reason = "not after correction: 98.75% interval"
+        for text in (as_text(result, 200), Study(result).to_markdown()):
+            (line,) = (one for one in text.splitlines() if reason in one)
+            assert shown.text in line.replace("−", "-").replace("\\", "")
+        words = f"ctr looks higher ({shown.estimate}), but not after correcting for 4 comparisons"
+        assert words in result.verdicts[1].sentence
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,8 @@ def test_missing_days(honest: Aggregates) -> None:
     assert (found.status, found.value) == ("warn", 1)
     assert "2024-03-02" in found.message
     longer = check("missing_days", honest, period={"start": "2024-02-29", "end": "2024-03-06"})
-    assert longer.value == 3
-    # An end at an hour of a day takes that day in; one at midnight does not.
-    part = check(
-        "missing_days", honest, period={"start": "2024-03-01", "end": "2024-03-04T01:00:00"}
-    )
-    assert part.value == 1
+    assert (longer.status, longer.value) == ("warn", 1)
+    assert longer.message == "no impression on 1 of 4 days so far (of 6): 2024-02-29"
 
 
 def with_before(shift: float) -> pd.DataFrame:
@@ -342,7 +338,25 @@ def test_most_days_missing_fails_but_days_to_come_do_not(honest: Aggregates) -> 
     assert (found.status, found.value) == ("fail", 6)
     early = replace(honest, days=honest.days[days == "2024-03-01"])
     found = check("missing_days", early, period={"start": "2024-03-01", "end": "2024-03-29"})
-    assert (found.status, found.value) == ("warn", 27)
+    assert (found.status, found.value) == ("pass", 0)
+    # An end at an hour of a day takes that day in; one at midnight does not.
+    for end, days in (("2024-03-04T01:00:00", 4), ("2024-03-04", 3)):
+        found = check("missing_days", early, period={"start": "2024-03-01", "end": end})
+        assert found.message == f"an impression on each of 1 days so far (of {days})"
+
+
+@pytest.mark.parametrize(
+    ("end", "looks", "day"),
+    [("2024-03-15", "fixed", 3), ("2024-03-15", "always_valid", 3), ("2024-03-04", "fixed", None)],
+)
+def test_a_log_that_ends_before_the_period_says_so(end: str, looks: str, day: int | None) -> None:
+    """Days to come were missing days; a log that lost its last days looks the same."""
+    log = small_log(rows=3000, units=200, seed=4)
+    found = analyze(log, period={"start": "2024-03-01", "end": end}, inference={"looks": looks})
+    assert "missing_days" not in found.verdicts[0].sentence
+    said = f"the log ends on 2024-03-03, day {day} of 14"
+    assert (said in found.verdicts[0].sentence) == (day is not None and looks == "fixed")
+    assert any(note.lower().startswith(said) for note in found.notes) == (day is not None)
 
 
 def test_a_log_that_is_mostly_outside_the_period_is_not_trusted() -> None:

@@ -61,18 +61,17 @@ def test_the_scale_names_its_ends() -> None:
 def test_a_margin_stands_on_the_harmful_side() -> None:
     result = builders.do_not_ship()
     metrics = definitions(result, result.scorecard)
-    marks = {row.metric: row_mark(result, row, metrics[row.metric]) for row in result.scorecard}
+    marks = {row.metric: row_mark(row, metrics[row.metric], "95%") for row in result.scorecard}
     assert marks["sessions_per_user"].margins == (-0.02,)  # type: ignore[union-attr]
     assert marks["latency_ms"].margins == (0.02,)  # type: ignore[union-attr]
     assert marks["ctr"].margins == ()  # type: ignore[union-attr]
 
 
 def test_an_absolute_margin_is_drawn_as_a_lift() -> None:
-    result = builders.ship()
     row = builders.SESSIONS
     metric = replace(
         builders.metric("sessions_per_user", role="guardrail"), margin=0.32, margin_relative=False
     )
-    mark = row_mark(result, row, metric)
+    mark = row_mark(row, metric, "95%")
     assert mark is not None
     assert [round(lift, 6) for lift in mark.margins] == [-0.1]

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+import abeval
 from abeval.report.page import page_html
-from abeval.report.tables import segment_tables, tables
+from abeval.report.scorecard import role_views
+from abeval.report.tables import printed, segment_tables, tables
 from abeval.report.terminal import as_text
 from abeval.results import (
     Adjustment,
@@ -18,6 +20,7 @@ from abeval.results import (
     SegmentContrast,
     SegmentTest,
 )
+from abeval.results import format as fmt
 from abeval.results.analysis import Result, result_from_dict
 from abeval.results.study import study_of
 from tests import builders
@@ -48,8 +51,6 @@ WORDS = (
     "2.96",
     "+4.1% [+1.2%, +7.0%]",
     "99.7%",
-    "97.5%",
-    "+0.61 pp [+0.28, +0.94]",
     "3 of 10",
     "REVERSES the difference (Simpson)",
     "+8.3% [+3.1%, +13.8%]",
@@ -74,9 +75,26 @@ def test_the_terminal_and_the_page_show_them(result: Result) -> None:
     for table in (*tables(result), *segment_tables(result)):
         assert f"{table.title}:" in text
         assert f"<h3>{table.title}</h3>" in page
-    for word in ("2.96", "99.7%", "97.5%", "device", "REVERSES the difference"):
+    for word in ("2.96", "99.7%", "device", "REVERSES the difference"):
         assert word in text
         assert word in page
+
+
+def test_the_interval_of_the_family_is_on_the_row(result: Result) -> None:
+    """It stood in a table of its own, and beside the status stood one that does not decide."""
+    shown = as_text(result, 200), page_html(study_of(result)).replace("\u2212", "-")
+    for text in shown:
+        assert "97.5% interval" in text
+        assert "[+0.28, +0.94]" in text
+    wide = replace(result.family_intervals[0], lift_low=0.027, lift_high=0.091)
+    new = replace(result, family_intervals=(wide,))
+    for text in (as_text(new, 200), study_of(new).to_markdown()):
+        assert "+5.9% [+2.7%, +9.1%]" in text.replace("\u2212", "-").replace("\\", "")
+    assert "lift +5.9%, 97.5% interval from +2.7% to +9.1%" in page_html(study_of(new)).replace(
+        "\u2212", "-"
+    )
+    plain = replace(result, family_intervals=(replace(wide, level=0.95),))
+    assert "95% interval" not in as_text(plain, 200).partition("Goals")[2]
 
 
 def test_without_them_nothing_is_shown() -> None:
@@ -85,3 +103,26 @@ def test_without_them_nothing_is_shown() -> None:
 
 def test_they_survive_the_json(result: Result) -> None:
     assert result_from_dict(json.loads(result.to_json())) == result
+
+
+@pytest.mark.parametrize("adjust", ["cuped", "regression"])
+def test_the_numbers_of_an_adjusted_row_fit_together(adjust: str) -> None:
+    """The difference was adjusted and the values beside it were not: 8.85, 9.24 and +.58."""
+    loaded = abeval.load("sample_logs/experiment.toml")
+    dwell = {"name": "dwell_per_user", "role": "goal"}
+    adjusted = loaded.replace(inference={"adjust": adjust}, metrics=[dwell], trust={"aa_runs": 0})
+    result = adjusted.analyze()
+    row = result["dwell_per_user"]
+    assert row.treatment - row.control != pytest.approx(row.difference, rel=0.05)
+    control, treatment = fmt.pair(row.control, row.control * (1 + row.lift), "s")
+    line = next(one for one in as_text(result, 200).splitlines() if "dwell_per_user   " in one)
+    assert f"{control}   {treatment} adj   {fmt.effect(row, 's').text}" in line
+    assert "adj: control plus the adjusted difference" in as_text(result, 200)
+    (view,) = role_views(result)[0].rows
+    assert (view.control, view.treatment) == (control, f"{treatment} adj")
+
+
+def test_a_row_that_is_not_adjusted_shows_what_was_observed() -> None:
+    result = builders.result()
+    assert [one.row for one in printed(result, result.scorecard)] == list(result.scorecard)
+    assert " adj" not in as_text(result)

@@ -79,7 +79,12 @@ def test_levels_of_intervals_reject_what_adjusted_p_values_reject() -> None:
         assert [q <= 0.05 for q in family] == [
             one <= level for one, level in zip(p, of_intervals, strict=True)
         ]
-    assert multiplicity.interval_levels(p, "holm") == [None] * 8
+    for method in ("holm", "hochberg", "hommel"):
+        is_open = (p < 0.05) & (multiplicity.adjust(p, method) >= 0.05)
+        assert is_open.any()
+        found = multiplicity.interval_levels(p, method)
+        assert found == [0.05 / 8 if one else None for one in is_open]
+        assert (p[is_open] > 0.05 / 8).all()
 
 
 @quick

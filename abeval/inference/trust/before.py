@@ -121,7 +121,7 @@ def _finding(row: Balance) -> Finding:
     calm, alarm = (
         f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
-        for words in ("did not differ", "differed")
+        for words in ("shows no difference", "differed")
     )
     remedy = (
         "look for an earlier experiment on the same units, and for units lost or added after "

@@ -11,23 +11,25 @@ from abeval.results import Check
 
 
 def missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
-    """Days of the period without an impression: the number of them."""
+    """Days without an impression, up to the last with any: later ones may be yet to come."""
     days = list(aggregates.days["day"]) if len(aggregates.days) else []
     if not days:
         message = "the log has no timestamps, so days cannot be checked"
         return skipped("missing_days", message)
-    expected = _expected(experiment, days)
-    missing = sorted(expected - set(days))
-    message = f"an impression on each of {len(expected)} days"
+    planned = expected_days(experiment, days)
+    expected = [day for day in planned if day <= days[-1]]
+    missing = [day for day in expected if day not in set(days)]
+    of = f"{len(expected)} days" + (
+        f" so far (of {len(planned)})" if planned[-1] > days[-1] else ""
+    )
+    message = f"an impression on each of {of}"
     if missing:
         listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
-        message = f"no impression on {len(missing)} of {len(expected)} days: {listed}"
-    # Days after the last one with an impression may be yet to come.
-    so_far = sum(day < days[-1] for day in missing)
-    most = experiment.trust.missing_days * sum(day <= days[-1] for day in expected)
+        message = f"no impression on {len(missing)} of {of}: {listed}"
+    most = experiment.trust.missing_days * len(expected)
     return Check(
         name="missing_days",
-        status="fail" if so_far > most else "warn" if missing else "pass",
+        status="fail" if len(missing) > most else "warn" if missing else "pass",
         value=float(len(missing)),
         threshold=most,
         message=message,
@@ -39,13 +41,13 @@ def missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
     )
 
 
-def _expected(experiment: Experiment, days: Sequence[str]) -> set[str]:
+def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
     """The days of the period, or those from the first to the last one of the log."""
     first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
     if experiment.period is not None:
         start, end = experiment.period.bounds
         first, last = start.date(), (end - timedelta(microseconds=1)).date()
-    return {str(first + timedelta(days=i)) for i in range((last - first).days + 1)}
+    return [str(first + timedelta(days=i)) for i in range((last - first).days + 1)]
 
 
 def outside_period(experiment: Experiment, aggregates: Aggregates) -> Check:

@@ -7,31 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from abeval.aggregates.moment_rows import ByStretch
-from abeval.inference.compare import Analysis
+from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
-from abeval.inference.stretches import compare_within, pair_of
+from abeval.inference.stretches import compare_within
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.metrics.definition import Metric
-from abeval.results import codes
+from abeval.results import Check, codes
 from abeval.results import format as fmt
-from abeval.stats.moments import Moments
 
+_NAME = "denominators"
 _NAMED = 0.01
-"""Ratios with a smaller p-value are named in the message."""
+"""Ratios with a smaller p-value are named in the message, and so is the one with the smallest."""
+
+_NO_TEST = ("too_skewed", "split_changed")
+"""Reasons that stop the denominator's test but not the ratio's."""
 
 
-class Moved(NamedTuple):
-    """What a ratio divides by, in a variant against control.
+class Beside(NamedTuple):
+    """What stands beside a ratio whose denominator moved.
 
     Attributes:
-        bottom: Its mean per unit, compared.
-        words: The ratio and both of its parts, relative to control.
+        total: Of its numerator per unit, compared; without an effect where that says nothing.
+        words: How far the denominator and the total moved.
     """
 
-    bottom: Comparison
+    total: Comparison
     words: str
 
 
@@ -41,67 +42,74 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     Then the ratio compares other impressions than control's: it can fall although none of them is
     clicked less.
     """
-    ratios = [m for m in analysis.metrics if m.kind == "ratio" and m.role != "diagnostic"]
-    variants = analysis.experiment.treatments
-    lifts = {
-        (metric.name, variant): lift
-        for metric in ratios
-        for variant in variants
-        if (lift := _moved(analysis, metric, variant)) is not None
-    }
-    adjusted = adjusted_p_values({key: lift.bottom for key, lift in lifts.items()})
-    unjudged = _unjudged(lifts)
-    if not adjusted:
-        return [skipped(_NAME, unjudged)] if unjudged else []
-    moved = [key for key, p in adjusted.items() if p < _NAMED]
-    words = [_said(name, variant, lifts[name, variant], variants) for name, variant in moved]
+    bottoms = _bottoms(analysis)
+    p_values = adjusted_p_values(bottoms)
+    unknown = _unknown(bottoms)
+    if not p_values:
+        return [skipped(_NAME, one) for one in unknown]
+    moved = _moved(analysis, bottoms)
+    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
         f"control's: {'; '.join(words)}"
     )
-    calm = "; ".join(filter(None, ("no treatment moves what the ratios divide by", unjudged)))
-    alarm = "; ".join(filter(None, (alarm, unjudged)))
-    remedy = "judge the ratio beside its parts, per unit"
+    calm = "what the ratios divide by shows no difference"
+    remedy = "judge by totals per unit: the ratio decides only what that of its numerator says too"
+    said = Words("; ".join([calm, *unknown]), "; ".join([alarm, *unknown]), remedy)
     metrics = tuple(dict.fromkeys(name for name, _ in moved))
-    said = Words(calm, alarm, remedy)
-    return [Significance(_NAME, min(adjusted.values()), said, metrics=metrics, worst="warn")]
+    return [Significance(_NAME, min(p_values.values()), said, metrics=metrics, worst="warn")]
 
 
-_NAME = "denominators"
+def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
+    """The ratios that the check names where it warns, with what stands beside each."""
+    warns = any(check.name == _NAME and check.status == "warn" for check in checks)
+    return _moved(analysis, _bottoms(analysis)) if warns else {}
 
-_NO_TEST = ("too_skewed", "split_changed")
-"""Reasons of a denominator without a test that its ratio need not have."""
 
-
-def _unjudged(lifts: Mapping[Key, Moved]) -> str:
-    """The ratios whose denominators no test can compare, and why; empty without any."""
+def _unknown(bottoms: Mapping[Key, Comparison]) -> list[str]:
+    """That denominators cannot be compared, and why; empty where all can."""
     unjudged = [
         f"{name} of {variant} ({codes.reason(bottom.reason, bottom.units_needed)})"
-        for (name, variant), (bottom, _) in lifts.items()
+        for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
-    return (
-        f"what ratios divide by cannot be compared for {fmt.listing(unjudged)}" if unjudged else ""
-    )
+    what = "what ratios divide by cannot be compared for"
+    return [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
 
 
-def _said(name: str, variant: str, lift: Moved, variants: Sequence[str]) -> str:
-    return f"{lift.words} ({name} of {variant})" if len(variants) > 1 else lift.words
+def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
+    """The denominators of goals and guardrails, compared where neither is zero."""
+    control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
+    bottoms = {
+        (metric.name, variant): compare_bottoms(
+            metric, analysis.moments(metric), Arms(control, variant), rule
+        )
+        for metric, variant in analysis.rows
+        if metric.kind == "ratio" and metric.role != "diagnostic"
+    }
+    return {key: one for key, one in bottoms.items() if 0 not in (one.control, one.treatment)}
 
 
-def _moved(analysis: Analysis, metric: Metric, variant: str) -> Moved | None:
-    """The denominator of a ratio in a variant, None where it has none."""
-    arms, moments = Arms(analysis.experiment.control, variant), analysis.moments(metric)
-    control, treatment = pair_of(moments, arms)
-    if control is None or treatment is None:
-        return None
-    top, bottom = _change(control, treatment, 0), _change(control, treatment, 1)
-    if top is None or bottom is None or bottom == 0:
-        return None
-    names = [part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1)]
-    changes = (names[-1], bottom), (names[0], top), (metric.name, top / bottom)
-    words = ", ".join(f"{name} {100 * (by - 1):+.1f} %" for name, by in changes)
-    return Moved(compare_bottoms(metric, moments, arms, Rule(analysis.experiment.alpha)), words)
+def _moved(analysis: Analysis, bottoms: Mapping[Key, Comparison]) -> dict[Key, Beside]:
+    """The denominators with a small p-value, and the one with the smallest."""
+    p_values = adjusted_p_values(bottoms)
+    limit = max(_NAMED, min(p_values.values()))
+    metrics = {metric.name: metric for metric in analysis.metrics}
+    return {
+        key: _beside(analysis, metrics[key[0]], key[1], bottoms[key])
+        for key, p in p_values.items()
+        if p <= limit
+    }
+
+
+def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison) -> Beside:
+    total = compare_total(analysis, metric, Arms(analysis.experiment.control, variant))
+    top, *rest = (part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1))
+    numbers, below = total.numbers, bottom.numbers
+    moved = (below.difference or 0) / (below.control or 1)
+    words = f"per unit, {(rest or [top])[0]} moved by {moved:+.1%}"
+    shown = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
+    return Beside(total, words if shown is None else f"{words}, {top} by {shown.text}")
 
 
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
@@ -114,19 +122,5 @@ def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) 
         rule: How the difference is judged.
     """
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
-    bottoms = [{name: _per_unit(one) for name, one in variants.items()} for variants in moments]
+    bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
     return compare_within(mean, bottoms, arms, rule)
-
-
-def _per_unit(moments: Moments) -> Moments:
-    """Moments of (x, 1) of those of (y, x, …)."""
-    bottom = moments.pick(1)
-    third = None if bottom.third is None else np.pad(bottom.third, (0, 1))
-    comoment = np.pad(bottom.comoment, (0, 1))
-    return Moments(bottom.n, np.append(bottom.mean, 1.0), comoment, bottom.effective, third)
-
-
-def _change(control: Moments, treatment: Moments, place: int) -> float | None:
-    """The numerator (0) or the denominator (1) per unit, as a multiple of control's."""
-    base = float(control.mean[place])
-    return None if base == 0 else float(treatment.mean[place]) / base
