@@ -109,6 +109,10 @@ def test_refused_before_anything_is_read(
         ("replay e.toml --json o --report o", "would write the same file"),
         ("off-policy e.toml --from a --policy policy.csv --json policy.csv", "replace --policy"),
         ("assign policy.csv --salt s --variants a=1,b=1 --json policy.csv", "replace the ids"),
+        ("audit e.toml --against o=policy.csv --json policy.csv", "--json would replace --against"),
+        ("report policy.csv --output q.html --json q.html", "would write the same file"),
+        ("history add policy.csv --history h.db --json h.db.lock", "would write the same file"),
+        ("init logs --output logs/e.toml", "--output would be read as the files by the next run"),
     ],
 )
 def test_every_command_that_writes_is_held(

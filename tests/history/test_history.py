@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import abeval
-from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError
 from abeval.files import held
 from abeval.history import table
@@ -268,21 +267,6 @@ def test_a_view_in_place_of_the_table_is_refused(tmp_path: Path) -> None:
     for ask in (abeval.History(file).rows, lambda: abeval.History(file).add(one())):
         with pytest.raises(ExperimentError, match="abeval_history is a view"):
             ask()
-
-
-def test_a_table_that_computes_a_column_opens_no_file_with_it(tmp_path: Path) -> None:
-    file, secret = tmp_path / "h.duckdb", tmp_path / "secret.csv"
-    secret.write_text("a\nsecret\n")
-    with duckdb.connect(str(file)) as connection:
-        connection.execute(f"create macro opened() as (select a from read_csv('{secret}'))")
-        plain = (f"{quoted(n)} {kind}" for n, kind in table._COLUMNS.items() if n != "reason")
-        computed = "reason varchar generated always as (opened())"
-        try:
-            connection.execute(f"create table {table.TABLE} ({', '.join(plain)}, {computed})")
-        except duckdb.Error:
-            pytest.skip("this DuckDB computes no column by a query")
-    with pytest.raises(ExperimentError):
-        abeval.History(file).add(one())
 
 
 @pytest.mark.parametrize(
