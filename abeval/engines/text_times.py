@@ -9,7 +9,6 @@ order; otherwise the experiment file must say it.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from abeval.engines.protocol import whole
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import WHOLE, Rows
 from abeval.errors import LogError
@@ -122,7 +121,7 @@ def _shape(relation: str, text: str, rows: Rows) -> _Shape:
       min(case when not is_iso then v end)
     from ordered
     """)
-    values, clocks, zones, iso, others, day_first, month_first = map(whole, counts)
+    values, clocks, zones, iso, others, day_first, month_first = (int(str(n or 0)) for n in counts)
     shown = None if example is None else str(example)
     return _Shape(values, clocks, zones, iso, others, day_first, month_first, shown)
 
