@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
+from abeval.cli.guard import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,12 +50,12 @@ class Reads(NamedTuple):
         from abeval.experiment.load import load_experiment
         from abeval.logs.outputs import Place, matched, reads_of
 
-        path, holds = self.path(value), self.holds()
-        if holds:
+        path = self.path(value)
+        if holds := self.holds():
             yield Place(name, path, holds)
             yield from (Place(name, file) for glob in holds for file in path.glob(glob))
-            return
-        yield from matched(name, Path(), str(path))
+        else:
+            yield from matched(name, Path(), str(path))
         if self.is_experiment(path):
             yield from reads_of(load_experiment(path))
 
@@ -81,8 +82,7 @@ class Writes(NamedTuple):
 
         path = Path(str(value))
         yield Place(name, path, self.holds())
-        target = real(path)
-        yield from (Place(name, target.with_name(target.name + end)) for end in self.beside)
+        yield from (Place(name, Path(f"{real(path)}{end}")) for end in self.beside)
 
 
 def marks_of(command: Callable[..., None]) -> Mapping[str, tuple[str, Reads | Writes]]:
@@ -91,9 +91,8 @@ def marks_of(command: Callable[..., None]) -> Mapping[str, tuple[str, Reads | Wr
     for name, parameter in inspect.signature(command).parameters.items():
         noted = getattr(parameter.annotation, "__metadata__", ())
         for mark in (one for one in noted if isinstance(one, Reads | Writes)):
-            named = next((one.default for one in noted if hasattr(one, "param_decls")), None)
-            flag = named if isinstance(named, str) else f"--{name.replace('_', '-')}"
-            marks[name] = (mark.name or flag, mark)
+            flags = [one.default for one in noted if isinstance(getattr(one, "default", None), str)]
+            marks[name] = (mark.name or [*flags, f"--{name.replace('_', '-')}"][0], mark)
     return marks
 
 
@@ -103,26 +102,23 @@ def protected(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        reads, writes = list[tuple[str, Reads, Any]](), list[tuple[str, Writes, Any]]()
-        for parameter, (name, mark) in marks.items():
-            value = values[parameter]
-            for one in value if isinstance(value, list) else () if value is None else (value,):
-                if isinstance(mark, Reads):
-                    reads.append((name, mark, one))
-                else:
-                    writes.append((name, mark, one))
-        if writes:
+        lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
+        named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
+        written = [each for each in named if isinstance(each[1], Writes)]
+        if written:
             from abeval.files import check_writable
             from abeval.logs.outputs import check_apart
 
-            for _, mark, file in writes:
+            for _, mark, file in written:
                 if not mark.holds():
                     check_writable(file)
-            read = [place for name, mark, one in reads for place in mark.places(name, one)]
-            written = [place for name, mark, one in writes for place in mark.places(name, one)]
-            check_apart(read, written)
-        for _, mark, file in writes:
-            if mark.check is not None:
+            read = (each for each in named if isinstance(each[1], Reads))
+            check_apart(
+                [place for name, mark, value in read for place in mark.places(name, value)],
+                [place for name, mark, value in written for place in mark.places(name, value)],
+            )
+        for _, mark, file in written:
+            if isinstance(mark, Writes) and mark.check is not None:
                 mark.check(file)
         command(**values)
 
@@ -242,7 +238,6 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
         command(loaded, **{n: value for n, value in values.items() if n not in source.flags})
 
     own = list(inspect.signature(command).parameters.values())[1:]
-    kind = inspect.Parameter.KEYWORD_ONLY
     file = inspect.Parameter(
         "experiment",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -251,15 +246,8 @@ def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[.
             Path if source.is_needed else Path | None, typer.Argument(help=source.help), EXPERIMENT
         ],
     )
-    added = [
-        inspect.Parameter(name, kind, default=None, annotation=annotation)
-        for name, annotation in (*source.flags.items(), *_ENGINE.items())
-    ]
-    parameters = [file, *(p.replace(kind=kind) for p in own), *added]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-    return run
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    return shown(run, command, [file, *own, *_optional(source.flags), *_optional(_ENGINE)])
 
 
 def with_engine_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -267,17 +255,16 @@ def with_engine_flags(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**values: Any) -> None:  # noqa: ANN401 (typer's)
         flags = {name: values.pop(name) for name in _ENGINE}
-        command(
-            **values, engine={name: value for name, value in flags.items() if value is not None}
-        )
+        command(**values, engine={name: v for name, v in flags.items() if v is not None})
 
-    kind = inspect.Parameter.KEYWORD_ONLY
     own = [p for p in inspect.signature(command).parameters.values() if p.name != "engine"]
-    added = [inspect.Parameter(n, kind, default=None, annotation=a) for n, a in _ENGINE.items()]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {p.name: p.annotation for p in (*own, *added)}
-    run.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # typer reads it
-    return run
+    return shown(run, command, [*own, *_optional(_ENGINE)])
+
+
+def _optional(flags: Mapping[str, object]) -> list[inspect.Parameter]:
+    """Parameters that need no value, with their annotations."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(n, kind, default=None, annotation=a) for n, a in flags.items()]
 
 
 def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
