@@ -157,7 +157,8 @@ def is_toml(file: Path) -> bool:
 def _is_no_table(file: Path) -> bool:
     from abeval.engines.sources import is_table
 
-    return not is_table(file)
+    # A table may be a folder, or a glob.
+    return not is_table(file) and file.is_file()
 
 
 ReportFile = Annotated[

@@ -166,3 +166,17 @@ def test_no_output_replaces_what_an_experiment_file_names(
             assert call(monkeypatch, *arguments) == 2, arguments
             assert f"{write.name} would replace" in capsys.readouterr().err, arguments
             assert contents(folder) == before
+
+
+def test_a_folder_of_a_table_is_read_and_not_written_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("users").mkdir()
+    rows = "\n".join(f"{i},{'ab'[i % 2]},{i % 7}" for i in range(60))
+    Path("users/one.csv").write_text(f"user_id,group,clicks\n{rows}\n")
+    table = ("users", "--unit", "user_id", "--variant", "group", "--metric", "clicks")
+    assert call(monkeypatch, "analyze", *table, "--json", "o.json") == 0
+    capsys.readouterr()
+    assert call(monkeypatch, "analyze", *table, "--json", "users/o.json") == 2
+    assert "--json would be read as the experiment file" in capsys.readouterr().err
