@@ -19,6 +19,12 @@ MIN_RESOLUTION = 1e-12
 MAX_SIZE = 1e9
 """Of a prior's mean and standard deviation; a standard deviation is at least 1 / MAX_SIZE."""
 
+MAX_VARIANTS = 100
+"""Of an experiment: what is compared and checked grows with their square."""
+
+MAX_METRICS = 500
+"""Of an experiment, and columns of numbers of a table that names no metrics."""
+
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9
 MAX_ATTRIBUTION_HOURS = 1e6

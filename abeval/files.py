@@ -3,13 +3,12 @@
 Called by `cli/` (JSON, CSV), `report/` (pages), `store/` and `history/` (their own files).
 """
 
-import json
 import os
 import re
 import secrets
-import socket
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -125,7 +124,10 @@ def _is_device(mode: int | None) -> bool:
 
 
 DRAFT = ".abeval-"
-"""The beginning of the names of drafts."""
+"""The beginning of the names of drafts; 16 random hexadecimal digits follow."""
+
+_UNLINKED = getattr(os, "O_NOFOLLOW", 0)
+"""Refuse to open a link."""
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -154,8 +156,19 @@ def _replace(target: Path, data: bytes) -> None:
             os.fsync(file.fileno())
             # Locked until it has its name, so that no other run takes it for one that was left.
             draft.replace(target)
+        _sync(target.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Let the names in a folder outlive a loss of power, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _locked_draft(target: Path) -> tuple[Path, int]:
@@ -174,24 +187,26 @@ def _locked_draft(target: Path) -> tuple[Path, int]:
 
 
 def sweep_drafts(folder: Path) -> None:
-    """Remove the drafts that killed runs left in a folder."""
-    for draft in folder.glob(f"{DRAFT}*"):
+    """Remove the drafts that killed runs left in a folder; other files keep their names."""
+    for draft in folder.glob(DRAFT + "[0-9a-f]" * 16):
         with suppress(OSError):
-            descriptor = os.open(draft, os.O_RDONLY)
+            descriptor = os.open(draft, os.O_RDONLY | _UNLINKED)
             if take(descriptor):
                 draft.unlink(missing_ok=True)
             os.close(descriptor)
 
 
 @contextmanager
-def held(file: Path, what: str) -> Iterator[None]:
+def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     """Hold a lock, whose file goes when it is released.
 
-    A lock file that a killed run left, whatever is in it, is taken over.
+    Nothing is written into the file, no link is followed, and a file with content stays: it is
+    somebody else's. The file that a killed run left is taken over.
 
     Args:
         file: The lock.
         what: What it locks, for the message to others.
+        seconds: How long to wait for another run that holds it.
 
     Raises:
         ExperimentError: Another run holds it, or the file cannot be locked.
@@ -203,49 +218,34 @@ def held(file: Path, what: str) -> Iterator[None]:
         ['lock']
     """
     try:
-        descriptor = _taken(file, what)
+        descriptor = _taken(file, what, time.monotonic() + seconds)
     except OSError as error:
         raise ExperimentError(
-            f"{what} cannot be locked: {error.strerror}",
-            "use a writable folder, on a disk that has locks",
+            f"{what} cannot be locked: {error.strerror} ({file})",
+            "remove that file if it is a link; use a writable folder, on a disk that has locks",
         ) from error
     try:
         yield
     finally:
         try:
-            file.unlink(missing_ok=True)
+            if not os.fstat(descriptor).st_size:
+                file.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
 
 
-def _taken(file: Path, what: str) -> int:
+def _taken(file: Path, what: str, end: float) -> int:
+    """The open lock, by a moment."""
     while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-        if not take(descriptor):
-            owner = os.pread(descriptor, 200, 0).decode("utf-8", "replace")
-            os.close(descriptor)
-            raise ExperimentError(f"{what} is in use{_by(owner)}", "wait for it to end")
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _UNLINKED, 0o666)
+        is_free = take(descriptor)
         # The run that had it may have removed the file in between.
-        if is_still(descriptor, file):
-            _sign(descriptor)
+        if is_free and is_still(descriptor, file):
             return descriptor
         os.close(descriptor)
-
-
-def _sign(descriptor: int) -> None:
-    """Write who holds it, for the message to others; on a full disk they are told less."""
-    owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, owner.encode(), 0)
-
-
-def _by(owner: str) -> str:
-    try:
-        who = json.loads(owner)
-        return f" by process {who['pid']} on {who['host']}"
-    except (ValueError, KeyError, TypeError):
-        return " by another run"
+        if not is_free and time.monotonic() >= end:
+            raise ExperimentError(f"{what} is in use by another run", "wait for it to end")
+        time.sleep(0.0 if is_free else 0.05)
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:

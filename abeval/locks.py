@@ -1,6 +1,6 @@
 """Locks that the system drops with the process that holds them, however it ends.
 
-`store/lock.py` locks stores, `scratch.py` temporary folders, and `files.py` drafts. They are flocks
+`files.py` locks stores, histories and drafts, `scratch.py` temporary folders. They are flocks
 of open files and not the existence or content of a file: those would outlive a killed process, and
 its number may belong to another process later.
 """

@@ -20,7 +20,7 @@ from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.inference.trust.check import check, checked_metrics, without_replays
-from abeval.logs.outputs import Output, check_named, check_outputs
+from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.definition import Metric
@@ -84,7 +84,8 @@ def analyze_logs(
             output would replace an input.
     """
     check_inputs(inputs)
-    check_outputs(experiment, folders(store, save_aggregates), {})
+    if written := _folders(store, save_aggregates):
+        check_apart(reads_of(experiment), written)
     save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
     logs = inputs.get("logs") or {}
     collects = collect if store is None else _over_store(Path(store), experiment, logs)
@@ -106,20 +107,19 @@ def check_logs(experiment: Experiment, inputs: Inputs) -> CheckResult:
     return check(experiment, metrics, aggregates)
 
 
-def folders(store: str | Path | None, save_aggregates: str | Path | None) -> list[Output]:
+def _folders(store: str | Path | None, save_aggregates: str | Path | None) -> list[Place]:
     """The folders that an analysis writes, none for None.
 
     Raises:
         ExperimentError: A name is empty.
     """
-    from abeval.store.manifest import WRITTEN
-    from abeval.store.saved import KEPT
+    from abeval.store.manifest import KEPT, WRITTEN
 
     named = (("store", store, WRITTEN), ("save_aggregates", save_aggregates, KEPT))
     for name, folder, _ in named:
         if folder is not None:
             check_named(name, folder)
-    return [Output(name, Path(f), files) for name, f, files in named if f is not None]
+    return [Place(name, Path(f), globs) for name, f, globs in named if f is not None]
 
 
 def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
@@ -140,7 +140,8 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.store.saved import SAVED, read_aggregates
+    from abeval.store.manifest import SAVED
+    from abeval.store.saved import read_aggregates
     from abeval.store.warehouse import warehouse_file
 
     file = warehouse_file(folder)

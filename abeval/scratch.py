@@ -4,6 +4,7 @@
 """
 
 import os
+import secrets
 import shutil
 import tempfile
 import weakref
@@ -19,11 +20,11 @@ _LOCK = "lock"
 class Scratch:
     """A new folder with a locked file, as long as its process lives.
 
-    Folders of the same prefix whose process is gone are removed first.
+    Folders with such a name whose process is gone are removed first.
 
     Args:
         parent: An existing folder; None for the system's.
-        prefix: Of its name.
+        prefix: Of its name; 16 random hexadecimal digits follow.
 
     Raises:
         OSError: The parent is missing, not writable, or full.
@@ -53,7 +54,8 @@ class Scratch:
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        folder = parent / f"{prefix}{secrets.token_hex(8)}"
+        folder.mkdir(0o700)
         # Another process may sweep it away before it is locked.
         with suppress(FileNotFoundError):
             descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -64,7 +66,7 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
 
 def _sweep(parent: Path, prefix: str) -> None:
     """Remove the folders of dead processes; those of other users stay, as they must."""
-    for folder in parent.glob(f"{prefix}*"):
+    for folder in parent.glob(prefix + "[0-9a-f]" * 16):
         with suppress(OSError):
             if not folder.is_symlink():
                 _remove_if_dead(folder)

@@ -121,19 +121,41 @@ def test_nobody_else_can_read_the_draft_of_a_private_file(
     path.touch(0o600)
     monkeypatch.setattr("os.fsync", lambda number: modes.append(os.fstat(number).st_mode))
     write_text(path, "secret")
-    assert [stat.S_IMODE(mode) for mode in modes] == [0o600]
+    assert stat.S_IMODE(modes[0]) == 0o600
+
+
+def test_the_name_is_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda number: synced.append(os.fstat(number).st_ino))
+    path = write_text(tmp_path / "a.txt", "whole")
+    assert synced == [path.stat().st_ino, tmp_path.stat().st_ino]
 
 
 def test_drafts_of_killed_runs_are_removed_and_those_of_others_are_not(tmp_path: Path) -> None:
     (tmp_path / ".abeval-0123456789abcdef").write_text("half")
-    alive = tmp_path / ".abeval-alive"
+    alive = tmp_path / ".abeval-fedcba9876543210"
     alive.touch()
     with alive.open() as opened:
         assert take(opened.fileno())
         write_text(tmp_path / "a.txt", "whole")
-        assert sorted(p.name for p in tmp_path.iterdir()) == [".abeval-alive", "a.txt"]
+        assert sorted(p.name for p in tmp_path.iterdir()) == [alive.name, "a.txt"]
     write_text(tmp_path / "a.txt", "again")
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_what_is_only_named_like_a_draft_is_left_alone(tmp_path: Path) -> None:
+    names = {
+        ".abeval-mynotes",
+        ".abeval-",
+        ".abeval-0123456789abcdef.txt",
+        ".abeval-ABCDEF0123456789",
+    }
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / ".abeval-0123456789abcdef").symlink_to(tmp_path / ".abeval-mynotes")
+    write_text(tmp_path / "a.txt", "whole")
+    left = {p.name for p in tmp_path.iterdir()}
+    assert left == {*names, ".abeval-0123456789abcdef", "a.txt"}
 
 
 def test_a_draft_that_is_swept_away_too_early_is_made_again(

@@ -83,14 +83,17 @@ def test_the_next_run_removes_the_database_of_a_killed_one(tmp_path: Path) -> No
 
 def test_the_folder_of_a_live_run_is_left_alone(tmp_path: Path) -> None:
     first = Scratch(tmp_path, "x-")
-    (tmp_path / "x-empty").mkdir()
-    (tmp_path / "x-link").symlink_to(tmp_path)
+    (tmp_path / f"x-{'0' * 16}").mkdir()
+    linked, mine = f"x-{'1' * 16}", "x-of_mine"
+    (tmp_path / linked).symlink_to(tmp_path)
+    (tmp_path / mine).mkdir()
+    (tmp_path / mine / "lock").touch()
     second = Scratch(tmp_path, "x-")
-    kept = {first.path.name, second.path.name, "x-link"}
+    kept = {first.path.name, second.path.name, linked, mine}
     assert {path.name for path in tmp_path.iterdir()} == kept
     first.close()
     second.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["x-link"]
+    assert {path.name for path in tmp_path.iterdir()} == {linked, mine}
 
 
 def test_a_folder_that_is_swept_away_before_its_lock_is_made_again(

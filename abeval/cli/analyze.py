@@ -12,11 +12,12 @@ import typer
 
 from abeval.cli.options import (
     JsonFile,
+    Reads,
     ReportFile,
+    Writes,
     console,
     folder,
     output_file,
-    writable,
     write_json,
 )
 from abeval.errors import ExperimentError
@@ -28,12 +29,24 @@ if TYPE_CHECKING:
 _EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
 
+def _stored() -> tuple[str, ...]:
+    from abeval.store.manifest import WRITTEN
+
+    return WRITTEN
+
+
+def _kept() -> tuple[str, ...]:
+    from abeval.store.manifest import KEPT
+
+    return KEPT
+
+
 def analyze(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
     report: ReportFile = None,
     csv: Annotated[
-        Path | None, output_file("--csv", "Write the scorecard as CSV.", writable)
+        Path | None, output_file("--csv", "Write the scorecard as CSV."), Writes()
     ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
@@ -44,17 +57,22 @@ def analyze(
     store: Annotated[
         Path | None,
         folder("Keep the sums of each input file, so that the next run reads only new files."),
+        Writes(holds=_stored),
     ] = None,
     save_aggregates: Annotated[
-        Path | None, folder("Write the aggregates behind the result, for --aggregates.")
+        Path | None,
+        folder("Write the aggregates behind the result, for --aggregates."),
+        Writes(holds=_kept),
     ] = None,
     aggregates: Annotated[
         Path | None,
         folder("Compute the result from saved aggregates or a warehouse's sums, without the log."),
+        Reads(holds=lambda: (*_kept(), "logged_sums.*")),
     ] = None,
     sums: Annotated[
         Path | None,
         typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
+        Reads(),
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""

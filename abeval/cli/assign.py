@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, console
+from abeval.cli.options import JsonFile, Reads, console
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ def assign(
     variants: Annotated[
         str, typer.Option(help="Variants and weights, such as control=0.5,treatment=0.5.")
     ],
-    ids: Annotated[Path | None, typer.Argument(help="A CSV file with a header line.")] = None,
+    ids: Annotated[
+        Path | None, typer.Argument(help="A CSV file with a header line."), Reads("the ids")
+    ] = None,
     column: Annotated[
         str | None, typer.Option(help="The id column, if it is not the first.")
     ] = None,
@@ -46,10 +48,10 @@ def assign(
         typer.Option(help="Share held out first, such as hold.2026:0.05.", metavar="SALT:SHARE"),
     ] = None,
     overrides: Annotated[
-        Path | None, typer.Option(help="CSV of unit and variant, not to be analysed.")
+        Path | None, typer.Option(help="CSV of unit and variant, not to be analysed."), Reads()
     ] = None,
     sticky: Annotated[
-        Path | None, typer.Option(help="CSV of unit and variant that units keep.")
+        Path | None, typer.Option(help="CSV of unit and variant that units keep."), Reads()
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -100,10 +102,8 @@ def _sql(plan: "Plan", dialect: str) -> str:
 
 
 def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path | None) -> None:
-    from abeval.files import real, write_text
+    from abeval.files import write_text
 
-    if json_file is not None and real(json_file) == real(file):
-        raise ExperimentError(f"--json would replace the ids: {file}", "name another file")
     units, name = _read_ids(file, column)
     frame = plan.place_many(units).rename(columns={"unit": name})
     frame = frame[[name, "variant", "slot", "sub_bucket", "reason"]]

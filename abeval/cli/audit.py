@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, print_tables, write_json
+from abeval.cli.options import JsonFile, Reads, is_toml, print_tables, write_json
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def audit(
             help="Another experiment: its file, or a CSV of unit and variant; repeat for more.",
             metavar="NAME=FILE",
         ),
+        Reads(path=lambda text: Path(text.partition("=")[2]), is_experiment=is_toml),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -43,7 +44,7 @@ def _other(file: Path) -> "LoadedExperiment | pd.Series[str]":
     from abeval.api import load
     from abeval.assignment.files import read_assignment
 
-    return load(file) if file.suffix == ".toml" else read_assignment(file)
+    return load(file) if is_toml(file) else read_assignment(file)
 
 
 def named_files(options: Iterable[str]) -> dict[str, Path]:

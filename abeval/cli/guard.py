@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,15 +34,19 @@ _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an 
 def debuggable(command: Callable[..., None]) -> Callable[..., None]:
     """A command with the flag `--debug`, which `guarded` looks for among the arguments."""
 
-    @wraps(command)
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         command(**values)
 
-    signature = inspect.signature(command)
-    flag = inspect.Parameter(
-        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DEBUG
-    )
-    parameters = [*signature.parameters.values(), flag]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    flag = inspect.Parameter("debug", kind, default=False, annotation=_DEBUG)
+    return shown(run, command, [*inspect.signature(command).parameters.values(), flag])
+
+
+def shown(
+    run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """A function with the name and help of a command, and parameters for typer."""
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run

@@ -4,21 +4,22 @@ Calls `History` of `history/history.py`.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from abeval.cli.guard import debuggable
 from abeval.cli.options import (
     JsonFile,
+    Reads,
     ReportFile,
     Whole,
+    Writes,
     output_file,
     print_tables,
-    writable,
+    protected,
     write_json,
 )
-from abeval.errors import ExperimentError
 
 history = typer.Typer(
     name="history",
@@ -28,13 +29,15 @@ history = typer.Typer(
 )
 
 
-def _file(text: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    return typer.Option("--history", help=text, metavar="FILE", **more)
-
-
-_File = Annotated[Path, _file("The history: a .parquet or .duckdb file.")]
+_File = Annotated[
+    Path,
+    typer.Option("--history", help="The history: a .parquet or .duckdb file.", metavar="FILE"),
+    Reads(),
+]
 _Written = Annotated[
-    Path, output_file("--history", "The .parquet or .duckdb file; created if missing.", writable)
+    Path,
+    output_file("--history", "The .parquet or .duckdb file; created if missing."),
+    Writes(beside=(".lock",)),
 ]
 
 
@@ -42,6 +45,7 @@ def add(
     results: Annotated[
         list[Path],
         typer.Argument(help="JSON of one experiment: of analyze, replay, windows.", metavar="JSON"),
+        Reads("the result"),
     ],
     history: _Written,
     shipped: Annotated[
@@ -59,8 +63,6 @@ def add(
     """
     from abeval.history.history import History
 
-    _check_apart({"--json": json_file}, {"the history": history, **_named(results)})
-    _check_apart({"--history": history}, _named(results))
     changed = History(history).add(*results, shipped=_shipped(shipped))
     write_json(json_file, changed)
     print_tables(changed)
@@ -72,6 +74,7 @@ def noise(
         typer.Argument(
             help="JSON of analyze and replay on parts of one experiment's units.", metavar="JSON"
         ),
+        Reads("the result"),
     ],
     history: _Written,
     json_file: JsonFile = None,
@@ -82,8 +85,6 @@ def noise(
     """
     from abeval.history.history import History
 
-    _check_apart({"--json": json_file}, {"the history": history, **_named(results)})
-    _check_apart({"--history": history}, _named(results))
     changed = History(history).add_noise(*results)
     write_json(json_file, changed)
     print_tables(changed)
@@ -113,7 +114,6 @@ def report(
     """Say which metric predicts which, how often each moves, and what was really gained."""
     from abeval.history.history import History
 
-    _check_apart({"--json": json_file, "--report": report}, {"the history": history})
     result = History(history).report(metrics=metric, offline=offline, shared=shared_noise)
     write_json(json_file, result)
     if report is not None:
@@ -129,30 +129,15 @@ def prior(
     """Print the prior of a metric's lifts, for the section inference of an experiment file."""
     from abeval.history.history import History
 
-    _check_apart({"--json": json_file}, {"the history": history})
     result = History(history).prior(metric)
     write_json(json_file, result)
     print_tables(result)
 
 
 for _command in (add, noise, report, prior):
-    history.command()(debuggable(_command))
+    history.command()(debuggable(protected(_command)))
 
 
 def _shipped(names: list[str] | None) -> list[str] | None:
     """`none` alone says that nothing was shipped."""
     return [] if names == ["none"] else names
-
-
-def _named(files: list[Path]) -> dict[str, Path]:
-    return {f"the result {file}": file for file in files}
-
-
-def _check_apart(outputs: dict[str, Path | None], inputs: dict[str, Path]) -> None:
-    """Refuse outputs that would replace what the command reads."""
-    from abeval.files import real
-
-    for flag, output in outputs.items():
-        for name, file in inputs.items():
-            if output is not None and real(output) == real(file):
-                raise ExperimentError(f"{flag} {output} is {name}", "name another file")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.cli.options import Reads, Writes
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -15,18 +16,19 @@ if TYPE_CHECKING:
 
 
 def init(
-    files: Annotated[list[Path], typer.Argument(help="Files of a log or table.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of a log or table."), Reads("the files")
+    ],
     output: Annotated[
-        Path, typer.Option(help="The experiment file to write; it must not be there.")
+        Path, typer.Option(help="The experiment file to write; it must not be there."), Writes()
     ] = Path("experiment.toml"),
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments."""
     from abeval.drafts.run import draft_files
-    from abeval.files import check_writable, write_text
+    from abeval.files import write_text
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    check_writable(output)
     draft = draft_files(files, output.parent, _name(files[0]))
     write_text(output, draft.text)
     _print(draft, output)

@@ -25,7 +25,7 @@ from abeval.cli.guard import debuggable, guarded
 from abeval.cli.history import history
 from abeval.cli.init import init
 from abeval.cli.off_policy import off_policy
-from abeval.cli.options import on_engine, with_engine_flags
+from abeval.cli.options import on_engine, protected, with_engine_flags
 from abeval.cli.power import power
 from abeval.cli.reference import metrics, schema
 from abeval.cli.replay import replay
@@ -46,23 +46,13 @@ app = typer.Typer(
 )
 
 # `abeval --help` lists the commands in this order.
-app.command()(debuggable(init))
-app.command()(debuggable(on_engine(analyze, TABLE_OR_FILE)))
-app.command()(debuggable(with_engine_flags(report)))
-app.command()(debuggable(on_engine(check)))
-app.command()(debuggable(on_engine(compare)))
-app.command()(debuggable(on_engine(power)))
-app.command()(debuggable(assign))
-app.command()(debuggable(on_engine(audit)))
-app.command()(debuggable(simulate))
-app.command()(debuggable(metrics))
-app.command()(debuggable(schema))
-app.command()(debuggable(on_engine(off_policy)))
-app.command()(debuggable(on_engine(replay)))
-app.command()(debuggable(on_engine(agree)))
-app.command()(debuggable(sql))
-app.command()(debuggable(on_engine(aa)))
-app.command()(debuggable(on_engine(windows)))
+for _command in (
+    *(init, on_engine(analyze, TABLE_OR_FILE), with_engine_flags(report)),
+    *(on_engine(check), on_engine(compare), on_engine(power), assign, on_engine(audit)),
+    *(simulate, metrics, schema, on_engine(off_policy), on_engine(replay), on_engine(agree)),
+    *(sql, on_engine(aa), on_engine(windows)),
+):
+    app.command()(debuggable(protected(_command)))
 app.add_typer(history)
 
 

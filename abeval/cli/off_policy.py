@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, Whole, print_tables, write_json
+from abeval.cli.options import JsonFile, Reads, Whole, print_tables, write_json
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -29,6 +29,7 @@ def off_policy(
     policy: Annotated[
         Path | None,
         typer.Option(help="Or a file with item_id, position and probability.", metavar="FILE"),
+        Reads(),
     ] = None,
     reward: Annotated[
         str | None, typer.Option(help="Reward column, instead of the click.", metavar="COLUMN")

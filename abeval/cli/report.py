@@ -12,11 +12,12 @@ import typer
 
 from abeval.cli.options import (
     JsonFile,
-    check_outputs_of,
+    Reads,
+    Writes,
+    check_page,
     engine_of,
+    is_toml,
     output_file,
-    page,
-    writable,
     write_json,
 )
 from abeval.errors import ExperimentError
@@ -38,9 +39,10 @@ def report(
         typer.Argument(
             help="An experiment file (TOML), or results as --json wrote them.", metavar="FILE..."
         ),
+        Reads("the file to report", is_experiment=is_toml),
     ],
     output: Annotated[
-        Path | None, output_file("--output", "Write the page, or the Markdown.", writable)
+        Path | None, output_file("--output", "Write the page, or the Markdown."), Writes()
     ] = None,
     format: Annotated[
         Format, typer.Option("--format", help="html, or md for a pull request or a chat.")
@@ -55,8 +57,8 @@ def report(
     if format is Format.html:
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
-        page(output)
-    study = _study(files, output, json_file, engine)
+        check_page(output)
+    study = _study(files, engine)
     write_json(json_file, study)
     if format is Format.html and output is not None:
         study.report(output)
@@ -66,38 +68,29 @@ def report(
         typer.echo(study.to_markdown(), nl=False)
 
 
-def _study(
-    files: list[Path], output: Path | None, json_file: Path | None, engine: Mapping[str, object]
-) -> "Study":
+def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
     """Of an experiment file, by running it; of results, by reading them."""
     from abeval.results.study import read_results
 
-    experiments = [file for file in files if file.suffix.lower() == ".toml"]
+    experiments = [file for file in files if is_toml(file)]
     if experiments and len(files) > 1:
         raise ExperimentError(
             f"{experiments[0]} is an experiment file", "name it alone, or name results only"
         )
     if experiments:
-        return _run(experiments[0], output, json_file, engine)
+        return _run(experiments[0], engine)
     if engine:
         raise ExperimentError(
             f"--{next(iter(engine)).replace('_', '-')} is for an experiment file",
             "results are read without an engine: remove it",
         )
-    written = {one.resolve() for one in (output, json_file) if one is not None}
-    for file in files:
-        if file.resolve() in written:
-            raise ExperimentError(f"the report would replace {file}, which it reads")
     return read_results(files)
 
 
-def _run(
-    file: Path, output: Path | None, json_file: Path | None, engine: Mapping[str, object]
-) -> "Study":
+def _run(file: Path, engine: Mapping[str, object]) -> "Study":
     from abeval.api import load
     from abeval.progress import steps
 
     loaded = engine_of(load(file), engine)
-    check_outputs_of(loaded, file, {"report": output, "json_file": json_file})
     with steps() as step:
         return loaded.study(step=step)

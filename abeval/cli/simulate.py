@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import place
+from abeval.cli.options import Writes, place
 
 
 def simulate(
     directory: Annotated[
-        Path, typer.Argument(help="Folder to write to; created if missing.", parser=place)
+        Path,
+        typer.Argument(help="Folder to write to; created if missing.", parser=place),
+        Writes("the folder", holds=lambda: ("*",)),
     ],
     impressions: Annotated[
         int,

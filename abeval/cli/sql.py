@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from abeval.cli.options import Reads
+
 if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
     from abeval.engines.statement import Analysis
@@ -27,6 +29,7 @@ def sql(
             help="Write the query with every view it reads, for the logs of this file.",
             metavar="FILE",
         ),
+        Reads(),
     ] = None,
 ) -> None:
     """Print a query of the analysis, or the names of all queries."""

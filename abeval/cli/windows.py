@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import (
-    JsonFile,
-    MetricNames,
-    ReportFile,
-    Whole,
-    print_tables,
-    write_json,
-)
+from abeval.cli.options import JsonFile, MetricNames, ReportFile, Whole, print_tables, write_json
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment

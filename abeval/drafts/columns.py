@@ -3,7 +3,8 @@
 `drafts/run.py` opens the table; `drafts/guess.py` decides by these numbers.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,15 +82,20 @@ class Table:
 
 
 def look(engine: Engine, relation: str) -> Table:
-    """The columns of a relation, by one pass over it and one for each column of few values."""
+    """The columns of a relation, by one pass over it and one over those of few values."""
     types = engine.columns(relation)
     numbers = ", ".join(
         _measures(place, name, _kind(type)) for place, (name, type) in enumerate(types.items())
     )
     ((rows, *measures),) = engine.rows(f"select count(*), {numbers} from {quoted(relation)}")
+    each = [measures[i : i + _MEASURES] for i in range(0, len(measures), _MEASURES)]
+    few = [name for name, m in zip(types, each, strict=True) if 0 < int(str(m[1])) <= FEW]
+    listed = ", ".join(f"to_json(histogram(cast({quoted(name)} as varchar)))" for name in few)
+    values = engine.rows(f"select {listed} from {quoted(relation)}")[0] if few else ()
+    counts = {name: json.loads(str(text)) for name, text in zip(few, values, strict=True)}
     columns = tuple(
-        _column(engine, relation, name, type, measures[_MEASURES * place :])
-        for place, (name, type) in enumerate(types.items())
+        _column(name, type, m, counts.get(name, {}))
+        for (name, type), m in zip(types.items(), each, strict=True)
     )
     return Table(relation, whole(rows), columns)
 
@@ -113,17 +119,9 @@ _MEASURES = 5
 """Values of `_measures`."""
 
 
-def _column(
-    engine: Engine, relation: str, name: str, type: str, measures: Sequence[object]
-) -> Column:
+def _column(name: str, type: str, measures: Sequence[object], counts: Mapping[str, int]) -> Column:
     rows, distinct = int(str(measures[0])), int(str(measures[1]))
     low, high = (None if end is None else float(str(end)) for end in measures[2:4])
-    values: tuple[tuple[str, int], ...] = ()
-    if 0 < distinct <= FEW:
-        listed = engine.rows(
-            f"select cast({quoted(name)} as varchar) as v, count(*) as n from {quoted(relation)} "
-            f"where {quoted(name)} is not null group by {quoted(name)} order by n desc, v"
-        )
-        values = tuple((str(value), whole(count)) for value, count in listed)
+    values = tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
     is_whole = bool(measures[4]) and _kind(type) in ("integer", "real")
     return Column(name, type, _kind(type), rows, distinct, low, high, values, is_whole)

@@ -4,7 +4,7 @@
 `drafts/write.py` writes the guesses as an experiment file.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -236,7 +236,8 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
         for column in table.columns
         if column.name not in taken and column.distinct > 1 and column.is_number
     ]
-    guesses = [g for column in values if (g := _value_guess(column, table, values)) is not None]
+    names = {"".join(words.words(column.name)) for column in values}
+    guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
     outcomes = [g for g in guesses if g.entry == "outcome"]
     for one in guesses:
         if outcomes == [one] and one.certainty == "not sure":
@@ -245,12 +246,12 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
             yield one
 
 
-def _value_guess(column: Column, table: Table, others: Sequence[Column]) -> Guess | None:
+def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     """What a column of numbers is; None where it describes a unit, or numbers the rows."""
     if words.words(column.name)[-1:] == ("id",):
         return None
     kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
-    pair = _pair(column, others)
+    pair = _pair(column, names)
     if pair == "pre" or words.has_word(column.name, words.BEFORE):
         return Guess("covariate", column, "likely", "its name says that it was before")
     if pair == "post":
@@ -262,9 +263,8 @@ def _value_guess(column: Column, table: Table, others: Sequence[Column]) -> Gues
     return Guess("outcome", column, "not sure", "an outcome, or known before?")
 
 
-def _pair(column: Column, others: Sequence[Column]) -> str | None:
+def _pair(column: Column, names: Set[str]) -> str | None:
     """Whether a column is the `pre…` or the `post…` of two that are called alike else."""
-    names = {"".join(words.words(other.name)) for other in others}
     own = "".join(words.words(column.name))
     for own_prefix, other_prefix in (("pre", "post"), ("post", "pre")):
         rest = own.removeprefix(own_prefix)

@@ -51,7 +51,7 @@ def open_scratch(options: "EngineOptions | None") -> Scratch | None:
         ) from error
 
 
-_NO_EXTENSIONS: Mapping[str, str] = {
+NO_EXTENSIONS: Mapping[str, str] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -74,7 +74,7 @@ def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.
         settings["temp_directory"] = str(scratch.path / "spill")
     config = {name: value for name, value in settings.items() if value is not None}
     if options is None or not options.remote_files:
-        config |= _NO_EXTENSIONS
+        config |= NO_EXTENSIONS
     try:
         return duckdb.connect(database, config=config)
     except duckdb.Error as error:

@@ -121,7 +121,7 @@ def _shape(relation: str, text: str, rows: Rows) -> _Shape:
       min(case when not is_iso then v end)
     from ordered
     """)
-    values, clocks, zones, iso, others, day_first, month_first = (int(str(n)) for n in counts)
+    values, clocks, zones, iso, others, day_first, month_first = (int(str(n or 0)) for n in counts)
     shown = None if example is None else str(example)
     return _Shape(values, clocks, zones, iso, others, day_first, month_first, shown)
 

@@ -7,6 +7,7 @@ mistakes.
 from collections.abc import Iterator
 from zoneinfo import ZoneInfo, available_timezones
 
+from abeval.bounds import MAX_METRICS, MAX_VARIANTS
 from abeval.errors import ExperimentError
 from abeval.experiment.chosen_metrics import MetricChoice
 from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
@@ -53,6 +54,9 @@ def _names(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _variants(experiment: Experiment) -> Iterator[Problem]:
+    for name, limit in (("variants", MAX_VARIANTS), ("metrics", MAX_METRICS)):
+        if (count := len(getattr(experiment, name))) > limit:
+            yield Problem((name,), f"{count:,} {name}, but at most {limit} are analysed at once")
     if len(experiment.variants) < 2:
         yield Problem(("variants",), "an experiment compares at least two variants")
     elif not any(experiment.variants[name].weight > 0 for name in experiment.treatments):

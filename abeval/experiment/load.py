@@ -44,9 +44,9 @@ _TOML_HINT = "put text in quotes, begin a table with [name], and use each key on
 def _text(file: Path, why: str = "") -> str:
     """A file's text, without the byte order mark that some editors write; `why` it is read."""
     try:
-        # A device such as /dev/zero has no end.
-        if file.is_char_device():
-            raise ExperimentError(f"{file} is a device", "name a TOML file")
+        # A device such as /dev/zero has no end, and a pipe may have no writer.
+        if file.exists() and not file.is_file() and not file.is_dir():
+            raise ExperimentError(f"{file} is a device or a pipe", "name a TOML file")
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         hint = "give the path of a TOML file, or make an example with: abeval simulate DIR"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.history.entries import Addable
+    from abeval.history.table import Kept
     from abeval.results.history import Added, HistoryPrior, HistoryRow
     from abeval.results.history_report import HistoryReport
 
@@ -62,7 +63,7 @@ class History:
 
         Raises:
             ExperimentError: A file is no result, they are of different experiments, or the file of
-                the history is none or in use.
+                the history is none, is damaged, or stays in use for a minute.
             AbevalError: The history cannot be written.
         """
         from abeval.history.add import add
@@ -95,7 +96,7 @@ class History:
         """Every row of the file; none if it does not exist yet."""
         from abeval.history.table import read_rows
 
-        return tuple(read_rows(self.path))
+        return read_rows(self.path).rows
 
     def to_frame(self) -> "pd.DataFrame":
         """Every row of the file, as a frame."""
@@ -145,16 +146,18 @@ class History:
         from abeval.history.report import named
 
         check_between("alpha", alpha, 0.0001, 0.5)
-        measures = measures_of(self._filled()).of("online")
+        measures = measures_of(self._filled().rows).of("online")
         return prior(named(measures, [metric], "online")[0], alpha)
 
-    def _filled(self) -> tuple["HistoryRow", ...]:
+    def _filled(self) -> "Kept":
+        from abeval.history.table import read_rows
+
         if not self.path.exists():
             raise ExperimentError(
                 f"there is no history {self.path}",
                 "abeval history add writes it, from the JSON of abeval analyze",
             )
-        return self.rows()
+        return read_rows(self.path)
 
 
 def _names(shipped: str | Iterable[str]) -> frozenset[str]:

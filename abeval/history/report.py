@@ -12,10 +12,14 @@ from abeval.experiment.problems import suggestion
 from abeval.history import gains
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted
-from abeval.results.history import HistoryRow
+from abeval.history.table import Kept
 from abeval.results.history_report import HISTORY_SCHEMA_VERSION, Choice, HistoryReport
 from abeval.stats.shrinkage import FEWEST
 
+_UNSIGNED = (
+    "the history has no digest, so that damage to it would not be seen; the next abeval history "
+    "add that changes it writes one"
+)
 _OFFLINE = ("auc", "gauc[impressions]", "log_loss")
 _OFFLINE_AT_K = ("ndcg@{k}[lin]", "map@{k}[min]", "mrr@{k}", "recall@{k}", "precision@{k}")
 """Offline metrics that are compared where none is named: one definition each, at the largest k."""
@@ -23,7 +27,7 @@ _OFFLINE_AT_K = ("ndcg@{k}[lin]", "map@{k}[min]", "mrr@{k}", "recall@{k}", "prec
 
 def report(
     path: Path,
-    rows: Sequence[HistoryRow],
+    kept: Kept,
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
     options: Options,
@@ -32,7 +36,7 @@ def report(
 
     Args:
         path: Of the history.
-        rows: Its rows.
+        kept: Its rows.
         metrics: Online metrics; None for goals and guardrails.
         offline: Offline metrics; None for those that most teams quote.
         options: Level, and the shared noise that is assumed where none was measured.
@@ -40,8 +44,8 @@ def report(
     Raises:
         ExperimentError: The history has too few experiments, or lacks a metric.
     """
-    history = measures_of(rows)
-    names = tuple(dict.fromkeys(row.experiment for row in rows))
+    history = measures_of(kept.rows)
+    names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
     online = _online(history, metrics)
     before = _offline(history, offline)
@@ -66,7 +70,10 @@ def report(
         gained=tuple(gains.gained(m, history, options.alpha) for m in online),
         effects=tuple(e for m in shown for e in gains.effects(m, history, options.alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=tuple(_notes(history, before, online, predictions, options)),
+        notes=(
+            *_notes(history, before, online, predictions, options),
+            *(() if kept.is_signed else (_UNSIGNED,)),
+        ),
     )
 
 

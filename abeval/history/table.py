@@ -3,19 +3,22 @@
 `history.py` reads and changes it; nothing else does.
 """
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
+from abeval.engines.duckdb_connection import NO_EXTENSIONS, confinement
+from abeval.engines.duckdb_errors import message
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError
-from abeval.files import held, write_bytes
+from abeval.files import held, real, write_bytes
 from abeval.results.history import HistoryRow
 from abeval.scratch import Scratch
 
@@ -37,6 +40,10 @@ _COLUMNS: Mapping[str, str] = {
 }
 """Of `HistoryRow`, in its order."""
 
+WAIT = 60.0
+"""Seconds that a run waits for another one that changes the same history."""
+
+_KEY = "abeval_digest"
 _LISTED = ", ".join(map(quoted, _COLUMNS))
 _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
@@ -54,41 +61,59 @@ def kind_of(path: Path) -> str:
     return kinds[path.suffix.lower()]
 
 
-def read_rows(path: Path) -> list[HistoryRow]:
-    """All rows, in a fixed order; none where the file does not exist.
+class Kept(NamedTuple):
+    """What a history file has.
+
+    Attributes:
+        rows: In a fixed order.
+        is_signed: Whether a digest says that they are those that were written.
+    """
+
+    rows: tuple[HistoryRow, ...]
+    is_signed: bool
+
+
+def read_rows(path: Path) -> Kept:
+    """All rows; none where the file does not exist.
 
     Raises:
-        ExperimentError: It is no history, or is in use.
+        ExperimentError: It is no history, is damaged, or is in use.
     """
     kind_of(path)
     if not path.exists():
-        return []
-    with closing(Scratch(None, "abeval-history-")) as scratch, _connected(path, scratch) as table:
-        return _rows(table)
+        return Kept((), True)
+    with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as opened:
+        return Kept(tuple(map(_row, opened.values)), opened.is_signed)
 
 
 @contextmanager
 def changing(path: Path) -> Iterator["Table"]:
     """The rows of a history to be changed; what was changed is written when the block ends.
 
-    Nothing is written if the block fails, or nothing changed. One run at a time has it.
+    Nothing is written if the block fails, or nothing changed. One run at a time has it; another
+    waits for it.
 
     Raises:
-        ExperimentError: It is no history, or is in use.
+        ExperimentError: It is no history, is damaged, or stays in use.
         AbevalError: It cannot be written there.
     """
-    kind = kind_of(path)
+    kind, target = kind_of(path), real(path)
     with (
-        held(path.with_name(f"{path.name}.lock"), str(path)),
+        held(target.with_name(f"{target.name}.lock"), str(path), WAIT),
         closing(Scratch(None, "abeval-history-")) as scratch,
     ):
-        with _connected(path, scratch) as connection:
+        with _opened(path, scratch) as (connection, _, _):
             table = Table(connection, scratch.path)
             yield table
             written = scratch.path / f"history.{kind}"
-            if table.changed and kind == "parquet":
-                rows = f"select {_LISTED} from {TABLE} {_ORDER}"
-                connection.execute(f"copy ({rows}) to {literal(str(written))} (format parquet)")
+            if table.changed:
+                digest = literal(_digest(_values(connection)))
+                if kind == "parquet":
+                    rows = f"select {_LISTED} from {TABLE} {_ORDER}"
+                    options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
+                    connection.execute(f"copy ({rows}) to {literal(str(written))} ({options})")
+                else:
+                    connection.execute(f"comment on table {TABLE} is {digest}")
         if table.changed:
             write_bytes(path, written.read_bytes())
 
@@ -126,30 +151,68 @@ class Table:
         return int(self._connection.execute(query).fetchall()[0][0])
 
 
+class _Opened(NamedTuple):
+    """A copy of a history, on a connection that opens nothing else.
+
+    Attributes:
+        connection: Its table is `TABLE`.
+        values: Of each row, by column.
+        is_signed: As in `Kept`.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    values: Sequence[Mapping[str, Any]]
+    is_signed: bool
+
+
 @contextmanager
-def _connected(path: Path, scratch: Scratch) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The rows of a file as a table of a copy of it, so that the file is only read."""
+def _opened(path: Path, scratch: Scratch) -> Iterator[_Opened]:
     kind = kind_of(path)
-    copy = scratch.path / "history.duckdb"
+    copy = scratch.path / f"history.{kind}"
     try:
-        if kind == "duckdb" and path.exists():
+        if path.exists():
             _refuse_if_open(path)
             shutil.copyfile(path, copy)
-        connection = duckdb.connect(str(copy), config={"autoinstall_known_extensions": "false"})
+        connection = duckdb.connect(str(scratch.path / "history.duckdb"), config={**NO_EXTENSIONS})
     except (duckdb.Error, OSError) as error:
         raise ExperimentError(f"cannot read {path}: {error}", _MEND) from error
     with closing(connection):
-        columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in _COLUMNS.items())
-        connection.execute(f"create table if not exists {TABLE} ({columns})")
         try:
-            if kind == "parquet" and path.exists():
-                insert = f"insert into {TABLE} by name select {_LISTED} from read_parquet(?)"
-                connection.execute(insert, [str(path)])
-            connection.execute(f"select {_LISTED} from {TABLE} limit 0")
-        except duckdb.Error as error:
-            first = str(error).splitlines()[0]
-            raise ExperimentError(f"{path} is no history of abeval: {first}", _MEND) from error
-        yield connection
+            for statement in confinement([], [str(scratch.path)]):
+                connection.execute(statement)
+            views = f"select 1 from duckdb_views() where view_name = {literal(TABLE)}"
+            if connection.execute(views).fetchall():
+                raise ExperimentError(f"{path} is no history: {TABLE} is a view in it", _MEND)
+            columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in _COLUMNS.items())
+            connection.execute(f"create table if not exists {TABLE} ({columns})")
+            signature = f"select comment from duckdb_tables() where table_name = {literal(TABLE)}"
+            if kind == "parquet" and copy.exists():
+                file = literal(str(copy))
+                rows = f"select {_LISTED} from read_parquet({file})"
+                connection.execute(f"insert into {TABLE} by name {rows}")
+                listed = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
+                signature = f"select decode(value) {listed}"
+            answer = connection.execute(signature).fetchall()
+            signatures, values = {digest for (digest,) in answer if digest}, _values(connection)
+            if not signatures <= {_digest(values)}:
+                what = f"{path} is damaged or was changed: its rows are not those that were written"
+                raise ExperimentError(what, "restore it, or add its results to a new history")
+            yield _Opened(connection, values, bool(signatures) or not path.exists())
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            what = f"{path} is no history of abeval: {message(error)}"
+            raise ExperimentError(what, _MEND) from error
+
+
+def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    answer = connection.execute(f"select {_LISTED} from {TABLE} {_ORDER}").fetchall()
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in answer]
+
+
+def _digest(values: Sequence[Mapping[str, Any]]) -> str:
+    """Of rows in any order; a column without a value does not count."""
+    rows = ({name: v for name, v in row.items() if v is not None} for row in values)
+    texts = sorted(json.dumps(row, sort_keys=True) for row in rows)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 _MEND = "name a file that abeval history add wrote, or a new one"
@@ -163,11 +226,5 @@ def _refuse_if_open(path: Path) -> None:
         )
 
 
-def _rows(connection: duckdb.DuckDBPyConnection) -> list[HistoryRow]:
-    answer = connection.execute(f"select {_LISTED} from {TABLE} {_ORDER}").fetchall()
-    return [_row(dict(zip(_COLUMNS, row, strict=True))) for row in answer]
-
-
-def _row(values: dict[str, Any]) -> HistoryRow:
-    shared = values.pop("shared") or {}
-    return HistoryRow(**values, shared=tuple(shared.items()))
+def _row(values: Mapping[str, Any]) -> HistoryRow:
+    return HistoryRow(**{**values, "shared": tuple((values["shared"] or {}).items())})

@@ -75,6 +75,10 @@ def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
             continue
         opened = open_log(engine, experiment, run.frames, log)
         types = engine.columns(relation_of("raw", log))
+        # In a text file without rows every column is text, and its time a day.
+        is_untyped = {*types.values()} <= {"VARCHAR", "DATE"}
+        if not opened.rows and (is_untyped or log in ("impressions", "units")):
+            raise LogError(f"the {_frame_of(log)} have no rows", f"check logs.{log}.path")
         unit = _unit_column(experiment, log, source, types)
         framed = _frame_of(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)

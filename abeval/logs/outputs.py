@@ -1,11 +1,14 @@
-"""Outputs that would replace an input, each other, or be read as a log: refused before any work.
+"""Files that a run reads and files that it writes, kept apart before any work.
 
-`cli/options.py` hands it what a command writes, `pipeline.py` what a call writes.
+`cli/paths.py` hands it what the options of a command name, `pipeline.py` what a call names.
 """
 
 import glob
 import os
-from collections.abc import Mapping, Sequence
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
@@ -14,17 +17,16 @@ from typing import NamedTuple
 from abeval.engines.inputs import files_of_log, logs_of
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import LogSource
 from abeval.files import real
 
 
-class Output(NamedTuple):
-    """A file or a folder that a run writes.
+class Place(NamedTuple):
+    """A file, or files of a folder, that a run reads or writes.
 
     Attributes:
-        name: Of the option or the argument that names it.
-        path: Where it is.
-        holds: Of a folder: names of files that are written into it; empty for a file.
+        name: Of the option or the argument that names it, or what it is.
+        path: A file, or a folder.
+        holds: Of a folder: globs of the files in it that are meant; empty for a file.
     """
 
     name: str
@@ -33,11 +35,27 @@ class Output(NamedTuple):
 
     @property
     def files(self) -> list[Path]:
-        """The files that are written, links followed."""
-        names = self.holds or ("",)
-        return [real(self.path / name) for name in names]
+        """The file; of a folder, one for each glob."""
+        names = (name.replace("**", "0").translate(_ANY) for name in self.holds)
+        return [self.path / name for name in names] if self.holds else [self.path]
+
+    def has(self, file: Path) -> bool:
+        """Whether a file is meant, by whatever name.
+
+        Example:
+            >>> Place("--store", Path("st"), ("part-*.parquet",)).has(Path("st/part-1.parquet"))
+            True
+        """
+        if not self.holds:
+            return not _marks(self.path).isdisjoint(_marks(file))
+        root, target = real(self.path), real(file)
+        if not target.is_relative_to(root):
+            return False
+        below = target.relative_to(root).parts
+        return any(_fits(below, Path(pattern).parts) for pattern in self.holds)
 
 
+_ANY = str.maketrans("*?", "00")
 _OTHER = "name another file or folder"
 
 
@@ -59,69 +77,107 @@ def check_named(name: str, path: str | Path) -> None:
         )
 
 
-def check_outputs(
-    experiment: Experiment, outputs: Sequence[Output], inputs: Mapping[str, Path]
-) -> None:
-    """Refuse outputs that would destroy an input or each other.
+def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
+    """Refuse to write what is read, or one file twice.
 
     Args:
-        experiment: Its logs are inputs.
-        outputs: What the run writes.
-        inputs: Other files that the run reads, by what they are.
+        reads: What the run reads.
+        writes: What the run writes.
 
     Raises:
-        ExperimentError: Two outputs are one file, or an output is an input, through links too, or
-            would be read as part of a log by the next run.
+        ExperimentError: Two outputs are one file; or an output is an input, through links too, or
+            would be read as one by the next run.
     """
-    for first, second in combinations(outputs, 2):
-        if real(first.path) == real(second.path) or set(first.files) & set(second.files):
+    for first, second in combinations(writes, 2):
+        same = not _marks(first.path).isdisjoint(_marks(second.path))
+        if same or any(map(first.has, second.files)) or any(map(second.has, first.files)):
             what = f"{first.name} and {second.name} would write the same file: {second.path}"
             raise ExperimentError(what, _OTHER)
-    logs = logs_of(experiment)
-    named = {real(path): what for what, path in inputs.items()}
-    for log, source in logs.items():
-        files = files_of_log(log, source, experiment.folder)
-        named |= {real(file): f"the log {log}" for file in files if "\0" not in file}
-    for output in outputs:
-        for file in output.files:
-            if file in named:
-                what = f"{output.name} would replace {named[file]}: {output.path}"
-                raise ExperimentError(what, _OTHER)
-            for log, source in logs.items():
-                _check_unread(output, file, log, source, experiment.folder)
-
-
-def _check_unread(output: Output, file: Path, log: str, source: LogSource, folder: Path) -> None:
-    """Refuse a file that the next run would read as a part of a log."""
-    for path in source.paths:
-        is_local = "://" not in path and "\0" not in path
-        if is_local and _reads(folder, path, file):
-            where = f"{output.path} is among the files of logs.{log}.path ({path})"
+    folders = [read for read in reads if read.holds]
+    files = [read for read in reads if not read.holds and not _is_device(read.path)]
+    named = {mark: read for read in files for mark in _marks(read.path)}
+    for write in writes:
+        marks = (mark for file in write.files for mark in _marks(file))
+        replaced = [named[mark] for mark in marks if mark in named]
+        if write.holds:
+            replaced += [read for read in files if write.has(read.path)]
+        if replaced:
+            what = f"{write.name} would replace {replaced[0].name}: {replaced[0].path}"
+            raise ExperimentError(what, _OTHER)
+        read = next((read for read in folders if any(map(read.has, write.files))), None)
+        if read is not None:
+            where = f"{write.path} is among the files of {read.path / read.holds[0]}"
             raise ExperimentError(
-                f"{output.name} would be read as the log {log} by the next run: {where}",
-                "write to a folder that holds no log",
+                f"{write.name} would be read as {read.name} by the next run: {where}",
+                "write to a folder that holds no input",
             )
 
 
-def _reads(folder: Path, path: str, file: Path) -> bool:
-    """Whether the path of a log names a file: itself, its folder, or by a glob.
+def reads_of(experiment: Experiment) -> list[Place]:
+    """The files that an experiment names: of its logs, now and at the next run, and included."""
+    reads = [
+        Place(f"the included {file.name}", file)
+        for file in _included(experiment.include, experiment.folder)
+    ]
+    for log, source in logs_of(experiment).items():
+        name = f"the log {log}"
+        for file in files_of_log(log, source, experiment.folder):
+            # A database may have a write-ahead log.
+            there = [file] if source.database is None else [file, f"{file}.wal"]
+            reads += [Place(name, Path(one)) for one in there]
+        for path in source.paths:
+            reads += matched(name, experiment.folder, path)
+    return reads
 
-    Example:
-        >>> _reads(Path("/x"), "day=*/*.parquet", Path("/x/day=1/a.parquet"))
-        True
-        >>> _reads(Path("/x"), "*.parquet", Path("/x/day=1/a.parquet"))
-        False
-    """
+
+def _included(names: Iterable[str], folder: Path) -> Iterator[Path]:
+    """Files that experiment files include, and what these include; each has been read before."""
+    for name in names:
+        yield folder / name
+        entries = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
+        yield from _included(entries.get("include", ()), (folder / name).parent)
+
+
+def matched(name: str, folder: Path, path: str) -> Iterator[Place]:
+    """What a path names: a file, all files of a folder, or those that fit a glob."""
+    if "://" in path or "\0" in path:
+        return
     parts = Path(path).parts
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    root, pattern = real(folder.joinpath(*parts[:fixed])), parts[fixed:]
-    if not file.is_relative_to(root):
-        return False
-    below = file.relative_to(root).parts
-    return (not pattern and root.is_dir()) or _fits(below, pattern)
+    root, pattern = folder.joinpath(*parts[:fixed]), parts[fixed:]
+    if pattern or os.path.isdir(root):  # noqa: PTH112 (Path fails on odd names)
+        yield Place(name, root, ("/".join(pattern) or "**",))
+    if not pattern or os.path.exists(folder / path):  # noqa: PTH110
+        yield Place(name, folder / path)
+
+
+def _marks(file: Path) -> set[object]:
+    """What a file is known by: where its path leads, in any case, and its number on the disk."""
+    target = real(file)
+    marks: set[object] = {str(target).casefold()}
+    with suppress(OSError, ValueError):
+        status = target.stat()
+        marks.add((status.st_dev, status.st_ino))
+    return marks
+
+
+def _is_device(file: Path) -> bool:
+    """Whether a file is a device or a pipe, which nothing replaces."""
+    with suppress(OSError, ValueError):
+        mode = file.stat().st_mode
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    return False
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path fit those of a glob.
+
+    Example:
+        >>> _fits(("day=1", "a.parquet"), ("day=*", "*.parquet"))
+        True
+        >>> _fits(("day=1", "a.parquet"), ("*.parquet",))
+        False
+    """
     if not pattern:
         return not parts
     if pattern[0] == "**":

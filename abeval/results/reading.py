@@ -84,6 +84,6 @@ def _raw(file: Path, wanted: Wanted) -> Mapping[str, object]:
     except OSError as error:
         what = f"cannot read {file}: {error.strerror or error}"
         raise ExperimentError(what, "name the file that --json wrote") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExperimentError(f"{file} is not JSON: {error}", wanted.hint) from error
     return raw if isinstance(raw, dict) else {}

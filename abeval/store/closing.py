@@ -147,7 +147,7 @@ class Closing:
         )
         # Until the new state is written, the previous one counts.
         write_state(self.parts.folder, new_state)
-        for path in self.parts.folder.glob(f"{CLOSED}*"):
+        for path in self.parts.folder.glob(f"{CLOSED}{'[0-9a-f]' * 32}.parquet"):
             if path.name != file:
                 path.unlink(missing_ok=True)
 

@@ -18,6 +18,7 @@ from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
+from abeval.files import held
 from abeval.logs.accounting import check_all_counted, check_some_left, check_total_left
 from abeval.logs.files import file_facts, lacking_columns
 from abeval.logs.placing import place_units
@@ -30,8 +31,7 @@ from abeval.metrics.definition import Metric
 from abeval.store.change import with_change
 from abeval.store.closing import Closing
 from abeval.store.definition import definition_of
-from abeval.store.lock import held
-from abeval.store.manifest import Entry, read_manifest
+from abeval.store.manifest import LOCK, Entry, read_manifest
 from abeval.store.parts import Parts
 from abeval.store.refresh import refresh
 from abeval.store.scheme import has_totals, prefers_totals, replays_add_up
@@ -73,7 +73,7 @@ def collect_stored(folder: Path, run: Run, metrics: Sequence[Metric]) -> Aggrega
     # Refuses a folder that is no store, before the lock is written into it.
     read_manifest(folder, run.experiment.name)
     collected = partial(_collected, folder, files, run.engine, run, metrics)
-    with _made(folder), held(folder):
+    with _made(folder), held(folder / LOCK, str(folder)):
         aggregates, carried = collected(carries=True)
         if carried and stretches_of(run.experiment, aggregates.entered):
             # What was carried on has no stretches, so all parts are added up again.

@@ -6,6 +6,7 @@ other modules of `store/` which file to read.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,9 +20,13 @@ FORMAT = 3
 MANIFEST = "manifest.json"
 PART, CLOSED, DRAFT = "part-", "closed-", "draft-"
 STATE, LOCK, TOTALS = "state.json", "lock", "totals"
-WRITTEN = (MANIFEST, STATE, LOCK, f"{PART}0.parquet", f"{CLOSED}0.parquet", f"{TOTALS}/0.parquet")
-"""Names such as a store writes into its folder."""
+SAVED = "aggregates.json"
+WRITTEN = (MANIFEST, STATE, LOCK, *(f"{name}*" for name in (PART, CLOSED, DRAFT)), f"{TOTALS}/*")
+"""Globs of what a store writes into its folder."""
+KEPT = (SAVED, LOCK, f"*-{'?' * 32}.parquet")
+"""Globs of what saved aggregates are."""
 _OWN = (PART, CLOSED, DRAFT, STATE, TOTALS, ".abeval-")
+_SWEPT = re.compile(rf"{PART}[0-9a-f]{{32}}\.parquet|{DRAFT}[0-9a-f]{{16}}")
 _MAGIC = b"PAR1"
 
 
@@ -120,7 +125,7 @@ def read_manifest(folder: Path, experiment: str) -> Manifest:
         if version != FORMAT:
             return Manifest({}, f"it has format {version}, but this abeval uses {FORMAT}")
         return Manifest({path: _entry(part) for path, part in raw["parts"].items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Manifest({}, f"{MANIFEST} cannot be read")
 
 
@@ -193,5 +198,5 @@ def sweep(folder: Path, parts: Mapping[str, Entry]) -> None:
     """Remove parts of vanished files, and drafts of killed runs."""
     named = {entry.file for entry in parts.values()}
     for path in folder.iterdir():
-        if path.name.startswith((PART, DRAFT)) and path.name not in named:
+        if _SWEPT.fullmatch(path.name) and path.name not in named:
             path.unlink(missing_ok=True)

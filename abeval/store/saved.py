@@ -20,13 +20,11 @@ from abeval.engines.sources import exact
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.files import DRAFT, check_writable, sweep_drafts, write_text
+from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.store.document import AGAIN, BUCKETS, FRAMES, Document, document_text, read_document
-from abeval.store.lock import held
-from abeval.store.manifest import LOCK, sha256_of
+from abeval.store.manifest import LOCK, SAVED, sha256_of
 from abeval.version import __version__
 
-SAVED = "aggregates.json"
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 _BEFORE = ["b_y", "b_x", "b_is_new"]
 
@@ -36,8 +34,6 @@ def _file_of(table: str, digest: str) -> str:
     return f"{table}-{digest[:32]}.parquet"
 
 
-KEPT = (SAVED, LOCK, *(_file_of(name, "0" * 32) for name in (*FRAMES, BUCKETS)))
-"""Names such as `save_aggregates` writes into its folder."""
 _TABLE = re.compile(rf"({'|'.join((*FRAMES, BUCKETS))})-[0-9a-f]{{32}}\.parquet")
 
 
@@ -67,7 +63,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
     """
     frames: dict[str, pd.DataFrame] = {name: getattr(aggregates, name) for name in FRAMES}
     frames[BUCKETS] = _bucket_frame(aggregates.buckets)
-    with held(folder):
+    with held(folder / LOCK, str(folder)):
         try:
             with duckdb.connect() as connection:
                 written = {

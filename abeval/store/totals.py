@@ -16,9 +16,9 @@ from abeval.errors import AbevalError
 from abeval.experiment.model import Experiment
 from abeval.files import write_text
 from abeval.logs.sums import load_sums
-from abeval.store.manifest import TOTALS, Entry, has_twins, is_whole, sha256_of
+from abeval.store.manifest import SAVED, TOTALS, Entry, has_twins, is_whole, sha256_of
 from abeval.store.parts import Parts
-from abeval.store.saved import SAVED, read_aggregates, save_aggregates
+from abeval.store.saved import read_aggregates, save_aggregates
 
 _EXACT = 2.0**50
 """Sums below this are whole numbers as doubles too, with room to grow."""
@@ -70,7 +70,7 @@ def read_totals(folder: Path, experiment: Experiment, definition: str) -> Totals
         if source["definition"] != definition or not whole:
             return None
         totals = Totals(frozenset(source["parts"]), read_aggregates(folder / TOTALS, experiment))
-    except (OSError, ValueError, KeyError, TypeError, AbevalError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, AbevalError):
         return None
     buckets = totals.aggregates.buckets.values()
     return totals if all((abs(sums.sums) < _EXACT).all() for sums in buckets) else None

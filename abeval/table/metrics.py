@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from abeval.bounds import MAX_METRICS
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.metrics.expressions import parse_expression
@@ -19,9 +20,13 @@ def metrics_of(engine: Engine, columns: Columns, options: TableOptions) -> list[
 
     Raises:
         LogError: A column is missing, or is no number.
-        ExperimentError: A ratio is not of two.
+        ExperimentError: A ratio is not of two, or there are too many.
     """
-    return [_fitted(engine, columns, entry) for entry in _specs(columns, options)]
+    specs = _specs(columns, options)
+    if len(specs) > MAX_METRICS:
+        what = f"{len(specs):,} metrics, but at most {MAX_METRICS} are analysed at once"
+        raise ExperimentError(what, "name some columns of the table: --metric clicks")
+    return [_fitted(engine, columns, entry) for entry in specs]
 
 
 def covariates_of(

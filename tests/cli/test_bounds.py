@@ -16,6 +16,7 @@ from abeval.cli.main import main
 from abeval.errors import ExperimentError
 from abeval.simulate import simulate
 from tests.cli.test_broken_inputs import FILE, LOG, replaced, write
+from tests.logs.small import small_log
 
 Capture = pytest.CaptureFixture[str]
 
@@ -293,3 +294,67 @@ def test_json_may_go_to_stdout_and_to_a_file_behind_it(tmp_path: Path) -> None:
 def test_the_version_is_printed_by_the_command_and_the_module(tmp_path: Path) -> None:
     done = shell("abeval --version", tmp_path)
     assert (done.returncode, done.stdout) == (0, f"abeval {abeval.__version__}\n")
+
+
+def test_more_variants_or_metrics_than_are_analysed_at_once_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variants = ", ".join(f"v{i} = {{}}" for i in range(300))
+    metrics = ", ".join(f'{{name = "m{i}", value = "{i}"}}' for i in range(501))
+    Path("e.toml").write_text(
+        f'name = "t"\nunit = "user_id"\ncontrol = "v0"\nvariants = {{{variants}}}\n'
+        f'metrics = [{metrics}]\nlogs.impressions.path = "log.parquet"\n'
+    )
+    assert call(monkeypatch, "analyze", "e.toml") == 2
+    said = capsys.readouterr().err
+    assert "variants: 300 variants, but at most 100 are analysed at once" in said
+    assert "metrics: 501 metrics, but at most 500 are analysed at once" in said
+    names = ["variant", *(f"c{i}" for i in range(600))]
+    rows = [[group, *(str(i % 7 + row) for i in range(600))] for row, group in enumerate("abab")]
+    Path("wide.csv").write_text("\n".join(",".join(row) for row in [names, *rows]))
+    assert call(monkeypatch, "analyze", "wide.csv", "--variant", "variant") == 2
+    assert "600 metrics, but at most 500 are analysed at once" in capsys.readouterr().err
+
+
+def test_a_pipe_is_no_experiment_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "e.toml")
+    for command in ("analyze", "check", "report"):
+        assert call(monkeypatch, command, tmp_path / "e.toml", "--json", tmp_path / "o.json") == 2
+        assert "e.toml is a device or a pipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 100_000])
+def test_a_result_that_is_nested_too_deeply_is_no_result(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+) -> None:
+    (tmp_path / "r.json").write_text(text)
+    for arguments in (
+        ("history", "add", tmp_path / "r.json", "--history", tmp_path / "h.parquet"),
+        ("report", tmp_path / "r.json", "--output", tmp_path / "q.html"),
+    ):
+        assert call(monkeypatch, *arguments) == 2
+        assert "r.json is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lacks", ["impressions", "clicks"])
+def test_a_text_file_with_a_header_alone_has_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lacks: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_log().to_parquet("impressions.parquet")
+    Path("impressions.csv").write_text("user_id,item_id,ts,variant,click\n")
+    Path("clicks.csv").write_text("impression_id,ts\n")
+    kind = "csv" if lacks == "impressions" else "parquet"
+    clicks = 'logs.clicks.path = "clicks.csv"\n' if lacks == "clicks" else ""
+    Path("e.toml").write_text(
+        'name = "t"\nunit = "user_id"\ncontrol = "a"\nvariants = {a = {}, b = {}}\n'
+        f'logs.impressions.path = "impressions.{kind}"\n{clicks}'
+    )
+    assert call(monkeypatch, "analyze", "e.toml") == 2
+    assert f"error: the {lacks} have no rows" in capsys.readouterr().err

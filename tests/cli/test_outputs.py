@@ -62,11 +62,11 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--json e.toml", "--json would replace the experiment file: "),
         ("--json ./logs/../e.toml", "--json would replace the experiment file: "),
         ("--csv link.toml", "--csv would replace the experiment file: "),
-        ("--report e.toml", "which is not an HTML page"),
+        ("--report e.toml", "--report would replace the experiment file: "),
         ("--json logs/one.parquet", "--json would replace the log impressions: "),
         ("--csv link.parquet", "--csv would replace the log impressions: "),
         ("--json linked/one.parquet", "--json would replace the log impressions: "),
-        ("--report link.parquet", "which is not an HTML page"),
+        ("--report link.parquet", "--report would replace the log impressions: "),
         ("--report logs/new.html", "--report would be read as the log impressions by the next"),
         ("--csv linked/o.csv", "--csv would be read as the log impressions by the next run"),
         ("--json o --csv o", "--json and --csv would write the same file: "),
@@ -107,8 +107,12 @@ def test_refused_before_anything_is_read(
         ("power e.toml --json link.parquet", "would replace the log"),
         ("aa e.toml --json e.toml", "would replace the experiment file"),
         ("replay e.toml --json o --report o", "would write the same file"),
-        ("off-policy e.toml --from a --policy policy.csv --json policy.csv", "replace the policy"),
+        ("off-policy e.toml --from a --policy policy.csv --json policy.csv", "replace --policy"),
         ("assign policy.csv --salt s --variants a=1,b=1 --json policy.csv", "replace the ids"),
+        ("audit e.toml --against o=policy.csv --json policy.csv", "--json would replace --against"),
+        ("report policy.csv --output q.html --json q.html", "would write the same file"),
+        ("history add policy.csv --history h.db --json h.db.lock", "would write the same file"),
+        ("init logs --output logs/e.toml", "--output would be read as the files by the next run"),
     ],
 )
 def test_every_command_that_writes_is_held(
@@ -144,7 +148,7 @@ def test_aggregates_that_are_read_are_not_replaced(
     before = contents(folder)
     kept = ["--aggregates", "kept", "--json", "kept/aggregates.json"]
     assert call(monkeypatch, "analyze", "e.toml", *kept) == 2
-    assert "--json would replace aggregates.json of the aggregates" in capsys.readouterr().err
+    assert "--json would replace --aggregates: kept/aggregates.json" in capsys.readouterr().err
     assert contents(folder) == before
 
 

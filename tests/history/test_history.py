@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 import abeval
@@ -160,14 +163,131 @@ def test_a_failed_write_leaves_the_file_as_it_was(
     assert {path.name for path in tmp_path.iterdir()} == {"h.parquet"}
 
 
-def test_one_run_at_a_time(tmp_path: Path) -> None:
+@BOTH
+def test_a_second_run_waits_for_the_first(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"h{suffix}"
+    with ThreadPoolExecutor() as pool, held(tmp_path / f"{file.name}.lock", "it"):
+        adds = [pool.submit(abeval.History(file).add, one(f"e{i}")) for i in range(3)]
+        time.sleep(0.3)
+        assert not file.exists()
+        assert not any(add.done() for add in adds)
+    assert sorted(add.result().experiments for add in adds) == [1, 2, 3]
+    assert {path.name for path in tmp_path.iterdir()} == {file.name}
+
+
+def test_a_run_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "WAIT", 0.1)
     file = tmp_path / "h.parquet"
     with (
-        held(tmp_path / "h.parquet.lock", str(file)),
-        pytest.raises(ExperimentError, match=f"h.parquet is in use by process {os.getpid()}"),
+        held(tmp_path / "h.parquet.lock", "it"),
+        pytest.raises(ExperimentError, match=r"h\.parquet is in use by another run"),
     ):
         abeval.History(file).add(one())
-    assert abeval.History(file).add(one()).experiments == 1
+
+
+def test_two_names_of_one_history_have_one_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "WAIT", 0.1)
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "h.parquet")
+    with (
+        held(tmp_path / "h.parquet.lock", "it"),
+        pytest.raises(ExperimentError, match=r"link\.parquet is in use"),
+    ):
+        abeval.History(tmp_path / "link.parquet").add(one())
+
+
+@BOTH
+def test_a_flipped_bit_is_an_error_or_changes_no_row(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"h{suffix}"
+    for each in past(4):
+        abeval.History(file).add(each.result, each.replayed)
+    data, rows = file.read_bytes(), abeval.History(file).rows()
+    random, refused = np.random.default_rng(20261123), 0
+    for _ in range(40):
+        damaged = bytearray(data)
+        damaged[int(random.integers(len(data)))] ^= 1 << int(random.integers(8))
+        file.write_bytes(damaged)
+        try:
+            assert abeval.History(file).rows() == rows
+        except ExperimentError:
+            refused += 1
+    # Most of a DuckDB file is empty.
+    assert refused >= (20 if suffix == ".parquet" else 1)
+
+
+@BOTH
+def test_rows_that_were_changed_by_hand_are_refused(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"h{suffix}"
+    abeval.History(file).add(one())
+    with duckdb.connect(str(file) if suffix == ".duckdb" else ":memory:") as connection:
+        if suffix == ".duckdb":
+            connection.execute(f"update {table.TABLE} set effect = 9")
+        else:
+            key = f"select decode(value) from parquet_kv_metadata('{file}')"
+            ((digest,),) = connection.execute(f"{key} where key = 'abeval_digest'").fetchall()
+            connection.execute(f"create table t as select * from '{file}'")
+            connection.execute("update t set effect = 9")
+            kept = f"format parquet, kv_metadata {{abeval_digest: '{digest}'}}"
+            connection.execute(f"copy t to '{file}' ({kept})")
+    before = file.read_bytes()
+    for ask in (abeval.History(file).rows, lambda: abeval.History(file).add(one("b"))):
+        with pytest.raises(ExperimentError, match="its rows are not those that were written"):
+            ask()
+    assert file.read_bytes() == before
+
+
+@BOTH
+def test_a_history_without_a_digest_opens_with_a_note(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"h{suffix}"
+    history = abeval.History(file)
+    for each in past(8):
+        history.add(each.result, each.replayed)
+    rows, signed = history.rows(), history.report().notes
+    with duckdb.connect(str(file) if suffix == ".duckdb" else ":memory:") as connection:
+        if suffix == ".duckdb":
+            connection.execute(f"comment on table {table.TABLE} is null")
+        else:
+            connection.execute(f"create table t as select * from '{file}'")
+            connection.execute(f"copy t to '{file}' (format parquet)")
+    assert history.rows() == rows
+    assert [n for n in history.report().notes if n not in signed] == [
+        "the history has no digest, so that damage to it would not be seen; the next abeval "
+        "history add that changes it writes one"
+    ]
+    history.add(one("new"))
+    assert not any("digest" in note for note in history.report().notes)
+
+
+def test_a_view_in_place_of_the_table_is_refused(tmp_path: Path) -> None:
+    file, secret = tmp_path / "h.duckdb", tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(f"create view {table.TABLE} as select * from read_csv('{secret}')")
+    for ask in (abeval.History(file).rows, lambda: abeval.History(file).add(one())):
+        with pytest.raises(ExperimentError, match="abeval_history is a view"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select * from read_csv('{}')",
+        "copy abeval_history to '{}'",
+        "attach '{}' as other",
+        "install httpfs",
+        "set enable_external_access = true",
+    ],
+)
+def test_the_connection_of_a_history_opens_nothing_else(tmp_path: Path, statement: str) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    with (
+        pytest.raises(ExperimentError, match="is no history of abeval"),
+        table.changing(tmp_path / "h.parquet") as opened,
+    ):
+        opened._connection.execute(statement.format(secret))
+    assert secret.read_text() == "a\n1\n"
 
 
 def test_hostile_names_are_data(tmp_path: Path) -> None:

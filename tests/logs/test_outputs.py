@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.outputs import Output, check_named, check_outputs
+from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 
 
 @pytest.fixture
@@ -55,32 +56,85 @@ def reading(folder: Path, path: str) -> Experiment:
 def test_an_output_that_the_path_of_a_log_names_is_refused(
     folder: Path, path: str, output: str, refused: bool
 ) -> None:
-    experiment, outputs = reading(folder, path), [Output("--json", folder / output)]
+    reads, writes = reads_of(reading(folder, path)), [Place("--json", folder / output)]
     if refused:
         with pytest.raises(ExperimentError):
-            check_outputs(experiment, outputs, {})
+            check_apart(reads, writes)
     else:
-        check_outputs(experiment, outputs, {})
+        check_apart(reads, writes)
 
 
-def test_another_input_is_not_replaced(folder: Path) -> None:
-    experiment, inputs = reading(folder, "logs"), {"the ids": folder / "ids.csv"}
+def test_an_input_that_is_not_there_yet_is_not_written(folder: Path) -> None:
+    ids = Place("the ids", folder / "ids.csv")
     with pytest.raises(ExperimentError, match="--json would replace the ids"):
-        check_outputs(experiment, [Output("--json", folder / "ids.csv")], inputs)
+        check_apart([ids], [Place("--json", folder / "logs" / ".." / "ids.csv")])
+
+
+def test_one_file_under_several_names_is_one(folder: Path) -> None:
+    file = folder / "logs" / "one.parquet"
+    (folder / "hard").hardlink_to(file)
+    (folder / "soft").symlink_to(file)
+    (folder / "linked").symlink_to(folder / "logs", target_is_directory=True)
+    names = ("logs/one.parquet", "hard", "soft", "linked/one.parquet", "logs/ONE.parquet")
+    for read, write in [*product(names[:-1], repeat=2), (names[0], names[-1])]:
+        with pytest.raises(ExperimentError, match="--json would replace --sums"):
+            check_apart([Place("--sums", folder / read)], [Place("--json", folder / write)])
+        with pytest.raises(ExperimentError, match="--csv and --json would write the same file"):
+            check_apart([], [Place("--csv", folder / read), Place("--json", folder / write)])
+
+
+def test_a_device_is_read_and_written(folder: Path) -> None:
+    check_apart([Place("the ids", Path("/dev/null"))], [Place("--json", Path("/dev/null"))])
+
+
+def test_what_includes_name_is_read_too(folder: Path) -> None:
+    (folder / "more").mkdir()
+    (folder / "a.toml").write_text('include = ["more/b.toml"]')
+    (folder / "more" / "b.toml").write_text("alpha = 0.05")
+    variants = {"control": "a", "variants": {"a": {}, "b": {}}}
+    raw = {"name": "e", "unit": "u", **variants, "logs": {"impressions": {"path": "logs"}}}
+    experiment = parse_experiment({**raw, "include": ["a.toml"]}, folder)
+    for name in ("a.toml", "more/b.toml"):
+        with pytest.raises(ExperimentError, match="would replace the included"):
+            check_apart(reads_of(experiment), [Place("--json", folder / name)])
+
+
+def test_the_log_of_a_database_has_another_file(folder: Path) -> None:
+    (folder / "d.duckdb").touch()
+    raw = {"name": "e", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
+    logs = {"impressions": {"database": "d.duckdb", "table": "rows"}}
+    reads = reads_of(parse_experiment({**raw, "logs": logs}, folder))
+    for name in ("d.duckdb", "d.duckdb.wal"):
+        with pytest.raises(ExperimentError, match="would replace the log impressions"):
+            check_apart(reads, [Place("--json", folder / name)])
+
+
+def test_what_is_read_stands_in_no_folder_that_is_written(folder: Path) -> None:
+    store = Place("--store", folder / "st", ("part-*", "totals/*"))
+    for name, refused in (("part-1", True), ("totals/a", True), ("notes", False)):
+        (folder / "st" / "totals").mkdir(parents=True, exist_ok=True)
+        (folder / "st" / name).touch()
+        reads = [Place("--policy", folder / "st" / name)]
+        if refused:
+            with pytest.raises(ExperimentError, match="--store would replace --policy"):
+                check_apart(reads, [store])
+        else:
+            check_apart(reads, [store])
 
 
 def test_two_outputs_are_two_files_and_two_folders(folder: Path) -> None:
-    experiment = reading(folder, "logs")
+    reads = reads_of(reading(folder, "logs"))
     kept = folder / "kept"
-    store = Output("store", kept, ("manifest.json",))
+    store = Place("store", kept, ("manifest.json", "part-*"))
     for other in (
-        Output("aggregates", kept, ("aggregates.json",)),
-        Output("json", kept / "manifest.json"),
-        Output("json", kept),
+        Place("aggregates", kept, ("aggregates.json",)),
+        Place("json", kept / "manifest.json"),
+        Place("json", kept / "part-7"),
+        Place("json", kept),
     ):
         with pytest.raises(ExperimentError, match="would write the same file"):
-            check_outputs(experiment, [store, other], {})
-    check_outputs(experiment, [store, Output("json", kept / "o.json")], {})
+            check_apart(reads, [store, other])
+    check_apart(reads, [store, Place("json", kept / "o.json")])
 
 
 def test_an_output_has_a_name() -> None:

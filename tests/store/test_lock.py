@@ -1,26 +1,31 @@
-"""One run at a time on one store."""
+"""One run at a time on one store, whose lock touches no file of anybody else."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import subprocess
 import sys
+import threading
+import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from abeval import files
 from abeval.errors import ExperimentError
-from abeval.store.lock import held
 from tests.store.test_refresh import counts, day_log, experiment, same, write
+
+
+def held(folder: Path, seconds: float = 0.0) -> AbstractContextManager[None]:
+    return files.held(folder / "lock", str(folder), seconds)
 
 
 def test_a_second_run_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> None:
     write(tmp_path, "day", day_log(1))
     same(tmp_path)
     with held(tmp_path / "store"):
-        with pytest.raises(ExperimentError, match=f"in use by process {os.getpid()} on"):
+        with pytest.raises(ExperimentError, match="in use by another run"):
             experiment(tmp_path).analyze(store=tmp_path / "store")
         assert (tmp_path / "store" / "lock").exists()
     assert counts(same(tmp_path)) == (0, 1)
@@ -30,8 +35,8 @@ def test_a_second_run_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> No
 HOLDER = """
 import sys, time
 from pathlib import Path
-from abeval.store.lock import held
-with held(Path(sys.argv[1])):
+from abeval.files import held
+with held(Path(sys.argv[1]) / "lock", "it"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -43,45 +48,58 @@ def test_the_system_drops_the_lock_of_a_killed_run(tmp_path: Path) -> None:
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
-        refused = f"in use by process {child.pid} on {socket.gethostname()}"
-        with pytest.raises(ExperimentError, match=refused), held(tmp_path):
+        with pytest.raises(ExperimentError, match="in use by another run"), held(tmp_path):
             pass
         child.kill()
     assert (tmp_path / "lock").exists()
     with held(tmp_path):
-        assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
+        pass
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", '{"pid": 1, "host": "elsewhere"}', f'{{"pid": {os.getpid()}, "host": "x"}}'],
-    ids=["empty", "list", "elsewhere", "this process"],
-)
-def test_what_a_file_says_does_not_refuse(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["[]", "my own notes"])
+def test_a_file_with_content_is_somebodys_and_stays(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_text(text)
-    with held(tmp_path):
-        assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
-    assert not list(tmp_path.iterdir())
+    with held(tmp_path), pytest.raises(ExperimentError, match="in use by another run"):
+        held(tmp_path).__enter__()
+    assert (tmp_path / "lock").read_text() == text
 
 
-def test_a_full_disk_leaves_a_lock_that_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("is_store", [True, False])
+def test_a_link_is_not_followed(tmp_path: Path, is_store: bool) -> None:
+    notes, folder = tmp_path / "notes.txt", tmp_path / "kept"
+    notes.write_text("my own notes")
+    folder.mkdir()
+    (folder / "lock").symlink_to(notes)
+    write(tmp_path, "day", day_log(1))
+    with pytest.raises(ExperimentError, match=r"cannot be locked: .*links.*kept/lock"):
+        experiment(tmp_path).analyze(**{"store" if is_store else "save_aggregates": folder})
+    assert notes.read_text() == "my own notes"
 
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "pwrite", full)
-        with held(tmp_path), pytest.raises(ExperimentError, match="in use by another run"):
-            held(tmp_path).__enter__()
+
+def test_a_hard_link_keeps_what_it_leads_to(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my own notes")
+    (tmp_path / "lock").hardlink_to(notes)
     with held(tmp_path):
         pass
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["my own notes"] * 2
+
+
+def test_who_waits_gets_the_lock_when_it_is_free(tmp_path: Path) -> None:
+    first = held(tmp_path)
+    first.__enter__()
+    threading.Timer(0.3, lambda: first.__exit__(None, None, None)).start()
+    start = time.monotonic()
+    with held(tmp_path, 20):
+        assert 0.2 < time.monotonic() - start < 10
+    with held(tmp_path), pytest.raises(ExperimentError, match="in use"):
+        held(tmp_path, 0.2).__enter__()
 
 
 def test_a_disk_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(*_: object) -> None:
-        raise OSError(37, "No locks available")
+        raise OSError(37, os.strerror(37))
 
     monkeypatch.setattr("fcntl.flock", without)
     with pytest.raises(ExperimentError, match="cannot be locked: No locks available"):

@@ -181,11 +181,14 @@ def test_a_file_is_whole_while_its_bytes_are_those_that_were_written(tmp_path: P
     assert not is_whole(file, sha256(b"rows"))
 
 
-KEPT = ("part-0.parquet", "manifest.json", "state.json", "lock", "closed-0.parquet")
+KEPT = (
+    *("part-0.parquet", "manifest.json", "state.json", "lock", "closed-0.parquet"),
+    *("part-of-my-notes.txt", "draft-of-my-notes"),
+)
 
 
 def test_parts_of_no_file_and_drafts_are_swept(tmp_path: Path) -> None:
-    for name in (*KEPT, "part-1.parquet", "draft-0"):
+    for name in (*KEPT, f"part-{'1' * 32}.parquet", f"draft-{'0' * 16}"):
         (tmp_path / name).touch()
     sweep(tmp_path, {"log/day.parquet": PART})
     assert {path.name for path in tmp_path.iterdir()} == {*KEPT}
@@ -195,7 +198,8 @@ def test_a_draft_that_is_removed_meanwhile_stops_no_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), path / "draft-gone"])
-    (tmp_path / "draft-0").touch()
+    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), path / f"draft-{'f' * 16}"])
+    draft = tmp_path / f"draft-{'0' * 16}"
+    draft.touch()
     sweep(tmp_path, {})
-    assert not (tmp_path / "draft-0").exists()
+    assert not draft.exists()

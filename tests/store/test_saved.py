@@ -20,8 +20,8 @@ from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
+from abeval.files import held
 from abeval.pipeline import opened
-from abeval.store.lock import held
 from abeval.version import __version__
 from tests.cli.test_cli import call
 from tests.logs.small import small_log
@@ -245,7 +245,10 @@ def test_aggregates_keep_the_mode_of_those_that_they_replace(tmp_path: Path) -> 
 
 def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
-    with held(tmp_path / "kept"), pytest.raises(ExperimentError, match="is in use by process"):
+    with (
+        held(tmp_path / "kept" / "lock", "kept"),
+        pytest.raises(ExperimentError, match="is in use"),
+    ):
         experiment(tmp_path).analyze(save_aggregates=tmp_path / "kept")
 
 
