@@ -14,6 +14,7 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SourceSums
+from abeval.aggregates.unit_values import no_values, unit_values
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -27,12 +28,14 @@ class Besides(NamedTuple):
 
     Attributes:
         extremes: Whether the extreme units are.
+        values: Whether the values of single units are.
         buckets: Whether sums by sub-bucket are, of every metric.
         by_units: Whether a sub-bucket may be a unit of its own, for the units are few.
         before: Covariates of the table of units whose sums are, as they are balanced or not.
     """
 
     extremes: bool
+    values: bool
     buckets: bool
     by_units: bool
     before: Sequence[Metric]
@@ -49,6 +52,7 @@ class PerUnitSums(NamedTuple):
     caps: Mapping[str, tuple[int, int | None]]
     buckets: Mapping[str, BucketSums]
     extremes: pd.DataFrame
+    values: pd.DataFrame
     unit_aucs: pd.DataFrame
 
 
@@ -58,6 +62,7 @@ class _OfSource(NamedTuple):
     sums: SourceSums
     unit_aucs: pd.DataFrame | None
     extremes: pd.DataFrame | None
+    values: pd.DataFrame | None
     buckets: Mapping[str, BucketSums]
 
 
@@ -89,6 +94,7 @@ def _of_source(
         sums=queries.of_source(source, chosen, resampled, balance),
         unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
         extremes=extreme_units(queries, chosen) if besides.extremes else None,
+        values=unit_values(queries, chosen) if besides.values else None,
         buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}
         if besides.buckets
         else {},
@@ -108,10 +114,12 @@ def _unit_aucs(engine: Engine) -> pd.DataFrame:
 def _together(parts: Sequence[_OfSource]) -> PerUnitSums:
     aucs = [part.unit_aucs for part in parts if part.unit_aucs is not None]
     extremes = [part.extremes for part in parts if part.extremes is not None]
+    values = [part.values for part in parts if part.values is not None and len(part.values)]
     return PerUnitSums(
         rows=[row for part in parts for row in part.sums.rows],
         caps={metric: caps for part in parts for metric, caps in part.sums.caps.items()},
         buckets={metric: sums for part in parts for metric, sums in part.buckets.items()},
         extremes=pd.concat([no_extremes(), *extremes], ignore_index=True),
+        values=pd.concat(values, ignore_index=True) if values else no_values(),
         unit_aucs=aucs[-1] if aucs else pd.DataFrame(),
     )

@@ -33,7 +33,8 @@ from abeval.stats.replay import aa_replay, aa_summary
 BINS = 20
 """Of the histogram of p-values, from 0 to 1."""
 
-EXACT = "judged by Fisher's exact test, which keeps its level with few successes or failures"
+EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
+PERMUTED = "judged by a permutation of its units, which keeps its level"
 TOO_SKEWED = "too skewed for a test with so few units"
 RESAMPLED = "judged by resampling of sub-buckets"
 
@@ -65,6 +66,8 @@ def _not_replayed(analysis: Analysis, variant: str) -> dict[str, str]:
             why[metric.name] = RESAMPLED
         elif row.rare is not None:
             why[metric.name] = EXACT
+        elif row.permuted is not None and row.permuted.pair is not None:
+            why[metric.name] = PERMUTED
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
     return why

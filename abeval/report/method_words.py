@@ -84,6 +84,18 @@ _METHODS = (
         "Miettinen and Nurminen 1985",
     ),
     Method(
+        "fisher_mid_p",
+        "exact test of two shares by its mid-p: of the tables with as many successes in all",
+        "p = 2·min(P(X < x), P(X > x)) + P(X = x)",
+        "Fisher 1935; Lancaster 1961",
+    ),
+    Method(
+        "permutation_units",
+        "the difference over its own standard error, against random splits of the units",
+        "p = 2·(1 + #{t* ≥ t}) / (1 + permutations), the smaller side",
+        "Janssen 1997; Chung and Romano 2013",
+    ),
+    Method(
         "coverage_permutation",
         "share of the catalogue shown to equal numbers of units; units are reassigned at random",
         _PERMUTED,

@@ -4,7 +4,7 @@ Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `ranks`, `pair
 effects: `relative`. Variance reduction: `cuped`, `regression`, `stratification`; outliers:
 `outliers`. Many looks: `sequential`, `group_sequential`. Beliefs: `bayes`. Sub-buckets:
 `resampling`, `replay`, `catalogue`. Many tests: `multiplicity`, `dunnett`. Planning: `design`,
-`design_proportions`, `duration`, `retrodesign`. Conclusions: `decisions`, `toward`. Segments:
+`duration`, `retrodesign`. Conclusions: `decisions`, `toward`. Segments:
 `heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`, `shrinkage`. Days: `stability`,
 `windows`, `shapes`. Traffic: `srm`, `srm_segments`, `changed_split`, `dilution`, `interleaving`.
 Other policies: `off_policy`, `off_policy_model_based`. All of it stands on `moments`, `effects` and
@@ -30,7 +30,6 @@ __all__ = [
     "cuped",
     "decisions",
     "design",
-    "design_proportions",
     "dilution",
     "dunnett",
     "duration",

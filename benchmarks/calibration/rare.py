@@ -118,7 +118,7 @@ def verdict(
         return Verdict(welch, False, False, True, math.nan)
     effect = result.effect
     covered = effect.low - 1e-12 <= difference <= effect.high + 1e-12
-    exact = effect.method == "fisher_exact"
+    exact = effect.method == "fisher_mid_p"
     return Verdict(welch, effect.p_value < ALPHA, exact, covered, _covered_lift(result, lift))
 
 
