@@ -87,7 +87,7 @@ class Aggregates:
         audits: What the audits count, with the columns `aggregates.audits.COLUMNS`.
         extremes: `metric, variant, place, y, x`: the ten units that deviate most from the value of
             their variant, in counted units and without their ids.
-        unit_values: `unit_values.LABELS, units`: the values of single units, in counted units and
+        unit_values: `unit_values.COLUMNS`: the values of single units, in counted units and
             without their ids, of metrics that have few; of units in stretches, none.
         seen_in: `variant_low, variant_high, first_variant, expected, units`: where units were seen.
         unit_aucs: Units by their own AUC, where GAUC is a metric: the rows of `metric/unit_aucs`.

@@ -23,7 +23,7 @@ from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.terms import Row
-from abeval.aggregates.unit_values import FEW_UNITS
+from abeval.aggregates.unit_values import COLUMNS, FEW_UNITS
 from abeval.aggregates.wanted import Wanted, wanted_of
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
@@ -119,7 +119,7 @@ def gathered(
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=per_unit.extremes,
-        unit_values=per_unit.values,
+        unit_values=pd.DataFrame(per_unit.values, columns=list(COLUMNS)),
         seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
         unit_aucs=per_unit.unit_aucs,
     )

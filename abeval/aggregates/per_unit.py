@@ -14,7 +14,7 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SourceSums
-from abeval.aggregates.unit_values import no_values, unit_values
+from abeval.aggregates.unit_values import unit_values
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -46,13 +46,14 @@ class PerUnitSums(NamedTuple):
 
     Attributes:
         rows: Rows of `moment_rows.MOMENT_COLUMNS`.
+        values: Rows of `unit_values.COLUMNS`.
     """
 
     rows: Sequence[Row]
     caps: Mapping[str, tuple[int, int | None]]
     buckets: Mapping[str, BucketSums]
     extremes: pd.DataFrame
-    values: pd.DataFrame
+    values: Sequence[Row]
     unit_aucs: pd.DataFrame
 
 
@@ -62,7 +63,7 @@ class _OfSource(NamedTuple):
     sums: SourceSums
     unit_aucs: pd.DataFrame | None
     extremes: pd.DataFrame | None
-    values: pd.DataFrame | None
+    values: Sequence[Row]
     buckets: Mapping[str, BucketSums]
 
 
@@ -94,7 +95,7 @@ def _of_source(
         sums=queries.of_source(source, chosen, resampled, balance),
         unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
         extremes=extreme_units(queries, chosen) if besides.extremes else None,
-        values=unit_values(queries, chosen) if besides.values else None,
+        values=unit_values(queries, chosen) if besides.values else [],
         buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}
         if besides.buckets
         else {},
@@ -114,12 +115,11 @@ def _unit_aucs(engine: Engine) -> pd.DataFrame:
 def _together(parts: Sequence[_OfSource]) -> PerUnitSums:
     aucs = [part.unit_aucs for part in parts if part.unit_aucs is not None]
     extremes = [part.extremes for part in parts if part.extremes is not None]
-    values = [part.values for part in parts if part.values is not None and len(part.values)]
     return PerUnitSums(
         rows=[row for part in parts for row in part.sums.rows],
         caps={metric: caps for part in parts for metric, caps in part.sums.caps.items()},
         buckets={metric: sums for part in parts for metric, sums in part.buckets.items()},
         extremes=pd.concat([no_extremes(), *extremes], ignore_index=True),
-        values=pd.concat(values, ignore_index=True) if values else no_values(),
+        values=[row for part in parts for row in part.values],
         unit_aucs=aucs[-1] if aucs else pd.DataFrame(),
     )

@@ -6,14 +6,16 @@ the tests with the moments, for values that are too skewed for sums alone.
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.slice_sums import condition_of
+from abeval.aggregates.terms import Row
 from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.metrics.definition import Metric
 
 LABELS = ("metric", "variant", "y", "x", "y0", "x0", "z")
+
+COLUMNS = (*LABELS, "units")
 
 FEW_UNITS = 20_000
 """With more units than this in all variants together, sums tell enough."""
@@ -22,27 +24,20 @@ FEW_VALUES = 1_000
 """Metrics whose units have more values than this are summed alone, as the query has it."""
 
 
-def no_values() -> pd.DataFrame:
-    """Of no metric."""
-    return pd.DataFrame(columns=[*LABELS, "units"])
-
-
-def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> pd.DataFrame:
+def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
     """The values of each mean or ratio, and how many units of a variant have them.
 
     Args:
         queries: After `of_source`, whose `source_unit` has the values of the metrics.
         metrics: Metrics of that source.
     """
-    chosen = [metric for metric in metrics if metric.is_mean_or_ratio]
-    if not chosen:
-        return no_values()
-    parts = (
-        f"select {number} as part, variant, {queries.judged_terms(metric).listed} "
+    parts = [
+        f"select {literal(metric.name)} as part, variant, {queries.judged_terms(metric).listed} "
         f"from source_unit{condition_of(metric)}"
-        for number, metric in enumerate(chosen)
-    )
+        for metric in metrics
+        if metric.is_mean_or_ratio
+    ]
+    if not parts:
+        return []
     queries.engine.view("unit_value", " union all ".join(parts))
-    rows = queries.engine.frame(query("metric/unit_values"))
-    names = rows["part"].map(lambda part: chosen[int(part)].name)
-    return rows.assign(metric=names)[[*LABELS, "units"]]
+    return list(queries.engine.rows(query("metric/unit_values")))

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES
 from abeval.experiment.model import Experiment
 from abeval.inference.aa_sums import (
     few_expected,
@@ -106,11 +107,10 @@ def aa_replays(
     refused: dict[str, str] = {}
     knows_skewed = skewed is not None or deals_units(units)
     if skewed is None:
-        refused = dict.fromkeys(few, EXACT)
-        skewed, too_skewed = _skewed_units(
-            {name: one for name, one in sums.items() if name not in refused}, share
+        skewed, refused = _skewed_units(
+            {name: one for name, one in sums.items() if name not in few}, share
         )
-        refused |= dict.fromkeys(too_skewed, TOO_SKEWED)
+        refused |= dict.fromkeys(few, EXACT)
     replayed = {name: one for name, one in sums.items() if name not in refused}
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     return AAResult(
@@ -128,18 +128,21 @@ def aa_replays(
 
 def _skewed_units(
     sums: Mapping[str, BucketSums], share: float
-) -> tuple[dict[str, float], list[str]]:
-    """The skewness of metrics that need the test of skewed values, and those too skewed for it."""
-    skewed: dict[str, float] = {}
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The skewness of metrics that the test by moments judges, and why others are not replayed."""
+    skewed, refused = dict[str, float](), dict[str, str]()
     for name, one in sums.items():
-        if one.units.max() == 1:
-            skewness = skewness_of_units(one)
-            if abs(left_in_difference(skewness, float(one.units.sum()), share)) > LIMIT:
-                skewed[name] = skewness
-    units = {name: float(sums[name].units.sum()) for name in skewed}
-    left = {name: left_in_difference(skewed[name], units[name], share) for name in skewed}
-    too_skewed = [name for name in skewed if abs(left[name]) > MOST]
-    return {name: one for name, one in skewed.items() if name not in too_skewed}, too_skewed
+        skewness, units = skewness_of_units(one), float(one.units.sum())
+        left = abs(left_in_difference(skewness, units, share))
+        if one.units.max() > 1 or left <= LIMIT:
+            continue
+        if units <= FEW_UNITS and len(np.unique(one.sums[:, :2], axis=0)) <= FEW_VALUES:
+            refused[name] = PERMUTED
+        elif left > MOST:
+            refused[name] = TOO_SKEWED
+        else:
+            skewed[name] = skewness
+    return skewed, refused
 
 
 def _notes(experiment: Experiment, by_units: bool, knows_skewed: bool) -> tuple[str, ...]:

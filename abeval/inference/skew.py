@@ -195,11 +195,8 @@ def check_holds(compared: Skewed) -> None:
     """
     times = (skewed.skewness(compared) / MOST) ** 2
     if compared.pair is None and times > 1:
-        units = (
-            sum(s.control.units for s in compared.strata),
-            sum(s.treatment.units for s in compared.strata),
-        )
-        # It falls with the root of the units. Two digits say enough.
-        needed = min(units) * times
+        control = sum(stratum.control.units for stratum in compared.strata)
+        # Skewness falls with the root of the units. Two digits say enough.
+        needed = min(control, compared.units - control) * times
         step = 10 ** (math.floor(math.log10(needed)) - 1)
         raise TooSkewed(math.ceil(needed / step) * step)

@@ -81,10 +81,9 @@ def _drawn(control: Units, treatment: Units) -> _Drawn:
     columns = np.stack(
         [one * of for one in (values, values**2) for of in (of_control, 1 - of_control)]
     )
-    # Either draws single units, or one value after the other.
-    way: Literal["count", "marginals"] = (
-        "count" if min(m, counts.sum() - m) < counts.size else "marginals"
-    )
+    # Drawing a unit takes an eighth of the time of drawing how many have a value.
+    by_unit = min(m, counts.sum() - m) < 8 * counts.size
+    way: Literal["count", "marginals"] = "count" if by_unit else "marginals"
     parts = [
         np.stack([1 - of_control, *columns])
         @ random.multivariate_hypergeometric(counts, m, some, way).T

@@ -1,4 +1,4 @@
-"""Two proportions: z-tests, score intervals and the exact test by its mid-p, on counts.
+"""Two proportions: pooled z, score intervals and the exact test by its mid-p, on counts.
 
 An analysis calls only `exact` and `exact_lift` (`inference/proportions.py`, for rare successes);
 `stats/off_policy.py` calls `interval`.
@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 from abeval.stats import contingency, effects
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
-from abeval.stats.scores import difference_interval, ratio_interval
+from abeval.stats.records import Effect, Interval, Lift, Refusal
+from abeval.stats.scores import difference_interval
 
 SingleMethod = Literal["wilson", "beta", "jeffreys", "agresti_coull", "normal"]
 
@@ -28,21 +28,6 @@ class Count(NamedTuple):
 
     successes: int
     units: int
-
-
-def estimate(count: Count) -> Estimate:
-    """Share of a variant and its variance p(1 − p)/n.
-
-    Raises:
-        Refusal: `too_few_units` without a unit.
-        ValueError: When the count is negative or above the units.
-
-    Example:
-        >>> estimate(Count(20, 100)).value
-        0.2
-    """
-    p = _share(count)
-    return Estimate(p, p * (1 - p) / count.units, count.units, math.inf)
 
 
 def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
@@ -67,19 +52,6 @@ def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     _check(control, treatment)
     ends = difference_interval(*control, *treatment, two_sided_quantile(alpha))
     return _score(control, treatment, 1.0, ends, "prop_z_pooled")
-
-
-def z_unpooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Difference with each variant's own variance, and the Wald interval.
-
-    Arguments and refusals as in `z_pooled`.
-
-    Example:
-        >>> e = z_unpooled(Count(100, 1000), Count(130, 1000))
-        >>> round(e.statistic, 4), round(e.low, 4), round(e.high, 4)
-        (2.1051, 0.0021, 0.0579)
-    """
-    return effects.compare(estimate(control), estimate(treatment), alpha, "prop_z_unpooled")
 
 
 def miettinen_nurminen(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
@@ -108,25 +80,6 @@ def miettinen_nurminen_interval(control: Count, treatment: Count, alpha: float =
     _check(control, treatment)
     q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
     return difference_interval(*control, *treatment, q)
-
-
-def miettinen_nurminen_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
-    """Relative effect with the score interval of the ratio (Miettinen and Nurminen 1985).
-
-    Raises:
-        Refusal: `too_few_units`, `control_near_zero` without a success in control.
-
-    Example:
-        >>> lift = miettinen_nurminen_lift(Count(100, 1000), Count(130, 1000))
-        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
-        (0.3, 0.0178, 0.6614)
-    """
-    base, share = _share(control), _share(treatment)
-    if base == 0:
-        raise Refusal("control_near_zero", "no success in control: a lift has no meaning")
-    q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
-    low, high = ratio_interval(*control, *treatment, q)
-    return Lift(share / base - 1, low - 1, high - 1, math.isfinite(high), "miettinen_nurminen")
 
 
 def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:

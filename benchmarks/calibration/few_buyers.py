@@ -16,11 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.inference.comparison import Comparison, Rule
+from abeval.inference import skew
+from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
+from abeval.stats import means
 from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments, Units
+from abeval.stats.split_moments import at
 
 ALPHA = 0.05
 METRIC = Metric("spent", "mean", "Σ spent / units")
@@ -52,8 +55,8 @@ class Cell(NamedTuple):
         refused: Without a p-value, by units and by sums alone.
         worse: Rejected with a lower treatment, by each.
         better: Rejected with a higher one.
-        bounded: Lifts with both ends, by units.
-        covered: Intervals of the difference that hold the true one, by units.
+        bounded: Lifts with both ends, by units, of those that are computed.
+        covered: Intervals of the difference that hold the true one, of the same.
     """
 
     refused: tuple[float, float]
@@ -80,39 +83,60 @@ def moments(y: Floats) -> Moments:
     return replace(Moments.with_third(y, np.ones(y.size)), each=each)
 
 
-def cell(world: str, split: tuple[int, int], effect: str, runs: int, seed: int = 0) -> Cell:
-    """Results of one cell."""
+def cell(
+    world: str, split: tuple[int, int], effect: str, runs: int, intervals: int, seed: int = 0
+) -> Cell:
+    """Results of one cell; whole comparisons with intervals for some of the runs."""
     random = np.random.default_rng([seed, *split, list(EFFECTS).index(effect), len(world)])
     truth = float(np.prod(EFFECTS[effect])) - 1
     mean = 2.5 / 1.5 if world == PARETO else BUYERS[world][0] * np.exp(BUYERS[world][1] ** 2 / 2)
-    rows = []
-    for _ in range(runs):
-        pair = [
-            values(random, world, n, e)
-            for n, e in zip(split, ((1.0, 1.0), EFFECTS[effect]), strict=True)
-        ]
-        arms = [moments(y) for y in pair]
-        by_units = compare_moments(METRIC, *arms, Rule(ALPHA))
-        by_sums = compare_moments(METRIC, *(replace(arm, each=None) for arm in arms), Rule(ALPHA))
-        found = by_units.effect
-        covered = np.nan if found is None else float(found.low <= truth * mean <= found.high)
-        bounded = by_units.lift is not None and by_units.lift.bounded
-        rows.append([*_signs(by_units), *_signs(by_sums), float(bounded), covered])
-    refused, worse, better, *others, bounded, covered = np.nanmean(rows, axis=0).tolist()
+    rows, ends = list[list[float]](), list[tuple[float, float]]()
+    for run in range(runs):
+        pair = zip(split, ((1.0, 1.0), EFFECTS[effect]), strict=True)
+        control, treatment = (moments(values(random, world, n, e)) for n, e in pair)
+        sums = replace(control, each=None), replace(treatment, each=None)
+        rows.append([*signs(control, treatment), *signs(*sums)])
+        if run < intervals:
+            whole = compare_moments(METRIC, control, treatment, Rule(ALPHA))
+            found, lift = whole.effect, whole.lift
+            rejected = found is not None and found.p_value < ALPHA
+            if rejected != any(rows[-1][1:3]):
+                raise RuntimeError("the p-value is not that of the analysis")
+            if found is not None:
+                holds = found.low <= truth * mean <= found.high
+                ends.append((float(lift is not None and lift.bounded), float(holds)))
+    refused, worse, better, *others = np.mean(rows, axis=0).tolist()
+    bounded, covered = np.mean(ends, axis=0).tolist() if ends else (np.nan, np.nan)
     return Cell((refused, others[0]), (worse, others[1]), (better, others[2]), bounded, covered)
 
 
-def _signs(comparison: Comparison) -> tuple[float, float, float]:
-    """Whether it is refused, worse, better."""
-    effect = comparison.effect
-    if effect is None:
+def signs(control: Moments, treatment: Moments) -> tuple[float, float, float]:
+    """Whether an experiment is refused, worse, better: `compare_moments` without its intervals."""
+    arms = control.pick(0), treatment.pick(0)
+    compared = skew.by_moments(METRIC, *arms)
+    if not (control.comoment[0, 0] or treatment.comoment[0, 0]):
         return 1.0, 0.0, 0.0
-    rejected = effect.p_value < ALPHA
-    return 0.0, float(rejected and effect.difference < 0), float(rejected and effect.difference > 0)
+    if compared is None:
+        effect = means.welch(*arms)
+        rejected = effect.p_value < ALPHA
+        return (
+            0.0,
+            float(rejected and effect.difference < 0),
+            float(rejected and effect.difference > 0),
+        )
+    try:
+        skew.check_holds(compared)
+    except skew.TooSkewed:
+        return 1.0, 0.0, 0.0
+    test = at(compared, 1.0 if compared.scaled else 0.0)
+    return 0.0, float(test.lower[0] < ALPHA / 2), float(test.upper[0] < ALPHA / 2)
 
 
 def markdown(
-    worlds: list[str], splits: list[tuple[int, int]], effects: list[str], runs: int, seed: int
+    worlds: list[str],
+    splits: list[tuple[int, int]],
+    effects: list[str],
+    options: argparse.Namespace,
 ) -> Iterator[str]:
     """Lines of the table: by units, and by sums alone in parentheses."""
     yield (
@@ -125,7 +149,8 @@ def markdown(
             for effect in effects:
                 if world == PARETO and effect in ("fewer, larger", "more, smaller"):
                     continue
-                one = cell(world, split, effect, runs, seed)
+                runs, intervals = options.repetitions, options.intervals
+                one = cell(world, split, effect, runs, intervals, options.seed)
                 pairs = [f"{100 * a:.1f} ({100 * b:.1f})" for a, b in one[:3]]
                 shares = [f"{100 * share:.1f}" for share in one[3:]]
                 units = f"{split[0]:,}/{split[1]:,}"
@@ -137,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.few_buyers")
     worlds = [*BUYERS, PARETO]
     parser.add_argument("--repetitions", type=int, default=2_000, help="experiments per row")
+    parser.add_argument("--intervals", type=int, default=100, help="of them with intervals")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", action="append", choices=worlds, help="only this one")
     parser.add_argument("--split", type=int, choices=range(len(SPLITS)), help="only this one")
@@ -144,8 +170,7 @@ def main() -> None:
     options = parser.parse_args()
     splits = list(SPLITS) if options.split is None else [SPLITS[options.split]]
     effects = options.effect or list(EFFECTS)
-    lines = markdown(options.world or worlds, splits, effects, options.repetitions, options.seed)
-    for line in lines:
+    for line in markdown(options.world or worlds, splits, effects, options):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats import skewed, skewed_ends
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed, at
