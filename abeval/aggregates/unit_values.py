@@ -39,5 +39,5 @@ def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
     ]
     if not parts:
         return []
-    queries.engine.view("unit_value", " union all ".join(parts))
+    queries.engine.view("valued_unit", " union all ".join(parts))
     return list(queries.engine.rows(query("metric/unit_values")))

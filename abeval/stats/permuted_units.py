@@ -78,16 +78,15 @@ def _drawn(control: Units, treatment: Units) -> _Drawn:
     counts = np.concatenate([control.counts, treatment.counts])
     values = np.concatenate([control.values, treatment.values])
     of_control = (np.arange(counts.size) < control.counts.size).astype(float)
-    columns = np.stack(
-        [one * of for one in (values, values**2) for of in (of_control, 1 - of_control)]
-    )
+    sums = [one * of for one in (values, values**2) for of in (of_control, 1 - of_control)]
+    columns = np.stack([1 - of_control, *sums], axis=1)
     # Drawing a unit takes an eighth of the time of drawing how many have a value.
     by_unit = min(m, counts.sum() - m) < 8 * counts.size
     way: Literal["count", "marginals"] = "count" if by_unit else "marginals"
-    parts = [
-        np.stack([1 - of_control, *columns])
-        @ random.multivariate_hypergeometric(counts, m, some, way).T
-        for some in batches(DRAWS)
-    ]
-    moved, *sums = np.hstack(parts)
-    return _Drawn(moved, np.array(sums[:2]), np.array(sums[2:]))
+    moved, *of_drawn = np.vstack(
+        [
+            random.multivariate_hypergeometric(counts, m, some, way).astype(float) @ columns
+            for some in batches(DRAWS)
+        ]
+    ).T
+    return _Drawn(moved, np.array(of_drawn[:2]), np.array(of_drawn[2:]))
