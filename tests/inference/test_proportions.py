@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import hypergeom
 
 from abeval.inference import proportions
 from abeval.inference.comparison import Rule
@@ -153,3 +154,20 @@ def test_few_successes_keep_the_level_and_cover(share: float, expected: int) -> 
     assert cell.rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
     assert cell.covered >= 0.94
     assert min(cell.covered_effect, cell.covered_lift) >= 0.94 - 3 * np.sqrt(0.05 * 0.95 / 500)
+
+
+@pytest.mark.parametrize("design", [(20, 20), (50, 50), (90, 10), (180, 20)])
+def test_the_size_is_below_five_percent_at_every_rate(design: tuple[int, int]) -> None:
+    """Enumerated; all of the tail would reject at most 2.3 to 3.5 %."""
+    judged, _, by_all = rare.sizes(design)
+    assert by_all + 0.005 < judged < 0.05
+
+
+def test_the_mid_p_finds_what_all_of_the_tail_does_not() -> None:
+    gained = analyzed((2, 100), (9, 100))
+    law = hypergeom(200, 11, 100)
+    assert 2 * law.sf(8) > 0.05
+    assert gained.p_value == pytest.approx(2 * law.sf(8) - law.pmf(9))
+    assert (gained.method, gained.status) == ("fisher_mid_p", "better")
+    assert gained.difference_low is not None
+    assert gained.difference_low > 0
