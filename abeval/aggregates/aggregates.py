@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from abeval.aggregates.moment_rows import (
     joined,
     pooled,
 )
-from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, LABELS
+from abeval.aggregates.unit_values import FEW_UNITS, units_of, with_units
 from abeval.logs.stretches import ENTERED, Stretches
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units
@@ -140,17 +140,7 @@ class Aggregates:
         moments = by_stretch(rows, len(self.places), scales)
         if slice_name != (CAPPED if metric in self.caps else WHOLE):
             return moments
-        units = self._units_of.get(metric, {})
-        worth = np.array([*scales, *scales, 1.0])
-        return [
-            {
-                name: replace(one, each=Units(units[name].values * worth, units[name].counts))
-                if name in units and units[name].counts.sum() == one.n
-                else one
-                for name, one in own.items()
-            }
-            for own in moments
-        ]
+        return [with_units(own, self._units_of.get(metric, {}), scales) for own in moments]
 
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
         """Moments of (y, x, covariates, z) by stretch and variant of a metric with covariates.
@@ -235,15 +225,8 @@ class Aggregates:
     @cached_property
     def _units_of(self) -> dict[str, dict[str, Units]]:
         """Metric → variant → values of its units, in counted units, where both are few."""
-        few = len(self.unit_values) and sum(self._unit_counts.values()) <= FEW_UNITS
-        return {
-            str(metric): {
-                str(name): Units(own[[*LABELS[2:]]].to_numpy(float), own["units"].to_numpy(int))
-                for name, own in rows.groupby("variant")
-            }
-            for metric, rows in (self.unit_values.groupby("metric") if few else ())
-            if len(rows) <= FEW_VALUES
-        }
+        few = sum(self._unit_counts.values()) <= FEW_UNITS
+        return units_of(self.unit_values) if few else {}
 
     @cached_property
     def _unit_counts(self) -> dict[str, int]:

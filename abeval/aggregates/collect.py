@@ -23,7 +23,6 @@ from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.terms import Row
-from abeval.aggregates.unit_values import COLUMNS, FEW_UNITS
 from abeval.aggregates.wanted import Wanted, wanted_of
 from abeval.engines.protocol import ArrayEngine, Engine
 from abeval.engines.queries import query
@@ -119,7 +118,7 @@ def gathered(
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=per_unit.extremes,
-        unit_values=pd.DataFrame(per_unit.values, columns=list(COLUMNS)),
+        unit_values=per_unit.values,
         seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
         unit_aucs=per_unit.unit_aucs,
     )
@@ -139,11 +138,9 @@ def _besides(
     experiment: Experiment, prepared: Prepared, units: pd.DataFrame, audited: bool, by_bucket: bool
 ) -> Besides:
     """What is taken of a source's values besides their sums."""
-    analysed, hidden = int(units["units"].sum()), experiment.privacy.min_units is not None
-    few = prepared.summed.all_units and deals_units(analysed)
+    few = prepared.summed.all_units and deals_units(int(units["units"].sum()))
     return Besides(
-        extremes=audited and not hidden,
-        values=analysed <= FEW_UNITS and not hidden and not prepared.entries.stretches,
+        extremes=audited and experiment.privacy.min_units is None,
         buckets=by_bucket or bool(experiment.trust.aa_runs),
         by_units=few and not by_bucket,
         before=covariate_means(experiment),

@@ -14,7 +14,7 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SourceSums
-from abeval.aggregates.unit_values import unit_values
+from abeval.aggregates.unit_values import no_values, unit_values
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -28,14 +28,12 @@ class Besides(NamedTuple):
 
     Attributes:
         extremes: Whether the extreme units are.
-        values: Whether the values of single units are.
         buckets: Whether sums by sub-bucket are, of every metric.
         by_units: Whether a sub-bucket may be a unit of its own, for the units are few.
         before: Covariates of the table of units whose sums are, as they are balanced or not.
     """
 
     extremes: bool
-    values: bool
     buckets: bool
     by_units: bool
     before: Sequence[Metric]
@@ -46,14 +44,13 @@ class PerUnitSums(NamedTuple):
 
     Attributes:
         rows: Rows of `moment_rows.MOMENT_COLUMNS`.
-        values: Rows of `unit_values.COLUMNS`.
     """
 
     rows: Sequence[Row]
     caps: Mapping[str, tuple[int, int | None]]
     buckets: Mapping[str, BucketSums]
     extremes: pd.DataFrame
-    values: Sequence[Row]
+    values: pd.DataFrame
     unit_aucs: pd.DataFrame
 
 
@@ -63,7 +60,7 @@ class _OfSource(NamedTuple):
     sums: SourceSums
     unit_aucs: pd.DataFrame | None
     extremes: pd.DataFrame | None
-    values: Sequence[Row]
+    values: pd.DataFrame
     buckets: Mapping[str, BucketSums]
 
 
@@ -95,7 +92,7 @@ def _of_source(
         sums=queries.of_source(source, chosen, resampled, balance),
         unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
         extremes=extreme_units(queries, chosen) if besides.extremes else None,
-        values=unit_values(queries, chosen) if besides.values else [],
+        values=unit_values(queries, chosen),
         buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}
         if besides.buckets
         else {},
@@ -120,6 +117,6 @@ def _together(parts: Sequence[_OfSource]) -> PerUnitSums:
         caps={metric: caps for part in parts for metric, caps in part.sums.caps.items()},
         buckets={metric: sums for part in parts for metric, sums in part.buckets.items()},
         extremes=pd.concat([no_extremes(), *extremes], ignore_index=True),
-        values=[row for part in parts for row in part.values],
+        values=pd.concat([part.values for part in parts if len(part.values)] or [no_values()]),
         unit_aucs=aucs[-1] if aucs else pd.DataFrame(),
     )

@@ -14,7 +14,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS
 from abeval.aggregates.terms import add_signed
-from abeval.aggregates.unit_values import COLUMNS, LABELS
+from abeval.aggregates.unit_values import LABELS, no_values
 from abeval.logs.checks import USED, USED_BEFORE
 
 
@@ -66,9 +66,7 @@ def _entered(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
 
 def _unit_values(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     known = [(sign, frame) for sign, frame in frames if len(frame)]
-    if not known:
-        return pd.DataFrame(columns=list(COLUMNS))
-    counts = _add_counts(known, *LABELS)
+    counts = _add_counts(known, *LABELS) if known else no_values()
     return counts[counts["units"] != 0].sort_values(list(LABELS), ignore_index=True)
 
 

@@ -262,7 +262,7 @@ def check_skewed(row: EffectRow) -> None:
     if row.difference is None:
         assert row.reason in ("too_skewed", "too_few_units")
     else:
-        assert "permutation_moments" in getattr(row, "method", "permutation_moments")
+        assert "permutation_" in getattr(row, "method", "permutation_moments")
 
 
 def few_successes(control: list[Pair], treatment: list[Pair]) -> bool:

@@ -103,6 +103,20 @@ class TestRule:
         assert row.difference_high is not None
         assert row.difference_low < 0 < row.difference_high
 
+    def test_few_buyers_at_an_uneven_split_have_an_answer(self) -> None:
+        """5 % buyers of 1,600 and 200; seven more of ten of the smaller variant are seen."""
+        for seed in range(3):
+            random = np.random.default_rng(seed)
+            spent = np.where(random.random(1800) < 0.05, random.lognormal(0, 1.5, 1800), 0.0)
+            variant = np.repeat(["a", "b"], [1600, 200])
+            frame = pd.DataFrame({"user": np.arange(1800), "variant": variant, "spent": spent})
+            columns = {"unit": "user", "variant": "variant", "control": "a", "metrics": ["spent"]}
+            (row,) = abeval.analyze(frame, **columns).scorecard
+            assert (row.method, row.status) == ("permutation_units", "unclear")
+            assert row.lift_high is not None
+            many = frame.assign(spent=np.where(frame.user % 10 < 7 * (variant == "b"), 3.0, spent))
+            assert abeval.analyze(many, **columns)["spent"].status == "better"
+
     def test_a_side_with_an_end_decides_where_the_other_has_none(self) -> None:
         """Control has two buyers of 150, the treatment has 45."""
         frame = orders((150, 150), 5, buyers=0.02)
