@@ -17,9 +17,11 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.moment_rows import (
     BUCKET,
     BUCKETS,
+    CAPPED,
     COVARIATES,
     LACKING,
     MOMENT_COLUMNS,
+    WHOLE,
     ByStretch,
     Group,
     Row,
@@ -28,9 +30,10 @@ from abeval.aggregates.moment_rows import (
     joined,
     pooled,
 )
+from abeval.aggregates.unit_values import FEW_UNITS, units_of, with_units
 from abeval.logs.stretches import ENTERED, Stretches
 from abeval.stats.catalogue import Incidence
-from abeval.stats.moments import Moments
+from abeval.stats.moments import Moments, Units
 from abeval.stats.records import RefusalReason
 
 AUDIT_SUMS = ("cell", "variant", "clusters", "y", "x", "y_y", "y_x", "x_x")
@@ -84,6 +87,8 @@ class Aggregates:
         audits: What the audits count, with the columns `aggregates.audits.COLUMNS`.
         extremes: `metric, variant, place, y, x`: the ten units that deviate most from the value of
             their variant, in counted units and without their ids.
+        unit_values: `unit_values.COLUMNS`: the values of single units, in counted units and
+            without their ids, of metrics that have few; of units in stretches, none.
         seen_in: `variant_low, variant_high, first_variant, expected, units`: where units were seen.
         unit_aucs: Units by their own AUC, where GAUC is a metric: the rows of `metric/unit_aucs`.
     """
@@ -105,6 +110,7 @@ class Aggregates:
     notes: tuple[str, ...] = ()
     audits: pd.DataFrame = field(default_factory=pd.DataFrame)
     extremes: pd.DataFrame = field(default_factory=pd.DataFrame)
+    unit_values: pd.DataFrame = field(default_factory=pd.DataFrame)
     seen_in: pd.DataFrame = field(default_factory=pd.DataFrame)
     unit_aucs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
@@ -131,7 +137,10 @@ class Aggregates:
             scales: What one counted unit of y and of x is worth.
         """
         rows = self._slices.get((metric, slice_name), {}).get(cell, {})
-        return by_stretch(rows, len(self.places), scales)
+        moments = by_stretch(rows, len(self.places), scales)
+        if slice_name != (CAPPED if metric in self.caps else WHOLE):
+            return moments
+        return [with_units(own, self._units_of.get(metric, {}), scales) for own in moments]
 
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
         """Moments of (y, x, covariates, z) by stretch and variant of a metric with covariates.
@@ -212,6 +221,12 @@ class Aggregates:
             for metric, variant, y, x in zip(*columns, strict=True):
                 units.setdefault((str(metric), str(variant)), []).append((float(y), float(x)))
         return units
+
+    @cached_property
+    def _units_of(self) -> dict[str, dict[str, Units]]:
+        """Metric → variant → values of its units, in counted units, where both are few."""
+        few = sum(self._unit_counts.values()) <= FEW_UNITS
+        return units_of(self.unit_values) if few else {}
 
     @cached_property
     def _unit_counts(self) -> dict[str, int]:

@@ -118,6 +118,7 @@ def gathered(
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=per_unit.extremes,
+        unit_values=per_unit.values,
         seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
         unit_aucs=per_unit.unit_aucs,
     )

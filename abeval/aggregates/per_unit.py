@@ -14,6 +14,7 @@ from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.terms import Row, SourceSums
+from abeval.aggregates.unit_values import no_values, unit_values
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -49,6 +50,7 @@ class PerUnitSums(NamedTuple):
     caps: Mapping[str, tuple[int, int | None]]
     buckets: Mapping[str, BucketSums]
     extremes: pd.DataFrame
+    values: pd.DataFrame
     unit_aucs: pd.DataFrame
 
 
@@ -58,6 +60,7 @@ class _OfSource(NamedTuple):
     sums: SourceSums
     unit_aucs: pd.DataFrame | None
     extremes: pd.DataFrame | None
+    values: pd.DataFrame
     buckets: Mapping[str, BucketSums]
 
 
@@ -89,6 +92,7 @@ def _of_source(
         sums=queries.of_source(source, chosen, resampled, balance),
         unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
         extremes=extreme_units(queries, chosen) if besides.extremes else None,
+        values=unit_values(queries, chosen),
         buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}
         if besides.buckets
         else {},
@@ -113,5 +117,6 @@ def _together(parts: Sequence[_OfSource]) -> PerUnitSums:
         caps={metric: caps for part in parts for metric, caps in part.sums.caps.items()},
         buckets={metric: sums for part in parts for metric, sums in part.buckets.items()},
         extremes=pd.concat([no_extremes(), *extremes], ignore_index=True),
+        values=pd.concat([part.values for part in parts if len(part.values)] or [no_values()]),
         unit_aucs=aucs[-1] if aucs else pd.DataFrame(),
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES
 from abeval.experiment.model import Experiment
 from abeval.inference.aa_sums import (
     few_expected,
@@ -33,7 +34,8 @@ from abeval.stats.replay import aa_replay, aa_summary
 BINS = 20
 """Of the histogram of p-values, from 0 to 1."""
 
-EXACT = "judged by Fisher's exact test, which keeps its level with few successes or failures"
+EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
+PERMUTED = "judged by a permutation of its units, which keeps its level"
 TOO_SKEWED = "too skewed for a test with so few units"
 RESAMPLED = "judged by resampling of sub-buckets"
 
@@ -65,6 +67,8 @@ def _not_replayed(analysis: Analysis, variant: str) -> dict[str, str]:
             why[metric.name] = RESAMPLED
         elif row.rare is not None:
             why[metric.name] = EXACT
+        elif row.permuted is not None and row.permuted.pair is not None:
+            why[metric.name] = PERMUTED
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
     return why
@@ -103,11 +107,10 @@ def aa_replays(
     refused: dict[str, str] = {}
     knows_skewed = skewed is not None or deals_units(units)
     if skewed is None:
-        refused = dict.fromkeys(few, EXACT)
-        skewed, too_skewed = _skewed_units(
-            {name: one for name, one in sums.items() if name not in refused}, share
+        skewed, refused = _skewed_units(
+            {name: one for name, one in sums.items() if name not in few}, share
         )
-        refused |= dict.fromkeys(too_skewed, TOO_SKEWED)
+        refused |= dict.fromkeys(few, EXACT)
     replayed = {name: one for name, one in sums.items() if name not in refused}
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     return AAResult(
@@ -125,18 +128,21 @@ def aa_replays(
 
 def _skewed_units(
     sums: Mapping[str, BucketSums], share: float
-) -> tuple[dict[str, float], list[str]]:
-    """The skewness of metrics that need the test of skewed values, and those too skewed for it."""
-    skewed: dict[str, float] = {}
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The skewness of metrics that the test by moments judges, and why others are not replayed."""
+    skewed, refused = dict[str, float](), dict[str, str]()
     for name, one in sums.items():
-        if one.units.max() == 1:
-            skewness = skewness_of_units(one)
-            if abs(left_in_difference(skewness, float(one.units.sum()), share)) > LIMIT:
-                skewed[name] = skewness
-    units = {name: float(sums[name].units.sum()) for name in skewed}
-    left = {name: left_in_difference(skewed[name], units[name], share) for name in skewed}
-    too_skewed = [name for name in skewed if abs(left[name]) > MOST]
-    return {name: one for name, one in skewed.items() if name not in too_skewed}, too_skewed
+        skewness, units = skewness_of_units(one), float(one.units.sum())
+        left = abs(left_in_difference(skewness, units, share))
+        if one.units.max() > 1 or left <= LIMIT:
+            continue
+        if units <= FEW_UNITS and len(np.unique(one.sums[:, :2], axis=0)) <= FEW_VALUES:
+            refused[name] = PERMUTED
+        elif left > MOST:
+            refused[name] = TOO_SKEWED
+        else:
+            skewed[name] = skewness
+    return skewed, refused
 
 
 def _notes(experiment: Experiment, by_units: bool, knows_skewed: bool) -> tuple[str, ...]:

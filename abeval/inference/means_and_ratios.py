@@ -15,7 +15,7 @@ from abeval.metrics.definition import Metric, rounding
 from abeval.stats import means, ratios
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
-from abeval.stats.skewed import METHOD
+from abeval.stats.skewed import method
 from abeval.stats.split_moments import Skewed
 
 _ALIKE = 1e-6
@@ -158,7 +158,7 @@ def _compare(
         if metric.is_mean_or_ratio:
             skewed = adjustment.skewed(adjusted)
             if skewed is not None:
-                name = METHOD if adjusted is None else f"{adjustment.name}_{METHOD}"
+                name = method(skewed) if adjusted is None else f"{adjustment.name}_{method(skewed)}"
                 return replace(with_skewed(bare, skewed, name, rule), adjusted=adjusted)
         if adjusted is None:
             return with_difference(bare, *arms, method_of(metric), rule)

@@ -75,7 +75,7 @@ def _count(moments: Moments) -> Count | None:
 
 
 def compare(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | None]:
-    """Fisher's exact test with its intervals of the difference and of the lift.
+    """The mid-p of Fisher's exact test, with its intervals of the difference and of the lift.
 
     Args:
         counts: Of both variants.

@@ -10,8 +10,9 @@ p-value:
 
 - up to `LIMIT` and `LIMIT_AT_EFFECTS`: Welch's test, the delta method, CUPED and the others, as the
   plan says; of values of 0 and 1 the first limit is the only one;
-- up to `MOST`: the permutation test by its moments, `stats.skewed`;
-- above, or where its interval has no end: no test, but how many units would do.
+- above, where the values of single units are known: their permutation, however skewed they are;
+- where only moments are, up to `MOST`: the permutation test by its moments, `stats.skewed`;
+- above: no test, but how many units would do.
 
 `means_and_ratios.py` asks it; the limits are measured by `benchmarks.calibration.skew`.
 """
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 from abeval.inference import proportions
 from abeval.metrics.definition import Metric
-from abeval.stats import skewed, skewed_ends
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
 from abeval.stats.split_moments import Skewed, Spread, Stratum, at
@@ -35,9 +36,6 @@ LIMIT_AT_EFFECTS = 0.15
 
 MOST = 1.5
 """Skewness of the difference up to which three moments describe it."""
-
-_GROWTH = 1.1
-_TIMES = 200
 
 
 class Stretches(NamedTuple):
@@ -82,10 +80,10 @@ class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
     """No test holds.
 
     Attributes:
-        units_needed: Units of the smaller variant that would do, None if it cannot be said.
+        units_needed: Units of the smaller variant that would do.
     """
 
-    def __init__(self, units_needed: int | None) -> None:
+    def __init__(self, units_needed: int) -> None:
         super().__init__("too little data for the skewness of the metric")
         self.units_needed = units_needed
 
@@ -189,29 +187,16 @@ def _if_needed(compared: Skewed, has_shares: bool) -> Skewed | None:
     return compared
 
 
-def check_holds(compared: Skewed, alpha: float) -> None:
-    """Whether the permutation test holds for these variants.
+def check_holds(compared: Skewed) -> None:
+    """Whether a test holds for these variants: by their units always, by moments up to `MOST`.
 
     Raises:
         TooSkewed: It does not.
     """
-    if not _holds(compared, alpha):
-        raise TooSkewed(_units_needed(compared, alpha))
-
-
-def _holds(compared: Skewed, alpha: float) -> bool:
-    return abs(skewed.skewness(compared)) <= MOST and skewed_ends.is_bounded(compared, alpha)
-
-
-def _units_needed(compared: Skewed, alpha: float) -> int | None:
-    """Units of the smaller variant with which the test would hold, to two digits."""
-    smaller = min(
-        sum(s.control.units for s in compared.strata),
-        sum(s.treatment.units for s in compared.strata),
-    )
-    for step in range(1, _TIMES):
-        times = _GROWTH**step
-        if _holds(skewed.times_units(compared, times), alpha):
-            digits = 1 - math.floor(math.log10(smaller * times))
-            return math.ceil(math.ceil(smaller * times * 10.0**digits) / 10.0**digits)
-    return None
+    times = (skewed.skewness(compared) / MOST) ** 2
+    if compared.pair is None and times > 1:
+        control = sum(stratum.control.units for stratum in compared.strata)
+        # Skewness falls with the root of the units. Two digits say enough.
+        needed = min(control, compared.units - control) * times
+        step = 10 ** (math.floor(math.log10(needed)) - 1)
+        raise TooSkewed(math.ceil(needed / step) * step)

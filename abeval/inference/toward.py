@@ -91,7 +91,7 @@ def _if_skewed(
     if values is None:
         return image
     try:
-        return with_skewed(image, values, skewed.METHOD, rule)
+        return with_skewed(image, values, skewed.method(values), rule)
     except skew.TooSkewed:
         return replace(image, effect=None, reason="too_skewed")
     except Refusal as refusal:
@@ -105,7 +105,8 @@ def _mirror(moments: Moments, target: float) -> Moments:
     if third is not None:
         third = np.einsum("ai,bj,ck,ijk->abc", change, change, change, third, optimize=True)
     mean, comoment = change @ moments.mean, change @ moments.comoment @ change.T
-    return replace(moments, mean=mean, comoment=comoment, third=third)
+    # A mirror image is no variant that units could have been in: they are not permuted with it.
+    return replace(moments, mean=mean, comoment=comoment, third=third, each=None)
 
 
 def with_gain(

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from abeval.inference import skew
-from abeval.inference.comparison import Comparison, Reason, Rule, Spread
+from abeval.inference.comparison import Comparison, Draws, Reason, Rule, Spread
 from abeval.inference.looks import at_look
-from abeval.stats import effects, relative, skewed
+from abeval.stats import effects, permuted_units, relative, skewed
 from abeval.stats.records import Adjusted, Estimate, Lift, Refusal
+from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
 
 _RELATIVE = {
@@ -81,7 +82,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         TooSkewed: The test does not hold for them either.
         Refusal: `zero_variance`.
     """
-    skew.check_holds(values, rule.alpha)
+    skew.check_holds(values)
     fixed = skewed.effect(values, rule.alpha)._replace(method=method)
     spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
@@ -97,6 +98,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         boundary=boundary,
         spread=spread,
         permuted=values,
+        draws=None if values.pair is None else Draws(permuted_units.DRAWS, SEED),
     )
 
 

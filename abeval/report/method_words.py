@@ -78,10 +78,16 @@ _METHODS = (
         "bucket_permutation", "groups of units are reassigned at random", _PERMUTED, "Fisher 1935"
     ),
     Method(
-        "miettinen_nurminen",
-        "score test and interval of the difference of two proportions",
-        "z = (p₁ − p₀) / √(p̃(1 − p̃)(1/n₁ + 1/n₀)·N/(N − 1))",
-        "Miettinen and Nurminen 1985",
+        "fisher_mid_p",
+        "exact test of two shares by its mid-p: of the tables with as many successes in all",
+        "p = 2·min(P(X < x), P(X > x)) + P(X = x)",
+        "Fisher 1935; Lancaster 1961",
+    ),
+    Method(
+        "permutation_units",
+        "the difference over its own standard error, against random splits of the units",
+        "p = 2·(1 + #{t* ≥ t}) / (1 + permutations), the smaller side",
+        "Janssen 1997; Chung and Romano 2013",
     ),
     Method(
         "coverage_permutation",

@@ -3,7 +3,7 @@
 Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `paired`; relative effects:
 `relative`. Variance reduction: `cuped`, `regression`, `stratification`. Many looks: `sequential`,
 `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`, `catalogue`. Many tests:
-`multiplicity`, `dunnett`. Planning: `design`, `design_proportions`, `duration`, `retrodesign`.
+`multiplicity`, `dunnett`. Planning: `design`, `duration`, `retrodesign`.
 Conclusions: `decisions`, `toward`. Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many
 experiments: `latent`, `shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`,
 `srm_segments`, `changed_split`, `interleaving`. Other policies: `off_policy`,
@@ -30,7 +30,6 @@ __all__ = [
     "cuped",
     "decisions",
     "design",
-    "design_proportions",
     "dunnett",
     "duration",
     "effects",

@@ -14,8 +14,16 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats, finite
+from abeval.stats.arrays import Floats, Integers, finite
 from abeval.stats.records import Refusal
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Values of single units, shape (rows,) or (rows, k), and how many units have each."""
+
+    values: Floats
+    counts: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,7 @@ class Moments:
             small strata have large weights.
         third: Σ of the products of three centred variables, shape (k, k, k), from which the
             skewness of any weighted sum of them follows; None where it is not known.
+        each: The values of the units themselves, where they are few; None where they are not known.
 
     Raises:
         Refusal: `not_finite` when a moment is infinite or NaN.
@@ -49,6 +58,7 @@ class Moments:
     comoment: Floats
     effective: float | None = None
     third: Floats | None = None
+    each: Units | None = None
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -245,7 +255,8 @@ class Moments:
         chosen = list(indices)
         comoment = self.comoment[np.ix_(chosen, chosen)]
         third = None if self.third is None else self.third[np.ix_(chosen, chosen, chosen)]
-        return Moments(self.n, self.mean[chosen], comoment, self.effective, third)
+        each = self.each and Units(self.each.values[:, chosen], self.each.counts)
+        return Moments(self.n, self.mean[chosen], comoment, self.effective, third, each)
 
 
 def _third(

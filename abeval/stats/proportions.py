@@ -1,4 +1,4 @@
-"""Two proportions: z-tests, score intervals and the exact test, on counts.
+"""Two proportions: pooled z, score intervals and the exact test by its mid-p, on counts.
 
 An analysis calls only `exact` and `exact_lift` (`inference/proportions.py`, for rare successes);
 `stats/off_policy.py` calls `interval`.
@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 from abeval.stats import contingency, effects
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
-from abeval.stats.scores import difference_interval, ratio_interval
+from abeval.stats.records import Effect, Interval, Lift, Refusal
+from abeval.stats.scores import difference_interval
 
 SingleMethod = Literal["wilson", "beta", "jeffreys", "agresti_coull", "normal"]
 
@@ -28,21 +28,6 @@ class Count(NamedTuple):
 
     successes: int
     units: int
-
-
-def estimate(count: Count) -> Estimate:
-    """Share of a variant and its variance p(1 − p)/n.
-
-    Raises:
-        Refusal: `too_few_units` without a unit.
-        ValueError: When the count is negative or above the units.
-
-    Example:
-        >>> estimate(Count(20, 100)).value
-        0.2
-    """
-    p = _share(count)
-    return Estimate(p, p * (1 - p) / count.units, count.units, math.inf)
 
 
 def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
@@ -67,19 +52,6 @@ def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     _check(control, treatment)
     ends = difference_interval(*control, *treatment, two_sided_quantile(alpha))
     return _score(control, treatment, 1.0, ends, "prop_z_pooled")
-
-
-def z_unpooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Difference with each variant's own variance, and the Wald interval.
-
-    Arguments and refusals as in `z_pooled`.
-
-    Example:
-        >>> e = z_unpooled(Count(100, 1000), Count(130, 1000))
-        >>> round(e.statistic, 4), round(e.low, 4), round(e.high, 4)
-        (2.1051, 0.0021, 0.0579)
-    """
-    return effects.compare(estimate(control), estimate(treatment), alpha, "prop_z_unpooled")
 
 
 def miettinen_nurminen(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
@@ -110,37 +82,19 @@ def miettinen_nurminen_interval(control: Count, treatment: Count, alpha: float =
     return difference_interval(*control, *treatment, q)
 
 
-def miettinen_nurminen_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
-    """Relative effect with the score interval of the ratio (Miettinen and Nurminen 1985).
-
-    Raises:
-        Refusal: `too_few_units`, `control_near_zero` without a success in control.
-
-    Example:
-        >>> lift = miettinen_nurminen_lift(Count(100, 1000), Count(130, 1000))
-        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
-        (0.3, 0.0178, 0.6614)
-    """
-    base, share = _share(control), _share(treatment)
-    if base == 0:
-        raise Refusal("control_near_zero", "no success in control: a lift has no meaning")
-    q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
-    low, high = ratio_interval(*control, *treatment, q)
-    return Lift(share / base - 1, low - 1, high - 1, math.isfinite(high), "miettinen_nurminen")
-
-
 def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Fisher's exact test, two-sided as twice the smaller tail, with the interval that agrees.
+    """Fisher's exact test by its mid-p, with the interval that agrees (Lancaster 1961).
 
-    Its error rate is at most `alpha`, at any rate and any split. Standard error and statistic are
-    those of `z_pooled`. Arguments and refusals as in `z_pooled`.
+    Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
+    split (docs/calibration.md). Standard error and statistic are those of `z_pooled`. Arguments and
+    refusals as in `z_pooled`.
 
     Example:
         >>> e = exact(Count(293, 11298), Count(5, 464))
         >>> round(e.p_value, 4), round(e.low, 4), round(e.high, 4)
-        (0.0411, -0.0231, -0.0007)
+        (0.0281, -0.0227, -0.0019)
     """
-    effect = _score(control, treatment, 1.0, Interval(-1.0, 1.0), "fisher_exact")
+    effect = _score(control, treatment, 1.0, Interval(-1.0, 1.0), "fisher_mid_p")
     p = contingency.fisher(*control, *treatment)
     ends = contingency.exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
     return effect._replace(
@@ -174,7 +128,7 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     ends = (-of_control, of_treatment) if successes == 0 else (-of_treatment, of_control)
     share = _share(control)
     se = (ends[1] - ends[0]) / 2 / two_sided_quantile(alpha)
-    effect = effects.from_difference(share, share, 0.0, se, method="fisher_exact")
+    effect = effects.from_difference(share, share, 0.0, se, method="fisher_mid_p")
     return effect._replace(low=ends[0], high=ends[1])
 
 
@@ -188,7 +142,7 @@ def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
     Example:
         >>> lift = exact_lift(Count(20, 1000), Count(0, 1000))
         >>> lift.value, lift.low, round(lift.high, 4)
-        (-1.0, -1.0, -0.798)
+        (-1.0, -1.0, -0.8387)
     """
     base, share = _share(control), _share(treatment)
     if base == 0:
@@ -196,40 +150,11 @@ def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
     if base == share == 1:
         raise Refusal("zero_variance", "everybody succeeds: no test is possible")
     low, high = contingency.exact_interval(*control, *treatment, _relative, alpha)
-    return Lift(share / base - 1, max(low, -1.0), high, math.isfinite(high), "fisher_exact")
+    return Lift(share / base - 1, max(low, -1.0), high, math.isfinite(high), "fisher_mid_p")
 
 
 def _relative(control: float, treatment: float) -> float:
     return treatment / control - 1 if control > 0 else math.inf
-
-
-def newcombe(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
-    """Hybrid score interval of the difference (Newcombe 1998, method 10).
-
-    Example:
-        >>> low, high = newcombe(Count(100, 1000), Count(130, 1000))
-        >>> round(low, 4), round(high, 4)
-        (0.002, 0.0581)
-    """
-    c, t = _share(control), _share(treatment)
-    q = two_sided_quantile(alpha)
-    below, above = _wilson(control, q), _wilson(treatment, q)
-    low = t - c - math.hypot(t - above.low, below.high - c)
-    return Interval(low, t - c + math.hypot(above.high - t, c - below.low))
-
-
-def agresti_caffo(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
-    """Wald interval after one success and one failure more in each variant (2000).
-
-    Example:
-        >>> low, high = agresti_caffo(Count(100, 1000), Count(130, 1000))
-        >>> round(low, 4), round(high, 4)
-        (0.002, 0.0579)
-    """
-    _check(control, treatment)
-    more = [Count(x + 1, n + 2) for x, n in (control, treatment)]
-    effect = z_unpooled(more[0], more[1], alpha)
-    return Interval(max(effect.low, -1.0), min(effect.high, 1.0))
 
 
 def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson") -> Interval:
@@ -253,8 +178,6 @@ def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson")
     q = two_sided_quantile(alpha)
     if method == "wilson":
         return _wilson(count, q)
-    if method == "beta":
-        return contingency.clopper_pearson(*count, alpha)
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(count.successes, count.units, alpha, method)

@@ -41,35 +41,6 @@ def difference_interval(x_c: int, n_c: int, x_t: int, n_t: int, q: float) -> Int
     return Interval(low, high)
 
 
-def ratio_interval(x_c: int, n_c: int, x_t: int, n_t: int, q: float) -> Interval:
-    """Ratios R with |p̂t − R·p̂c| ≤ q·σ̃(R), σ̃ at the likeliest rates with that ratio.
-
-    Miettinen and Nurminen (1985). Without a success in control it has no upper end, without
-    one in treatment its lower end is zero.
-
-    Example:
-        >>> low, high = ratio_interval(100, 1000, 130, 1000, 1.959964)
-        >>> round(low, 4), round(high, 4)
-        (1.0179, 1.6613)
-    """
-
-    def excess(sign: int) -> Callable[[float], float]:
-        def at(log_ratio: float) -> float:
-            ratio = math.exp(log_ratio)
-            spread = math.sqrt(_ratio_variance(x_c, n_c, x_t, n_t, ratio))
-            # Over 1 + R, which keeps both ends of the scale finite.
-            return (sign * (x_t / n_t - ratio * x_c / n_c) + q * spread) / (1 + ratio)
-
-        return at
-
-    low, high = 0.0, math.inf
-    if x_t > 0:
-        low = math.exp(_falling(excess, -1))
-    if x_c > 0:
-        high = math.exp(_falling(excess, 1))
-    return Interval(low, high)
-
-
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
     from scipy.optimize import brentq
 
@@ -77,17 +48,6 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
         # Only rounding at the edge of the parameter space: the edge is the root.
         return low if abs(function(low)) < abs(function(high)) else high
     return float(brentq(function, low, high, xtol=1e-15, rtol=1e-14))
-
-
-def _falling(excess: Callable[[int], Callable[[float], float]], side: int) -> float:
-    """Root of a function of log R that falls on this side: up for 1, down for −1."""
-    function, near = excess(side), 0.0
-    while function(near) < 0:
-        near -= side
-    far = near
-    while function(far) > 0:
-        far += side
-    return _root(function, *sorted((near, far)))
 
 
 def _variance(x_c: int, n_c: int, x_t: int, n_t: int, difference: float) -> float:
@@ -118,15 +78,3 @@ def _restricted(x_c: int, n_c: int, x_t: int, n_t: int, difference: float) -> fl
         step = (((a3 * rate + a2) * rate + a1) * rate + a0) / slope if slope else math.inf
         rate -= step if abs(step) < 1e-6 else 0.0
     return min(max(rate, 0.0, -d), 1.0, 1 - d)
-
-
-def _ratio_variance(x_c: int, n_c: int, x_t: int, n_t: int, ratio: float) -> float:
-    """Variance of p̂t − R·p̂c at the likeliest rates with this ratio."""
-    a = (n_c + n_t) * ratio
-    b = n_t * ratio + x_t + n_c + x_c * ratio
-    c = x_c + x_t
-    # The smaller root, written so that nothing cancels.
-    p = 2 * c / (b + math.sqrt(max(b * b - 4 * a * c, 0.0)))
-    p = min(p, 1.0, 1 / ratio)
-    t = ratio * p
-    return max(t * (1 - t) / n_t + ratio * ratio * p * (1 - p) / n_c, 0.0)

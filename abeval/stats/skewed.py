@@ -20,13 +20,11 @@ import numpy as np
 
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import quantile, two_sided_quantile
-from abeval.stats.moments import Moments
+from abeval.stats.moments import Moments, Units
 from abeval.stats.ratios import gradient, quadratic
 from abeval.stats.records import Effect, Interval, Lift, Refusal
 from abeval.stats.skewed_ends import baseline, difference_at, ends
 from abeval.stats.split_moments import Skewed, Spread, Stratum, at, skewness_if_times
-
-METHOD = "permutation_moments"
 
 FINDABLE = 2.8
 """Standard errors of an effect that four of five experiments find at 5 %."""
@@ -163,7 +161,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         alpha: Error rate of test and interval, half of it on each side.
 
     Raises:
-        Refusal: `too_few_units` if the interval has no end, `zero_variance`.
+        Refusal: `too_few_units` if the interval of added values has no end, `zero_variance`.
 
     Example:
         >>> random = np.random.default_rng(1)
@@ -178,11 +176,18 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     p_value, log10 = min(1.0, 2 * one_side[0]), min(0.0, one_side[1] + math.log10(2))
     difference = compared.treatment - compared.control
     values = (compared.control, compared.treatment, difference, test.se, math.inf)
-    return Effect(*values, low, high, test.z, p_value, log10, METHOD)
+    return Effect(*values, low, high, test.z, p_value, log10, method(compared))
+
+
+def method(compared: Skewed) -> str:
+    """The id of the test: by the values of single units where they are known."""
+    return "permutation_moments" if compared.pair is None else "permutation_units"
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """The differences that the test does not reject.
+
+    Where the lift has no upper end, that of the difference is of values that are added to.
 
     Raises:
         Refusal: As `effect`.
@@ -193,15 +198,13 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
         >>> low < 0 < high
         True
     """
-    limits = ends(compared, alpha)
-    if not compared.scaled:
-        return limits
-    reach = two_sided_quantile(alpha)
-    low, high = (
-        difference_at(compared, ratio, reach * side)
-        for ratio, side in zip(limits, (-1, 1), strict=True)
-    )
-    return Interval(low, high)
+    if not compared.scaled or compared.control == 0:
+        return ends(compared._replace(scaled=False), alpha)
+    limits, reach = ends(compared, alpha), two_sided_quantile(alpha)
+    low = difference_at(compared, limits.low, -reach)
+    if math.isinf(limits.high):
+        return Interval(low, ends(compared._replace(scaled=False), alpha).high)
+    return Interval(low, difference_at(compared, limits.high, reach))
 
 
 def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
@@ -220,31 +223,13 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     limits = ends(compared, alpha)
     value = (compared.treatment - compared.control) / abs(compared.control)
     if compared.scaled:
-        return Lift(value, limits.low - 1, limits.high - 1, True, METHOD)
+        low, high = (end - 1 for end in limits)
+        return Lift(value, low, high, math.isfinite(high), method(compared))
     whole, se = baseline(compared, 1.0)
     if abs(whole) <= two_sided_quantile(alpha) * se:
-        return Lift(value, -math.inf, math.inf, False, METHOD)
+        return Lift(value, -math.inf, math.inf, False, method(compared))
     low, high = (end / abs(whole) for end in limits)
-    return Lift(value, low, high, True, METHOD)
-
-
-def times_units(compared: Skewed, times: float) -> Skewed:
-    """The same variants with so many times the units.
-
-    Example:
-        >>> arm = Moments.with_third([0.0, 0.0, 0.0, 9.0])
-        >>> times_units(means(arm, arm), 2.0).units
-        16
-    """
-
-    def more(spread: Spread) -> Spread:
-        units = round(spread.units * times)
-        return Spread(units, spread.square * times, spread.cube * times)
-
-    larger = (
-        s._replace(control=more(s.control), treatment=more(s.treatment)) for s in compared.strata
-    )
-    return compared._replace(strata=tuple(larger))
+    return Lift(value, low, high, True, method(compared))
 
 
 def _of(
@@ -291,7 +276,10 @@ def _spread(moments: Moments, weights: Floats) -> Spread:
     if moments.n < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
     cube = float(weights @ (weights @ (moments.third @ weights)))
-    return Spread(moments.n, quadratic(weights, moments.comoment), cube)
+    each = moments.each
+    if each is not None:
+        each = Units((each.values - moments.mean) @ weights, each.counts)
+    return Spread(moments.n, quadratic(weights, moments.comoment), cube, each)
 
 
 def _never_negative(moments: Moments) -> bool:

@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from abeval.stats.distributions import check_alpha, two_sided_quantile
+from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
-from abeval.stats.split_moments import Skewed, at, hall_inverse
-from abeval.stats.type_three import tail
+from abeval.stats.split_moments import Skewed, at
 
 _ROUNDING = 1e-9
 _FAR = math.log(1e4)
@@ -19,31 +18,28 @@ _FAR = math.log(1e4)
 _FLOOR = -400.0
 """Of the logarithm of a p-value that is compared with a level."""
 
+_STEPS = tuple(3.0 * 2**k for k in range(12))
+"""Standard errors from the difference at which its end is looked for."""
+
 
 @lru_cache(maxsize=256)
 def ends(compared: Skewed, alpha: float) -> Interval:
-    """The smallest and the largest effect that the test does not reject."""
-    check_alpha(alpha)
-    return _ends_of_ratio(compared, alpha) if compared.scaled else _ends_of_shift(compared, alpha)
+    """The smallest and the largest effect that the test does not reject; infinite without an end.
 
-
-def is_bounded(compared: Skewed, alpha: float = 0.05) -> bool:
-    """Whether the interval has an upper end, which `effect`, `interval` and `lift` need.
+    Raises:
+        Refusal: `too_few_units` where added values have no end, `zero_variance`.
 
     Example:
         >>> from abeval.stats.split_moments import Spread, Stratum
         >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
-        >>> is_bounded(Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True))
-        False
+        >>> ends(Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True), 0.05).high
+        inf
     """
-    if not compared.scaled:
-        return True
-    return compared.control > 0 and at(compared, math.exp(_FAR)).lower[0] <= alpha / 2
+    check_alpha(alpha)
+    return _ends_of_ratio(compared, alpha) if compared.scaled else _ends_of_shift(compared, alpha)
 
 
 def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
-    if not is_bounded(compared, alpha):
-        raise Refusal("too_few_units", "the interval of the lift has no upper end")
     half = math.log10(alpha / 2)
 
     def above(log: float) -> float:
@@ -52,22 +48,24 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
     def below(log: float) -> float:
         return max(at(compared, math.exp(log)).lower[1], _FLOOR) - half
 
-    ratio = compared.treatment / compared.control
-    if ratio > 0:
-        start = min(max(math.log(ratio), -_FAR), _FAR)
+    if compared.treatment == 0 and below(0.0) <= 0:
+        return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
+    start, low = 0.0, 0.0
+    if compared.treatment > 0:
+        start = min(max(math.log(compared.treatment / compared.control), -_FAR), _FAR)
         # Values that are never negative cannot fall by more than 100 %.
-        low = math.exp(_root(above, -_FAR, start)) if above(-_FAR) < 0 < above(start) else 0.0
-        return Interval(low, math.exp(_root(below, start, _FAR)))
-    if below(0.0) > 0:
-        return Interval(0.0, math.exp(_root(below, 0.0, _FAR)))
-    return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
+        low = math.exp(_last(above, start, -_FAR)) if above(-_FAR) < 0 < above(start) else 0.0
+    return Interval(low, math.exp(_last(below, start, _FAR)) if below(_FAR) <= 0 else math.inf)
 
 
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
+def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
+    """The effect that is just not rejected, on the side of no effect that the test of it says."""
     # Few analyses need it, and importing it costs all of them a quarter of a second.
     from scipy.optimize import brentq
 
-    return float(brentq(function, low, high, xtol=1e-12))
+    if min(inside, outside) < 0 < max(inside, outside):
+        inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
+    return float(brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside)))
 
 
 def _most_without_any(compared: Skewed, alpha: float) -> float:
@@ -81,29 +79,20 @@ def _most_without_any(compared: Skewed, alpha: float) -> float:
 
 
 def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
-    test, half = at(compared, 0.0), math.log10(alpha / 2)
-    difference = compared.treatment - compared.control
-    free = max(compared.units - 2 * len(compared.strata), 1)
+    half, difference = math.log10(alpha / 2), compared.treatment - compared.control
+    step = max(at(compared, 0.0).se, at(compared, 0.0).own.se)
 
-    def critical(skew: float) -> float:
-        z = 1.0
-        while tail(z, skew)[1] > half:
-            z *= 1.5
-        return _root(lambda v: max(tail(v, skew)[1], _FLOOR) - half, 0.0, z)
+    def end(side: int) -> float:
+        def excess(shift: float) -> float:
+            test = at(compared, shift)
+            return max((test.lower if side > 0 else test.upper)[1], _FLOOR) - half
 
-    def half_width(skew: float) -> float:
-        z = critical(skew)
-        if z * z >= free + 1:
-            raise Refusal("too_few_units", "the interval has no end")
-        return test.se * z * math.sqrt(free / (free + 1 - z * z))
+        for times in _STEPS:
+            if excess(difference + side * times * step) < 0:
+                return _last(excess, difference, difference + side * times * step)
+        raise Refusal("too_few_units", "the interval has no end")
 
-    skew, own, reach = test.skewness, test.own, two_sided_quantile(alpha)
-    return Interval(
-        min(difference - half_width(skew), difference - own.se * hall_inverse(reach, own.skewness)),
-        max(
-            difference + half_width(-skew), difference - own.se * hall_inverse(-reach, own.skewness)
-        ),
-    )
+    return Interval(end(-1), end(1))
 
 
 def difference_at(compared: Skewed, ratio: float, reach: float) -> float:

@@ -14,7 +14,9 @@ larger of the two, so that it holds in both cases (`benchmarks.calibration.sprea
 import math
 from typing import NamedTuple
 
+from abeval.stats import permuted_units
 from abeval.stats.distributions import upper_tail
+from abeval.stats.moments import Units
 from abeval.stats.records import Refusal
 from abeval.stats.type_three import tail
 
@@ -25,11 +27,15 @@ _ROUNDING = 1e-9
 
 
 class Spread(NamedTuple):
-    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value."""
+    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value.
+
+    The distances themselves are known where units are few.
+    """
 
     units: int
     square: float
     cube: float
+    each: Units | None = None
 
 
 class Stratum(NamedTuple):
@@ -60,6 +66,14 @@ class Skewed(NamedTuple):
     def units(self) -> int:
         """Units of both variants."""
         return sum(s.control.units + s.treatment.units for s in self.strata)
+
+    @property
+    def pair(self) -> tuple[Units, Units] | None:
+        """The distances of single units, where they are known and of one stratum."""
+        (_, control, treatment), *others = self.strata
+        if others or control.each is None or treatment.each is None:
+            return None
+        return control.each, treatment.each
 
 
 class Own(NamedTuple):
@@ -116,7 +130,18 @@ def at(compared: Skewed, effect: float) -> At:
     skew, own = cube / se**3, _own(compared, ratio, difference)
     lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
     upper = max(tail(z, skew), _hall(own, 1), key=_log)
+    if compared.pair is not None and own.se > 0:
+        p_values = permuted_units.p_values(*compared.pair, ratio, difference)
+        lower, upper = map(_of_draws, p_values, (lower, upper))
     return At(z, se, skew, own, lower, upper)
+
+
+def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, float]:
+    """The p-value of random splits with its log10; by the moments where no split is as far out."""
+    least = 1 / (permuted_units.DRAWS + 1)
+    if p_value <= least and by_moments[0] < least:
+        return by_moments
+    return p_value, math.log10(p_value)
 
 
 def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
@@ -187,19 +212,6 @@ def hall(t: float, skewness: float) -> float:
     if abs(skewness) < TINY:
         return t
     return ((1 + skewness * t / 3) ** 3 - 1) / skewness + skewness / 6
-
-
-def hall_inverse(z: float, skewness: float) -> float:
-    """The statistic that `hall` transforms into `z`.
-
-    Example:
-        >>> round(hall_inverse(hall(2.0, 0.3), 0.3), 6)
-        2.0
-    """
-    if abs(skewness) < TINY:
-        return z
-    cubed = 1 + skewness * (z - skewness / 6)
-    return 3 * (math.copysign(abs(cubed) ** (1 / 3), cubed) - 1) / skewness
 
 
 def _split_moments(stratum: Stratum, ratio: float, power: int) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS
 from abeval.aggregates.terms import add_signed
+from abeval.aggregates.unit_values import LABELS, no_values
 from abeval.logs.checks import USED, USED_BEFORE
 
 
@@ -40,6 +41,7 @@ def with_change(total: Aggregates, before: Aggregates, after: Aggregates) -> Agg
         },
         buckets=_buckets(total.buckets, before.buckets, after.buckets),
         entered=_entered([(sign, a.entered) for sign, a in signed]),
+        unit_values=_unit_values([(sign, a.unit_values) for sign, a in signed]),
     )
 
 
@@ -60,6 +62,12 @@ def _accounts(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
 def _entered(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     counts = _add_counts(frames, "planned", "entry_day", "entry_hour", "variant")
     return counts[counts["units"] > 0].reset_index(drop=True)
+
+
+def _unit_values(frames: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
+    known = [(sign, frame) for sign, frame in frames if len(frame)]
+    counts = _add_counts(known, *LABELS) if known else no_values()
+    return counts[counts["units"] != 0].sort_values(list(LABELS), ignore_index=True)
 
 
 def _days(total: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from abeval.stats.records import RefusalReason
 FORMAT = 4
 FRAMES = (
     *("moments", "reach", "group_units", "units", "accounts", "days", "entered"),
-    *("audits", "extremes", "seen_in", "unit_aucs"),
+    *("audits", "extremes", "unit_values", "seen_in", "unit_aucs"),
 )
 BUCKETS = "buckets"
 AGAIN = "write the aggregates again with --save-aggregates"
@@ -32,6 +32,7 @@ _Table = Literal[
     "entered",
     "audits",
     "extremes",
+    "unit_values",
     "seen_in",
     "unit_aucs",
     "buckets",

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import WHOLE, moments_of_rows
 from abeval.aggregates.terms import Row, SliceTerms, Terms
+from abeval.aggregates.unit_values import unit_values, units_of, with_units
 from abeval.inference.aa_sums import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.skew import Shape
@@ -55,7 +56,14 @@ def thirds_of(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Th
     whole = queries.sums(
         [SliceTerms(m, WHOLE, "''", Terms(*queries.both(m, "t_"))) for m in metrics]
     )
-    return {m.name: Thirds(_by_cell(m, by_day), _by_cell(m, whole).get("", {})) for m in metrics}
+    units = units_of(unit_values(queries, metrics))
+    return {
+        m.name: Thirds(
+            _by_cell(m, by_day),
+            with_units(_by_cell(m, whole).get("", {}), units.get(m.name, {}), scales(m)),
+        )
+        for m in metrics
+    }
 
 
 def _by_cell(metric: Metric, rows: Sequence[Row]) -> dict[str, ByVariant]:

@@ -24,7 +24,7 @@ ALPHA = 0.05
 REACH = 1.959963984540054
 ROUNDING = 1e-9
 FAR = 1e4
-"""A lift above this has to be ruled out, or there is no test."""
+"""A lift above this has to be ruled out, or its interval has no upper end."""
 
 
 class Arm(NamedTuple):
@@ -84,32 +84,36 @@ class Judged(NamedTuple):
         refused: Without an answer.
         permuted: By the test of skewed values.
         exact: By the exact test.
+        unbounded: The lift has no upper end.
     """
 
     sides: Sides
     refused: Flags
     permuted: Flags
     exact: Flags
+    unbounded: Flags
 
 
 def judge(control: Arm, treatment: Arm) -> Judged:
     """Whether the treatments differ, by the test that the analysis chooses."""
     with np.errstate(all="ignore"):
         test, skewness = by_moments(control, treatment)
-        unbounded = by_moments(control, treatment, FAR)[0].lower > ALPHA / 2
         scaled = _never_negative(control) & _never_negative(treatment)
-        unbounded |= control.total <= 0
+        unbounded = by_moments(control, treatment, FAR)[0].lower > ALPHA / 2
+        unbounded = (unbounded | (control.total <= 0)) & scaled
         exact = _rare(control, treatment)
         hardly = at_effects(control, treatment) <= LIMIT_AT_EFFECTS
         hardly |= ~scaled | _binary(control, treatment)[0]
         skewed = ((np.abs(skewness) > LIMIT) | ~hardly) & ~exact
         varies = control.square + treatment.square > 0
-        refused = skewed & ((np.abs(skewness) > MOST) | (unbounded & scaled)) | ~varies
+        refused = skewed & (np.abs(skewness) > MOST) | ~varies
         sides = test.where(skewed, welch(control, treatment))
         if exact.any():
             sides = _fisher(control, treatment, exact).where(exact, sides)
     nothing = Sides(*(np.full(refused.shape, np.nan) for _ in sides))
-    return Judged(nothing.where(refused, sides), refused, skewed & ~refused, exact & ~refused)
+    permuted = skewed & ~refused
+    sides = nothing.where(refused, sides)
+    return Judged(sides, refused, permuted, exact & ~refused, unbounded & permuted)
 
 
 def covers(control: Arm, treatment: Arm, lift: float, judged: Judged) -> Floats:
@@ -122,14 +126,14 @@ def covers(control: Arm, treatment: Arm, lift: float, judged: Judged) -> Floats:
 
 
 def covers_difference(control: Arm, treatment: Arm, by: float, judged: Judged) -> Floats:
-    """Whether the interval holds the true difference; NaN where refused or by an exact test."""
+    """Whether the interval holds the true difference; NaN where refused, exact or unbounded."""
     with np.errstate(all="ignore"):
         moved = treatment._replace(total=treatment.total - by * treatment.units)
         covered = _holds(welch(control, moved)).astype(float)
         if judged.permuted.any():
             low, high = _differences(control, treatment)
             covered = np.where(judged.permuted, (low <= by) & (by <= high), covered)
-    return np.where(judged.refused | judged.exact, np.nan, covered)
+    return np.where(judged.refused | judged.exact | judged.unbounded, np.nan, covered)
 
 
 def _differences(control: Arm, treatment: Arm) -> tuple[Floats, Floats]:
@@ -276,9 +280,10 @@ def _binary(control: Arm, treatment: Arm) -> tuple[Flags, Floats]:
 
 
 def _fisher(control: Arm, treatment: Arm, exact: Flags) -> Sides:
-    """Fisher's exact test: the hypergeometric tails."""
+    """Fisher's exact test by its mid-p: the hypergeometric tails, less half of the table."""
     lower, upper = np.full((2, exact.size), np.nan)
     c, t = (np.round(one.total[exact]).astype(int) for one in (control, treatment))
     of = hypergeom(control.units + treatment.units, c + t, treatment.units)
-    lower[exact], upper[exact] = of.cdf(t), of.sf(t - 1)
+    half = of.pmf(t) / 2
+    lower[exact], upper[exact] = of.cdf(t) - half, of.sf(t - 1) - half
     return Sides(lower, upper)

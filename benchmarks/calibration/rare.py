@@ -1,9 +1,12 @@
 """Calibration of 0/1 metrics with few successes, as an analysis tests them.
 
     python -m benchmarks.calibration.rare
+    python -m benchmarks.calibration.rare --exact
 
 A/A tests, and tests with a doubled rate in the smaller arm, of 20,000 units together, by
-`compare_moments`. The rejection rate of Welch's test is printed for comparison.
+`compare_moments`. The rejection rate of Welch's test is printed for comparison. `--exact`
+enumerates the tables of nine designs instead: the largest size of the mid-p, and of all of the
+tail, over all rates; the mid-p anywhere, and of the tables that an analysis judges by it.
 """
 
 import argparse
@@ -13,9 +16,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import binom, hypergeom
 
 from abeval.inference.comparison import Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
+from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
 from abeval.metrics.definition import Metric
 from abeval.stats import means
 from abeval.stats.arrays import Floats, Integers
@@ -27,6 +32,10 @@ UNITS = 20_000
 SHARES = (0.5, 0.1, 0.01)
 EXPECTED = (1, 2, 3, 5, 10, 20, 40, 80)
 LIFT = 1.0
+DESIGNS = (
+    *((20, 20), (50, 50), (100, 100), (200, 200), (100, 50)),
+    *((90, 10), (180, 20), (450, 50), (900, 100)),
+)
 METRIC = Metric("converted", "mean", "Σ converted / units")
 
 
@@ -118,7 +127,7 @@ def verdict(
         return Verdict(welch, False, False, True, math.nan)
     effect = result.effect
     covered = effect.low - 1e-12 <= difference <= effect.high + 1e-12
-    exact = effect.method == "fisher_exact"
+    exact = effect.method == "fisher_mid_p"
     return Verdict(welch, effect.p_value < ALPHA, exact, covered, _covered_lift(result, lift))
 
 
@@ -133,6 +142,54 @@ def moments(successes: int, units: int) -> Moments:
     products = [[successes, successes], [successes, units]]
     triples = [successes, successes, successes, units]
     return Moments.from_sums(units, [successes, units], products, [1.0, 1.0], triples)
+
+
+def sizes(design: tuple[int, int]) -> list[float]:
+    """Largest error rates over all rates: the mid-p where it judges, anywhere, all of the tail."""
+    n, m = design
+    control, treatment = np.arange(n + 1)[:, None], np.arange(m + 1)
+    law = hypergeom(n + m, control + treatment, m)
+    half = law.pmf(treatment) / 2
+    lower, upper = law.cdf(treatment), law.sf(treatment - 1)
+    by_half, by_all = np.minimum(lower - half, upper - half), np.minimum(lower, upper)
+    ends = np.minimum(control, n - control), np.minimum(treatment, m - treatment)
+    few = np.minimum(*ends) < (FEW_UNEVEN if max(design) > UNEVEN * min(design) else FEW)
+    tables = [(2 * by_half < ALPHA) & few, 2 * by_half < ALPHA, 2 * by_all < ALPHA]
+    largest = [0.0] * len(tables)
+    for rate in np.linspace(0.001, 0.5, 500):
+        chance = binom.pmf(control, n, rate) * binom.pmf(treatment, m, rate)
+        largest = [max(a, float(chance[b].sum())) for a, b in zip(largest, tables, strict=True)]
+    return largest
+
+
+def power(design: tuple[int, int], rates: tuple[float, float]) -> tuple[float, float]:
+    """Chance that each rejects in the direction of the effect."""
+    n, m = design
+    control, treatment = np.arange(n + 1)[:, None], np.arange(m + 1)
+    law = hypergeom(n + m, control + treatment, m)
+    half = law.pmf(treatment) / 2
+    tail = law.sf(treatment - 1) if rates[1] > rates[0] else law.cdf(treatment)
+    chance = binom.pmf(control, n, rates[0]) * binom.pmf(treatment, m, rates[1])
+    found = (float(chance[2 * one < ALPHA].sum()) for one in (tail - half, tail))
+    return next(found), next(found)
+
+
+def exact_markdown() -> Iterator[str]:
+    """Lines of the exact sizes and powers."""
+    yield "| design | rates | mid-p where it judges, % | mid-p, % | all of the tail, % |"
+    yield "|---|---|--:|--:|--:|"
+    for design in DESIGNS:
+        shares = " | ".join(f"{100 * size:.2f}" for size in sizes(design))
+        yield f"| {design[0]}/{design[1]} | the same, at worst | {shares} |"
+    for design, rates in (
+        ((100, 100), (0.05, 0.15)),
+        ((1_800, 200), (0.05, 0.01)),
+        ((200, 1_800), (0.05, 0.01)),
+        ((1_800, 200), (0.02, 0.06)),
+    ):
+        shares = " | ".join(f"{100 * chance:.1f}" for chance in power(design, rates))
+        words = f"{100 * rates[0]:g} %, {100 * rates[1]:g} %: found"
+        yield f"| {design[0]:,}/{design[1]:,} | {words} | | {shares} |"
 
 
 def markdown(rows: Iterator[Cell]) -> Iterator[str]:
@@ -153,8 +210,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.rare")
     parser.add_argument("--repetitions", type=int, default=20_000, help="A/A tests per row")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--exact", action="store_true", help="sizes of nine designs, enumerated")
     options = parser.parse_args()
-    for line in markdown(cells(options.repetitions, options.seed)):
+    rows = markdown(cells(options.repetitions, options.seed))
+    for line in exact_markdown() if options.exact else rows:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

@@ -55,8 +55,7 @@ def test_a_short_calibration_is_not_liberal(study: str) -> None:
 
 def documented(outcome: Outcome) -> bool:
     """Too liberal where the documentation says so: two hundred units or fewer in an arm of 10 %."""
-    few = outcome.data.startswith(("1,800/200", "900/100"))
-    return few or outcome.test == "proportions.z_unpooled"
+    return outcome.data.startswith(("1,800/200", "900/100"))
 
 
 @pytest.mark.slow

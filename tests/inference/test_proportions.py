@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import hypergeom
 
 from abeval.inference import proportions
 from abeval.inference.comparison import Rule
@@ -62,7 +63,7 @@ def test_the_rule(control: tuple[int, int], treatment: tuple[int, int], few: boo
     assert (proportions.rare(*arms) is not None) == few
     effect = compare_moments(MEAN, *arms, Rule()).effect
     assert effect is not None
-    assert (effect.method == "fisher_exact") == few
+    assert (effect.method == "fisher_mid_p") == few
 
 
 def test_looks_that_repeat_keep_their_own_test() -> None:
@@ -93,8 +94,8 @@ def analyzed(control: tuple[int, int], treatment: tuple[int, int], **of: object)
 
 def test_the_analysis_chooses_by_itself_and_names_the_test() -> None:
     row = analyzed((293, 11_298), (5, 464))
-    assert row.method == "fisher_exact"
-    assert row.p_value == pytest.approx(0.0411, abs=1e-4)
+    assert row.method == "fisher_mid_p"
+    assert row.p_value == pytest.approx(0.0281, abs=1e-4)
     assert row.difference_high is not None
     assert row.difference_high < 0
     assert row.status == "worse"
@@ -105,12 +106,12 @@ def test_the_analysis_chooses_by_itself_and_names_the_test() -> None:
 def test_an_arm_without_successes_has_an_honest_interval() -> None:
     row = analyzed((20, 1000), (0, 1000))
     assert (row.lift, row.lift_low) == (-1, -1)
-    assert row.lift_high == pytest.approx(-0.798, abs=0.001)
+    assert row.lift_high == pytest.approx(-0.8387, abs=0.001)
     assert row.difference_low is not None
     assert row.difference_low < -0.025
     none = analyzed((0, 1000), (6, 1000))
-    assert (none.lift, none.reason, none.method) == (None, "control_near_zero", "fisher_exact")
-    assert none.p_value == pytest.approx(0.03, abs=0.003)
+    assert (none.lift, none.reason, none.method) == (None, "control_near_zero", "fisher_mid_p")
+    assert none.p_value == pytest.approx(0.0154, abs=0.001)
 
 
 def test_a_guardrail_is_judged_by_the_exact_interval() -> None:
@@ -153,3 +154,20 @@ def test_few_successes_keep_the_level_and_cover(share: float, expected: int) -> 
     assert cell.rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
     assert cell.covered >= 0.94
     assert min(cell.covered_effect, cell.covered_lift) >= 0.94 - 3 * np.sqrt(0.05 * 0.95 / 500)
+
+
+@pytest.mark.parametrize("design", [(20, 20), (50, 50), (90, 10), (180, 20)])
+def test_the_size_is_below_five_percent_at_every_rate(design: tuple[int, int]) -> None:
+    """Enumerated; all of the tail would reject at most 2.3 to 3.5 %."""
+    judged, _, by_all = rare.sizes(design)
+    assert by_all + 0.005 < judged < 0.05
+
+
+def test_the_mid_p_finds_what_all_of_the_tail_does_not() -> None:
+    gained = analyzed((2, 100), (9, 100))
+    law = hypergeom(200, 11, 100)
+    assert 2 * law.sf(8) > 0.05
+    assert gained.p_value == pytest.approx(2 * law.sf(8) - law.pmf(9))
+    assert (gained.method, gained.status) == ("fisher_mid_p", "better")
+    assert gained.difference_low is not None
+    assert gained.difference_low > 0

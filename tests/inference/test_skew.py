@@ -87,17 +87,45 @@ class TestRule:
         even = {"a": {}, "b": {}}
         result = analyzed(orders((1500, 1500), 1, buyers=0.03), variants=even)
         methods = {row.metric: row.method for row in result.scorecard}
-        assert methods == {"revenue": "permutation_moments", "ctr": "delta_t"}
+        assert methods == {"revenue": "permutation_units", "ctr": "delta_t"}
         (row,) = _rows(result, "revenue")
         # Spending more is less certain than spending less: the interval is not around the middle.
         assert row.difference_high - row.difference > 1.1 * (row.difference - row.difference_low)
 
-    def test_very_few_buyers_at_an_even_split_are_too_few(self) -> None:
+    def test_very_few_buyers_have_a_p_value_where_their_lift_has_no_end(self) -> None:
         even = {"a": {}, "b": {}}
         (row,) = _rows(analyzed(orders((150, 150), 5, buyers=0.02), variants=even), "revenue")
-        assert (row.reason, row.status) == ("too_skewed", "too_little_data")
-        assert row.units_needed is not None
-        assert row.units_needed > 150
+        assert (row.reason, row.status) == ("lift_unbounded", "unclear")
+        assert (row.lift_low, row.lift_high) == (None, None)
+        assert row.p_value is not None
+        assert row.p_value > 0.05
+        assert row.difference_low is not None
+        assert row.difference_high is not None
+        assert row.difference_low < 0 < row.difference_high
+
+    def test_few_buyers_at_an_uneven_split_have_an_answer(self) -> None:
+        """5 % buyers of 1,600 and 200; seven more of ten of the smaller variant are seen."""
+        for seed in range(3):
+            random = np.random.default_rng(seed)
+            spent = np.where(random.random(1800) < 0.05, random.lognormal(0, 1.5, 1800), 0.0)
+            variant = np.repeat(["a", "b"], [1600, 200])
+            frame = pd.DataFrame({"user": np.arange(1800), "variant": variant, "spent": spent})
+            columns = {"unit": "user", "variant": "variant", "control": "a", "metrics": ["spent"]}
+            (row,) = abeval.analyze(frame, **columns).scorecard
+            assert (row.method, row.status) == ("permutation_units", "unclear")
+            assert row.lift_high is not None
+            many = frame.assign(spent=np.where(frame.user % 10 < 7 * (variant == "b"), 3.0, spent))
+            assert abeval.analyze(many, **columns)["spent"].status == "better"
+
+    def test_a_side_with_an_end_decides_where_the_other_has_none(self) -> None:
+        """Control has two buyers of 150, the treatment has 45."""
+        frame = orders((150, 150), 5, buyers=0.02)
+        gained = orders((150, 150), 6, buyers=0.6)
+        frame = pd.concat([frame[frame.variant == "a"], gained[gained.variant == "b"]])
+        (row,) = _rows(analyzed(frame, variants={"a": {}, "b": {}}), "revenue")
+        assert (row.reason, row.status, row.lift_high) == ("lift_unbounded", "better", None)
+        assert row.difference_low is not None
+        assert row.difference_low > 0
 
     def test_shares_at_an_even_split_keep_their_test(self) -> None:
         random = np.random.default_rng(1)
@@ -113,7 +141,7 @@ class TestRule:
 
     def test_skewed_values_at_an_uneven_split_are_permuted(self) -> None:
         result = analyzed(orders((2700, 300), 2))
-        assert [row.method for row in result.scorecard] == ["permutation_moments"] * 2
+        assert [row.method for row in result.scorecard] == ["permutation_units"] * 2
         # What can be known at this split is in the rows, not in a note.
         assert not any("uneven" in note for note in result.notes)
 
@@ -168,9 +196,10 @@ class TestChangedSplit:
 
 class TestTooSkewed:
     def test_the_row_says_how_many_units_would_do(self) -> None:
-        result = analyzed(orders((900, 100), 3, buyers=0.02))
+        # The values of single units are not looked at.
+        result = analyzed(orders((1900, 100), 3, buyers=0.004), privacy={"min_units": 5})
         (row,) = _rows(result, "revenue")
-        assert (row.reason, row.status, row.method) == ("too_skewed", "too_little_data", None)
+        assert (row.reason, row.method) == ("too_skewed", None)
         assert (row.difference, row.p_value, row.p_adjusted) == (None, None, None)
         assert row.units_needed is not None
         assert row.units_needed > 100
@@ -179,10 +208,10 @@ class TestTooSkewed:
         assert json.loads(result.to_json())["scorecard"][0]["units_needed"] == row.units_needed
 
     def test_with_so_many_units_there_is_an_answer(self) -> None:
-        few = compare_moments(MEAN, drawn(1, 900, buyers=0.02), drawn(2, 100, buyers=0.02), Rule())
+        few = compare_moments(MEAN, drawn(1, 900, buyers=0.01), drawn(9, 50, buyers=0.02), Rule())
         assert few.units_needed is not None
-        times = round(few.units_needed / 100) + 1
-        many = [drawn(seed, times * n, buyers=0.02) for seed, n in ((1, 900), (2, 100))]
+        times = round(few.units_needed / 50) + 1
+        many = [drawn(seed, times * n, buyers=0.02) for seed, n in ((1, 900), (2, 50))]
         assert _effect(compare_moments(MEAN, *many, Rule())).method == "permutation_moments"
 
 
@@ -230,13 +259,13 @@ class TestOneMethod:
             for times in (0.4, 1.0, 2.0)
         ]
         assert [row.status for row in rows] == ["worse", "unclear", "better"]
-        assert {row.method for row in rows} == {"permutation_moments"}
+        assert {row.method for row in rows} == {"permutation_units"}
 
     def test_segments_days_and_pairs_see_the_same_choice(self) -> None:
         frame = orders((2700, 300), 5)
         result = analyzed(frame, segments={"kind": "kind"})
         (row,) = _rows(result, "ctr")
-        assert row.method == "permutation_moments"
+        assert row.method == "permutation_units"
         cells = [cell for cell in result.segments if cell.metric == "ctr"]
         for cell in cells:
             assert cell.difference is not None
@@ -255,7 +284,7 @@ class TestAdjusted:
         for adjust in ("cuped", "regression"):
             result = analyzed(frame, **before, inference={"adjust": adjust})
             (row,) = result.scorecard
-            assert row.method == "cuped_permutation_moments"
+            assert row.method == "cuped_permutation_units"
             assert _width(row) < 0.9 * _width(plain)
             (change,) = result.adjustments
             assert change.difference == pytest.approx(plain.difference)
@@ -270,7 +299,7 @@ class TestAdjusted:
         before = {"pre_period": {"start": "2024-02-28", "end": "2024-03-01"}}
         entries = {**before, "inference": {"adjust": "cuped"}, "metrics": metrics}
         (row,) = analyzed(frame, **entries).scorecard
-        assert row.method == "cuped_permutation_moments"
+        assert row.method == "cuped_permutation_units"
 
     def test_strata_have_their_own_splits(self) -> None:
         control = {"x": drawn(1, 4000), "y": drawn(2, 2000, 3.0)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats import skewed, skewed_ends
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed, at
@@ -131,12 +131,13 @@ class TestIntervals:
         assert (lift.value, lift.low) == (-1.0, -1.0)
         assert lift.high > -0.9
 
-    def test_without_an_upper_end_there_is_none(self) -> None:
-        test = compared(spent(1, 5000, buyers=0.01), spent(2, 100, buyers=0.01))
-        assert not skewed_ends.is_bounded(test)
-        with pytest.raises(Refusal, match="no upper end"):
-            skewed.effect(test)
-        assert skewed_ends.is_bounded(skewed.times_units(test, 30.0))
+    def test_a_lift_without_an_upper_end_has_a_p_value_and_a_lower_end(self) -> None:
+        test = compared(spent(1, 20, buyers=0.1), 40 * spent(2, 20, buyers=0.9))
+        effect, lift = skewed.effect(test), skewed.lift(test)
+        assert effect.p_value < 0.05
+        assert 0 < effect.low < effect.difference < effect.high < math.inf
+        assert (lift.bounded, lift.high) == (False, math.inf)
+        assert 0 < lift.low < lift.value
 
     def test_few_equal_units_have_an_answer_in_words_or_numbers(self) -> None:
         """Ended in a traceback: the edge of what is looked at was asked for at another point."""

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from abeval.stats import split_moments, type_three
-from abeval.stats.split_moments import Skewed, Spread, Stratum, at, hall, hall_inverse
+from abeval.stats.split_moments import Skewed, Spread, Stratum, at, hall
 
 VALUES = np.array([0.0, 0.0, 1.0, 2.0, 2.0, 3.0, 7.0, 8.0, 13.0]) - 4.0
 
@@ -146,8 +146,7 @@ def test_strata_add_up_by_the_powers_of_their_shares() -> None:
 
 @pytest.mark.parametrize("skewness", [0.8, 0.02, 5e-5, -0.3])
 @pytest.mark.parametrize("t", [-2.5, -0.3, 1.0, 3.0])
-def test_halls_transformation_and_its_inverse(t: float, skewness: float) -> None:
+def test_halls_transformation(t: float, skewness: float) -> None:
     a = skewness
     z = t + a * t**2 / 3 + a * a * t**3 / 27 + a / 6
     assert hall(t, a) == pytest.approx(z, rel=1e-9, abs=1e-10)
-    assert hall_inverse(z, a) == pytest.approx(t, rel=1e-9, abs=1e-10)

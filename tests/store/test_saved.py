@@ -216,7 +216,7 @@ def test_a_run_killed_at_any_step_leaves_the_old_or_the_new(
         assert results in ([before], [after]), step
         new.analyze(save_aggregates=tmp_path / "now")
         assert new.from_aggregates(tmp_path / "now").to_json() == after
-        assert len(list((tmp_path / "now").iterdir())) == 1 + 10
+        assert len(list((tmp_path / "now").iterdir())) == 1 + 11
         if calls <= step:
             break
     assert 8 < step < 19

@@ -164,7 +164,7 @@ def test_few_crashes_of_an_own_metric_are_fishers_in_replays_as_in_rows():
         trust={"aa_runs": 0},
     )
     logs = {"units": table}
-    assert loaded.analyze(logs=logs)["crash"].method == "fisher_exact"
+    assert loaded.analyze(logs=logs)["crash"].method == "fisher_mid_p"
     replayed = loaded.aa(logs=logs, runs=100)
     assert replayed.refused == {"crash": EXACT}
     assert [row.metric for row in replayed.metrics] == ["visits"]
