@@ -23,6 +23,7 @@ from abeval.history import gains as history_gains
 from abeval.history.measures import measures_of
 from abeval.history.predictions import Options
 from abeval.history.report import report
+from abeval.history.table import Kept
 from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
 from abeval.stats.arrays import Floats
@@ -162,7 +163,8 @@ def correlations(world: Pair, repetitions: int, seed: int = 1) -> Correlations:
 def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
     x, x_se, y, y_se, true = drawn(world, random, world.experiments)
     rows = [row for i in range(len(x)) for row in _rows(i, x[i], x_se[i], y[i], y_se[i])]
-    outcome = report(Path("history.parquet"), rows, None, None, Options(0.05, world.shared))
+    kept = Kept(tuple(rows), is_signed=True)
+    outcome = report(Path("history.parquet"), kept, None, None, Options(0.05, world.shared))
     (row,), (gained,) = outcome.predictions, outcome.gained
     said = any(choice.sentence.startswith("auc predicts") for choice in outcome.choices)
     expected = _true_correlation(world)
