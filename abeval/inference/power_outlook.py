@@ -35,7 +35,7 @@ def power_outlook(
 ) -> PowerOutlook:
     """The outlook of each mean and ratio among the metrics."""
     looked = outlook.outlooks_of(experiment, metrics, aggregates, growths)
-    rows = tuple(_metric(experiment, one) for one in looked)
+    rows = tuple(_metric(experiment, one) for one in looked if one.metric.role != "diagnostic")
     return PowerOutlook(experiment.alpha, POWER, rows)
 
 

@@ -5,23 +5,26 @@
 
 from collections.abc import Mapping, Sequence
 
+from abeval.aggregates.collect import Collected
 from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import estimate
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.stats.records import Refusal
 from abeval.time.day_sums import Activity, DaySums
-from abeval.time.open import open_logs
+from abeval.time.open import opened_logs
 from abeval.time.time_sums import sums_of
 
 
-def growth_of(run: Run, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """The growth of each metric whose days add up.
+def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dict[str, Growth]:
+    """The growth of each metric whose days add up; none of logs without time.
 
     Raises:
-        LogError: The log has no time.
+        LogError: The log covers more days than can be followed.
     """
-    sums = sums_of(open_logs(run, metrics), run.step)
+    if not len(collected.aggregates.days):
+        return {}
+    sums = sums_of(opened_logs(run, metrics, collected.prepared), run.step)
     # A last day that is not over would look like traffic that stops.
     ended = len(sums.days) - (len(sums.days) > 1 and sums.days[-1] in sums.partial)
     by_name = {metric.name: metric for metric in metrics}
