@@ -20,14 +20,12 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
+from abeval.inference.looks import critical_values
+from abeval.inference.outlook import detectable, level_of
 from abeval.inference.status import goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow, Status, TargetGain
-from abeval.stats import design
-
-POWER = 0.8
-"""Of the smallest effect that a row could have shown."""
 
 
 def scorecard(analysis: Analysis, doubts: Mapping[str, Reason]) -> tuple[Row, ...]:
@@ -52,7 +50,9 @@ def judged_rows(
     for metric in metrics:
         for variant in experiment.treatments:
             key = metric.name, variant
-            yield _row(experiment, metric, variant, comparisons[key], p_values.get(key))
+            row = _row(experiment, metric, variant, comparisons[key], p_values.get(key))
+            level = level_of(experiment, metrics, metric)
+            yield replace(row, mde=_mde(level, comparisons[key]))
 
 
 def _row(
@@ -79,7 +79,6 @@ def _row(
         status=status,
         reason=comparison.reason or _why_unclear(experiment, metric, comparison, status, p_value),
         units_needed=comparison.units_needed,
-        mde=_mde(comparison, experiment.alpha),
         lift_method=None if comparison.lift is None else comparison.lift.method,
         draws=None if comparison.draws is None else comparison.draws.number,
         seed=None if comparison.draws is None else comparison.draws.seed,
@@ -100,14 +99,15 @@ def _why_unclear(
     return "interval_includes_zero" if ends[0] <= 0 <= ends[1] else None
 
 
-def _mde(comparison: Comparison, alpha: float) -> float | None:
-    """The smallest lift that one test with this standard error finds with a power of 80 %."""
-    effect, control = comparison.effect, comparison.numbers.control
-    if effect is None or not control or comparison.numbers.lift is None:
+def _mde(level: float, comparison: Comparison) -> float | None:
+    """The smallest lift that the row's own test finds with a power of 80 %."""
+    effect, control, boundary = comparison.effect, comparison.control, comparison.boundary
+    if effect is None or not control or comparison.lift is None:
         return None
     if not (effect.se > 0 and isfinite(effect.se)):
         return None
-    return design.mde_from_se(effect.se, alpha, POWER) / abs(control)
+    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
+    return detectable(effect.se, control, critical_values(looks, information, level)[-1])
 
 
 def _untrusted(row: Row, doubt: Reason) -> Row:
@@ -167,7 +167,7 @@ def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, .
 def boundaries(analysis: Analysis) -> tuple[Boundary, ...]:
     """The boundary of each row, where one looks more than once."""
     return tuple(
-        Boundary(metric, variant, *comparison.boundary)
+        Boundary(metric, variant, *comparison.boundary[:4])
         for (metric, variant), comparison in analysis.comparisons.items()
         if comparison.boundary is not None
     )

@@ -14,7 +14,7 @@ from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.power_outlook import power_outlook
-from abeval.logs.run import Inputs, Run
+from abeval.logs.run import Inputs
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics.ids import default_metrics
 from abeval.offline.options import ReplayOptions
@@ -81,9 +81,7 @@ def analysed(experiment: Experiment, inputs: Inputs) -> Study:
         growths, none = _tried("growth by day", lambda: growths_of(run, metrics, collected))
     aggregates = collected.aggregates
     outlook = power_outlook(experiment, metrics, aggregates, growths or {})
-    return Study(
-        analysis=judged(experiment, aggregates, run.step), outlook=outlook, left_out=none
-    )
+    return Study(analysis=judged(experiment, aggregates, run.step), outlook=outlook, left_out=none)
 
 
 def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:

@@ -25,14 +25,14 @@ def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dic
     if not len(collected.aggregates.days):
         return {}
     sums = sums_of(opened_logs(run, metrics, collected.prepared), run.step)
-    # A last day that is not over would look like traffic that stops.
-    ended = len(sums.days) - (len(sums.days) > 1 and sums.days[-1] in sums.partial)
+    days = len(sums.days)
+    ended = days - (days > 1 and sums.days[-1] in sums.partial)
     by_name = {metric.name: metric for metric in metrics}
     growths = {
-        name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, ended)
+        name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, days)
         for name, of_metric in sums.metrics.items()
     }
-    return {name: one for name, one in growths.items() if one is not None}
+    return {n: one._replace(ended=ended) for n, one in growths.items() if one is not None}
 
 
 def growth(
@@ -55,7 +55,7 @@ def growth(
         first = first if one is None else one
         filled.append(first)
     values, spreads = zip(*filled, strict=True)
-    return Growth(units, values, spreads)
+    return Growth(units, values, spreads, is_total=metric.kind == "mean")
 
 
 def _relative(metric: Metric, control: DaySums, day: int) -> tuple[float, float] | None:
