@@ -44,17 +44,30 @@ MOST_DAYS = 1_000.0
 MOST_UNITS = 1e10
 
 
-def detectable(se: float, control: float, critical: float, power: float = POWER) -> float:
+def detectable(
+    se: float, control: float, critical: float, treated: float, power: float = POWER
+) -> float:
     """The smallest relative effect, or margin, that a test finds with this power.
 
     Args:
         se: Standard error of the difference in the test that decides.
         control: Control's value.
         critical: The |z| from which on that test rejects.
-        power: Wanted probability of finding the effect; of a margin, of proving that a variant
-            that does not differ keeps it.
+        treated: Treatment's part of the variance, which an effect raises as it raises the mean: so
+            it is of counts and of rare events. 0 of a margin, which is held where nothing moves.
+        power: Wanted probability of finding the effect, or of proving that the margin is kept.
     """
-    return design.mde_from_se(se, power=power, critical=critical) / abs(control)
+    error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
+    # e² = error² (1 + e treated)
+    grows = error**2 * treated
+    return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
+
+
+def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
+    """Treatment's part of the variance that decides a row, as `detectable` takes it."""
+    control, own = shares(experiment, variant)
+    holds = metric.role == "guardrail" and metric.margin is not None
+    return 0.0 if holds or control == 0 else control / (control + own)
 
 
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
@@ -120,6 +133,7 @@ class Outlook(NamedTuple):
         planned: Shares of the plan at the planned looks.
         growth: The metric by day, None without time.
         shares: Shares of all units in control, and in the variant.
+        treated: Treatment's part of the variance (`treated_part`).
         refusal: Why it cannot be planned.
     """
 
@@ -135,6 +149,7 @@ class Outlook(NamedTuple):
     planned: Sequence[float]
     growth: Growth | None
     shares: tuple[float, float]
+    treated: float
     refusal: RefusalReason | None = None
 
     @property
@@ -160,15 +175,17 @@ class Outlook(NamedTuple):
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
-    def error(self, size: float) -> float:
-        """Standard error of the relative effect at a size."""
-        return self.se / abs(self.control) / math.sqrt(self._grown(size).information)
+    def error(self, size: float, effect: float = 0.0) -> float:
+        """Standard error of the relative effect at a size, where the true one is `effect`."""
+        se = self.se / abs(self.control) / math.sqrt(self._grown(size).information)
+        return se * math.sqrt(1 + effect * self.treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:
         """The relative effect, or margin, that this test finds at a size."""
         self.check()
-        today = detectable(self.se, self.control, self.critical(size, self.level)[-1], power)
-        return today / math.sqrt(self._grown(size).information)
+        se = self.se / math.sqrt(self._grown(size).information)
+        critical = self.critical(size, self.level)[-1]
+        return detectable(se, self.control, critical, self.treated, power)
 
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """The days, or without time the units, after which an effect is found with that power.
@@ -285,6 +302,7 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
         planned=planned_fractions(experiment),
         growth=None,
         shares=shares(experiment, variant),
+        treated=treated_part(experiment, metric, variant),
     )
     try:
         comparison = _comparison(analysis, metric, arms)

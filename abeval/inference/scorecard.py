@@ -21,7 +21,7 @@ from abeval.inference.comparison import (
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
 from abeval.inference.looks import critical_values
-from abeval.inference.outlook import detectable, level_of
+from abeval.inference.outlook import detectable, level_of, treated_part
 from abeval.inference.status import goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -52,7 +52,8 @@ def judged_rows(
             key = metric.name, variant
             row = _row(experiment, metric, variant, comparisons[key], p_values.get(key))
             level = level_of(experiment, metrics, metric)
-            yield replace(row, mde=_mde(level, comparisons[key]))
+            treated = treated_part(experiment, metric, variant)
+            yield replace(row, mde=_mde(comparisons[key], level, treated))
 
 
 def _row(
@@ -99,7 +100,7 @@ def _why_unclear(
     return "interval_includes_zero" if ends[0] <= 0 <= ends[1] else None
 
 
-def _mde(level: float, comparison: Comparison) -> float | None:
+def _mde(comparison: Comparison, level: float, treated: float) -> float | None:
     """The smallest lift that the row's own test finds with a power of 80 %."""
     effect, control, boundary = comparison.effect, comparison.control, comparison.boundary
     if effect is None or not control or comparison.lift is None:
@@ -107,7 +108,8 @@ def _mde(level: float, comparison: Comparison) -> float | None:
     if not (effect.se > 0 and isfinite(effect.se)):
         return None
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    return detectable(effect.se, control, critical_values(looks, information, level)[-1])
+    critical = critical_values(looks, information, level)[-1]
+    return detectable(effect.se, control, critical, treated)
 
 
 def _untrusted(row: Row, doubt: Reason) -> Row:

@@ -34,7 +34,7 @@ class _Case(NamedTuple):
 
     def odds(self, size: float, effects: Sequence[float]) -> shipping.Odds:
         """How often the experiment ends in each decision, at a size and effects on its goals."""
-        gains = [e / one.error(size) for e, one in zip(effects, self.goals, strict=True)]
+        gains = [e / one.error(size, e) for e, one in zip(effects, self.goals, strict=True)]
         margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
         variants = len(self.experiment.treatments)
         claims = shipping.Claims(gains, margins, variants)

@@ -23,6 +23,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import compare_moments
+from abeval.inference.outlook import detectable
 from abeval.inference.scorecard import judged_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric, RowTerm
@@ -154,7 +155,7 @@ def effects_of(of: Growth, days: int) -> tuple[float, float]:
     reach = design.mde_from_se(1.0)
     error = (4 / of.after(days).information) ** 0.5
     whole = (4 * of.spreads[-1] / of.after(days).units) ** 0.5
-    return error * reach, whole * reach
+    return detectable(error, 1.0, design.critical_value(0.05), 0.5), whole * reach
 
 
 def realised(seed: int, users: str, days: int, effects: dict[Metric, float], runs: int) -> Floats:
