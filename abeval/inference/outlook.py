@@ -63,6 +63,20 @@ def detectable(
     return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
 
 
+def error_shown(comparison: Comparison, alpha: float) -> float | None:
+    """The standard error that a row's interval of the difference says at this look.
+
+    It is that of the test, but where a test of skewed values, or Student's t, has a wider interval.
+    """
+    effect, boundary = comparison.effect, comparison.boundary
+    if effect is None:
+        return None
+    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
+    critical = critical_values(looks, information, alpha)[-1]
+    se = (effect.high - effect.low) / 2 / critical
+    return se if 0 < se < math.inf else None
+
+
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
     """Treatment's part of the variance that decides a row, as `detectable` takes it."""
     control, own = shares(experiment, variant)
@@ -342,12 +356,10 @@ def _tested(
     Raises:
         Refusal: There is nothing to plan with.
     """
-    effect, control = comparison.effect, comparison.control
-    if effect is not None and control is not None:
-        se = effect.se
-    elif not metric.is_mean_or_ratio:
-        raise Refusal("not_applicable", "it has no standard error")
-    else:
+    se, control = error_shown(comparison, analysis.experiment.alpha), comparison.control
+    if se is None or control is None:
+        if not metric.is_mean_or_ratio:
+            raise Refusal("not_applicable", "it has no standard error")
         pair = pair_of(analysis.moments(metric), arms)
         values = [estimate(metric, one) for one in pair if one is not None]
         if len(values) < len(pair):

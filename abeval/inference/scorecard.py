@@ -21,7 +21,7 @@ from abeval.inference.comparison import (
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
 from abeval.inference.looks import critical_values
-from abeval.inference.outlook import detectable, level_of, treated_part
+from abeval.inference.outlook import detectable, error_shown, level_of, treated_part
 from abeval.inference.status import goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -53,7 +53,7 @@ def judged_rows(
             row = _row(experiment, metric, variant, comparisons[key], p_values.get(key))
             level = level_of(experiment, metrics, metric)
             treated = treated_part(experiment, metric, variant)
-            yield replace(row, mde=_mde(comparisons[key], level, treated))
+            yield replace(row, mde=_mde(experiment, comparisons[key], level, treated))
 
 
 def _row(
@@ -100,16 +100,16 @@ def _why_unclear(
     return "interval_includes_zero" if ends[0] <= 0 <= ends[1] else None
 
 
-def _mde(comparison: Comparison, level: float, treated: float) -> float | None:
+def _mde(
+    experiment: Experiment, comparison: Comparison, level: float, treated: float
+) -> float | None:
     """The smallest lift that the row's own test finds with a power of 80 %."""
-    effect, control, boundary = comparison.effect, comparison.control, comparison.boundary
-    if effect is None or not control or comparison.lift is None:
-        return None
-    if not (effect.se > 0 and isfinite(effect.se)):
+    se, boundary = error_shown(comparison, experiment.alpha), comparison.boundary
+    if se is None or not comparison.control or comparison.lift is None:
         return None
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
     critical = critical_values(looks, information, level)[-1]
-    return detectable(effect.se, control, critical, treated)
+    return detectable(se, comparison.control, critical, treated)
 
 
 def _untrusted(row: Row, doubt: Reason) -> Row:

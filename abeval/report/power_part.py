@@ -26,7 +26,7 @@ def power_part(study: Study) -> Section | None:
         return None
     several = len({one.variant for one in outlook.metrics}) > 1
     drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
-    heads = ("metric", "days", "could see", "to see", "days in all", "more days", "why not")
+    heads = ("metric", "days", "could see", "to see", "days in all", "why not")
     view = FigureView(
         anchor="power-days",
         title="Smallest lift seen, by days",
@@ -57,18 +57,11 @@ def _sentence(one: MetricOutlook, several: bool) -> str:
 
 
 def _cells(one: MetricOutlook, several: bool) -> tuple[str, ...]:
-    more = one.more_days
     return (
         _name(one, several),
         fmt.MISSING if one.days is None else f"{one.days:g}",
         either_way(one.mde),
         either_way(one.target),
-        fmt.MISSING if one.target_days is None else _whole(one.target_days),
-        fmt.MISSING if more is None else _whole(more),
+        fmt.MISSING if one.target_days is None else fmt.count(math.ceil(one.target_days - 1e-6)),
         "" if one.reason is None else codes.words(one.reason),
     )
-
-
-def _whole(days: float) -> str:
-    """A number of days, rounded up."""
-    return fmt.count(math.ceil(days - 1e-6))
