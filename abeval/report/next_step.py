@@ -197,7 +197,7 @@ def _guardrail(asked: _Question) -> str:
     lead = f"{asked.name}: {way} more than {margin} is not ruled out{possible}."
     if asked.fits:
         return f"{lead} {_wait(asked)}".rstrip()
-    wider = [] if worst is None else [f"accept a {_margin(_rounded_up(worst), metric)} margin"]
+    wider = [] if worst is None else [f"accept a margin of {_margin(_rounded_up(worst), metric)}"]
     cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
     *most, last = [*wider, *cuped, "stop"]
     choices = f"{', '.join(most)}, or {last}" if most else last
