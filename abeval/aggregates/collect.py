@@ -60,12 +60,26 @@ def collect(
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
+    return collect_prepared(run, metrics, sums, by_bucket).aggregates
+
+
+class Collected(NamedTuple):
+    """Aggregates, and the logs that they are of, for more sums of the same units."""
+
+    aggregates: Aggregates
+    prepared: Prepared
+
+
+def collect_prepared(
+    run: Run, metrics: Sequence[Metric], sums: Sums = one_pass, by_bucket: bool = False
+) -> Collected:
+    """Aggregate the logs as `collect` does, and keep what was read of them."""
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
     prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
-    return shown(run.experiment, aggregates)
+    return Collected(shown(run.experiment, aggregates), prepared)
 
 
 def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:

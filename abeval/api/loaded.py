@@ -175,11 +175,11 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
-        from abeval.aggregates.collect import collect
+        from abeval.aggregates.collect import collect_prepared
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
         from abeval.pipeline import opened
-        from abeval.time.growth import growth_of
+        from abeval.time.growth import growths_of
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -193,9 +193,9 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
-            aggregates = collect(run, chosen, by_bucket=True)
-            growths = growth_of(run, chosen) if len(aggregates.days) else {}
-        return plan(self.experiment, chosen, aggregates, growths, mde, days, power)
+            collected = collect_prepared(run, chosen, by_bucket=True)
+            growths = growths_of(run, chosen, collected)
+        return plan(self.experiment, chosen, collected.aggregates, growths, mde, days, power)
 
     def windows(
         self,

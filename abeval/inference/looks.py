@@ -17,7 +17,7 @@ from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
 from abeval.experiment.values import moment
 from abeval.stats import effects, group_sequential, sequential
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import tail, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
 _NEAR = 0.01
@@ -86,12 +86,14 @@ class LookBoundary(NamedTuple):
         z: The effect over its standard error.
         boundary: Critical value for the size of z.
         crossed: Whether z reaches it.
+        looks: How often one may look, and the looks so far.
     """
 
     information: float
     z: float
     boundary: float
     crossed: bool
+    looks: Looks
 
 
 class EffectAtLook(NamedTuple):
@@ -139,7 +141,7 @@ def looks_of(
         points = [0.0, *ends], [0.0, *gathered.values()]
         # Between the ends of two days it grows in a line.
         fractions = [float(np.interp(share, *points)) / points[1][-1] for share in before]
-    shares, kept = _informative(before, fractions)
+    shares, kept = informative(before, fractions)
     return Planned((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
 
 
@@ -152,7 +154,7 @@ def _ends_of_days(experiment: Experiment, days: pd.DataFrame, now: float) -> lis
     return [min(1.0, _share(experiment.period, end)) for end in ends]
 
 
-def _informative(
+def informative(
     shares: Sequence[float], fractions: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """The looks before this one at which there was something new to see."""
@@ -209,6 +211,28 @@ def at_look(
             return _planned(effect, looks, alpha)
 
 
+def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
+    """The |z| from which on each look so far rejects at an error rate; this look is the last.
+
+    Args:
+        looks: How often one may look, and the planned looks so far.
+        information: Of always-valid looks, as `LookBoundary` counts it.
+        level: Two-sided, over all looks together.
+    """
+    match looks:
+        case None:
+            return (two_sided_quantile(level),)
+        case AlwaysValid(planned_units=None):
+            return (sequential.critical_from_start(max(information, 1.0), level),)
+        case AlwaysValid():
+            return (sequential.critical_of_sequence(information, level),)
+        case Planned(spending=spending):
+            bounds = group_sequential.bounds(
+                looks.fractions, level, spending, spent_at=looks.shares
+            )
+            return tuple(min(z, _WIDEST) for z in bounds.z)
+
+
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
     """The standard error of an effect as a share of the metric's value in both variants.
 
@@ -251,16 +275,13 @@ def _always_valid(
         method=f"always_valid_{effect.method.removesuffix('_t')}",
     )
     z = effect.difference / effect.se
-    return EffectAtLook(valid, level, LookBoundary(information, z, half, abs(z) >= half))
+    return EffectAtLook(valid, level, LookBoundary(information, z, half, abs(z) >= half, looks))
 
 
 def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
     """Repeated interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
     z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
-    critical = group_sequential.bounds(
-        looks.fractions, alpha, looks.spending, spent_at=looks.shares
-    ).z[-1]
-    critical = min(critical, _WIDEST)
+    critical = critical_values(looks, 1.0, alpha)[-1]
     level = 2 * float(special.ndtr(-critical))
     ends = effects.interval(effect.difference, effect.se, effect.df, level)
     p_value = group_sequential.repeated_p_value(
@@ -274,5 +295,5 @@ def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
         method=f"group_sequential_{effect.method.removesuffix('_t')}",
     )
     signed = z if effect.difference >= 0 else -z
-    boundary = LookBoundary(looks.shares[-1], signed, critical, z >= critical)
+    boundary = LookBoundary(looks.shares[-1], signed, critical, z >= critical, looks)
     return EffectAtLook(valid, level, boundary)

@@ -1,30 +1,124 @@
-"""One metric as far as a plan looks: its value, spread and units after any number of days.
+"""What a row of the scorecard can detect, from its own test: today, and at any other size.
 
-`power.py` plans each metric by it, `ship_plan.py` the decision on all of them.
+`detectable` is that effect for the scorecard, the page and `abeval power`; an `Outlook` carries a
+row's standard error to other numbers of days or units by its growth. `power.py` plans each metric
+by it, `power_outlook.py` says what the experiment can still see, `ship_plan.py` plans the decision.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import pooled
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import Arms
+from abeval.inference.compare import Analysis, compare, rule_of
+from abeval.inference.comparison import Arms, Comparison
 from abeval.inference.growth import Growth, Horizon
-from abeval.inference.looks import START_PRECISION, planned_fractions
+from abeval.inference.looks import (
+    START_PRECISION,
+    AlwaysValid,
+    Looks,
+    Planned,
+    critical_values,
+    informative,
+    planned_fractions,
+)
 from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import pair_of, population
+from abeval.inference.stretches import MIN_STRETCH, pair_of
 from abeval.logs.stretches import planned_splits
 from abeval.metrics.definition import Metric
-from abeval.stats import design, group_sequential, sequential
+from abeval.stats import design, dunnett, srm
 from abeval.stats.records import Refusal, RefusalReason
+
+POWER = 0.8
+"""Of the smallest effect that a row could have shown."""
 
 MOST_DAYS = 1_000.0
 """Days beyond which nothing is planned."""
+
+MOST_UNITS = 1e10
+
+
+def detectable(
+    se: float, control: float, critical: float, treated: float, power: float = POWER
+) -> float:
+    """The smallest relative effect, or margin, that a test finds with this power.
+
+    Args:
+        se: Standard error of the difference in the test that decides.
+        control: Control's value.
+        critical: The |z| from which on that test rejects.
+        treated: Treatment's part of the variance, which an effect raises as it raises the mean: so
+            it is of counts and of rare events. 0 of a margin, which is held where nothing moves.
+        power: Wanted probability of finding the effect, or of proving that the margin is kept.
+    """
+    error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
+    # e² = error² (1 + e treated)
+    grows = error**2 * treated
+    return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
+
+
+def error_shown(comparison: Comparison, alpha: float) -> float | None:
+    """The standard error that a row's interval of the difference says at this look.
+
+    It is that of the test, but where a test of skewed values, or Student's t, has a wider interval.
+    """
+    effect, boundary = comparison.effect, comparison.boundary
+    if effect is None:
+        return None
+    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
+    critical = critical_values(looks, information, alpha)[-1]
+    se = (effect.high - effect.low) / 2 / critical
+    return se if 0 < se < math.inf else None
+
+
+def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
+    """Treatment's part of the variance that decides a row, as `detectable` takes it."""
+    control, own = shares(experiment, variant)
+    holds = metric.role == "guardrail" and metric.margin is not None
+    return 0.0 if holds or control == 0 else control / (control + own)
+
+
+def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
+    """The error rate that a row has for itself, were it the only one of its family that moves.
+
+    A margin takes no correction, because all of them must hold; nor does a diagnostic.
+
+    Args:
+        experiment: Its family and its variants.
+        metrics: Those of the scorecard.
+        metric: The metric of the row.
+    """
+    alpha, family = experiment.alpha, experiment.inference.family
+    peers = [one for one in metrics if one.role == metric.role]
+    variants = len(experiment.treatments)
+    if family == "none" or metric.role == "diagnostic":
+        return alpha
+    if metric.role == "guardrail":
+        return alpha if metric.margin is not None else alpha / max(len(peers), 1)
+    tests = max(len(peers), 1) * variants
+    match family:
+        case "dunnett":
+            pairs = [shares(experiment, name) for name in experiment.treatments]
+            loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
+            return dunnett.level(alpha * variants / tests, loadings)
+        case "weighted":
+            weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
+            whole = variants * sum(weights.get(one.name, 1.0) for one in peers)
+            return alpha * weights.get(metric.name, 1.0) / whole
+        case "by":
+            return alpha / tests / sum(1 / place for place in range(1, tests + 1))
+        case _:
+            return alpha / tests
+
+
+_OTHER_SPLIT = 1e-3
+"""P-value of the split from which on a log counts as split otherwise than planned."""
 
 
 class Target(NamedTuple):
@@ -36,24 +130,40 @@ class Target(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """A metric that can be planned, or why it cannot.
+    """A row of the scorecard that can be planned, or why it cannot.
 
     A size is a number of days; of a log without time, a number of units.
 
     Attributes:
         metric: The metric.
-        seen: The metric in the whole log; its spread as the experiment's tests see it.
-        days: Days of the log, 0 without time.
+        variant: The variant compared with control.
+        size: That of the log.
+        units: Units of all variants in the log.
+        control: Control's value.
+        se: Standard error of the difference in the row's own test.
+        level: The error rate of the row.
+        looks: How often one may look, and the looks so far; None for one look at the end.
+        information: At this look, as `looks.LookBoundary` counts it.
+        planned: Shares of the plan at the planned looks.
         growth: The metric by day, None without time.
-        shares: Shares of all units in control, and in the first other variant.
+        shares: Shares of all units in control, and in the variant.
+        treated: Treatment's part of the variance (`treated_part`).
         refusal: Why it cannot be planned.
     """
 
     metric: Metric
-    seen: Horizon
-    days: int
+    variant: str
+    size: float
+    units: float
+    control: float
+    se: float
+    level: float
+    looks: Looks | None
+    information: float
+    planned: Sequence[float]
     growth: Growth | None
     shares: tuple[float, float]
+    treated: float
     refusal: RefusalReason | None = None
 
     @property
@@ -62,56 +172,80 @@ class Outlook(NamedTuple):
         margin = self.metric.margin
         if self.metric.role != "guardrail" or margin is None:
             return None
-        if margin.relative:
-            return margin.size
         self.check()
-        return margin.size / abs(self.seen.value)
+        return margin.size if margin.relative else margin.size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
         """The size of so many days; without, that of the log."""
         self.check()
         if days is not None and self.growth is None:
             raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
-        seen = float(self.days) if self.growth is not None else self.seen.units
-        return seen if days is None else days
+        return self.size if days is None else days
 
     def at(self, size: float) -> Horizon:
-        """The metric at a size."""
-        self.check()
-        if self.growth is None:
-            return self.seen._replace(units=size)
-        return self.growth.after(size)
+        """Units, control's value and the spread between units at a size."""
+        grown = self._grown(size)
+        units, value = self.units * grown.units, self.control * grown.value
+        between = sum(1 / share for share in self.shares)
+        return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
         """Standard error of the relative effect at a size, where the true one is `effect`."""
-        return math.sqrt(self._split(effect) / self.at(size).information)
+        se = self.se / abs(self.control) / math.sqrt(self._grown(size).information)
+        return se * math.sqrt(1 + effect * self.treated)
 
-    def size_for(self, error: float, effect: float = 0.0) -> float:
-        """The size at which the relative effect has this standard error."""
+    def detectable(self, size: float, power: float = POWER) -> float:
+        """The relative effect, or margin, that this test finds at a size."""
         self.check()
-        needed = self._split(effect) / error**2
-        if self.growth is None:
-            return needed * self.seen.units / self.seen.information
-        return self.growth.days_for(needed)
+        se = self.se / math.sqrt(self._grown(size).information)
+        critical = self.critical(size, self.level)[-1]
+        return detectable(se, self.control, critical, self.treated, power)
 
-    def effect_at(self, size: float, reach: float) -> float:
-        """The relative effect, or margin, that is so many of its standard errors at a size."""
-        error = reach * self.error(size)
-        if self.margin is not None:
-            return error
-        control, treatment = self.shares
-        # e² = error² (1 + e s), of which s is treatment's part of the variance.
-        grows = error**2 * control / (control + treatment)
-        return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
+    def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
+        """The days, or without time the units, after which an effect is found with that power.
 
-    def _split(self, effect: float) -> float:
-        """What the shares, and the treatment's spread, make of the variance between units.
+        Args:
+            effect: Relative effect, or margin.
+            power: Wanted probability.
+            start: A size from which on it is sought; without, that of the log.
 
-        The variance of treatment is taken to grow as its mean does, as that of counts and of rare
-        events; of a total of many it grows faster.
+        Raises:
+            Refusal: `not_applicable` where it is more than a plan can have.
         """
-        control, treatment = self.shares
-        return 1 / control + max(1 + effect, 0.0) / treatment
+        most = MOST_UNITS if self.growth is None else MOST_DAYS
+        return smallest(
+            lambda size: self.detectable(size, power) <= effect, start or self.size, most
+        )
+
+    def critical(self, size: float, level: float) -> tuple[float, ...]:
+        """The critical |z| of each look up to a size, at the row's level or another."""
+        looks, information = self.looks_at(size), self.information
+        if isinstance(looks, AlwaysValid):
+            grown = self._grown(size)
+            information *= grown.information if looks.planned_units is None else grown.units
+        return critical_values(looks, information, level)
+
+    def looks_at(self, size: float) -> Looks | None:
+        """The looks up to a size: within the plan it is one of them, beyond it its end."""
+        looks = self.looks
+        if not isinstance(looks, Planned) or size == self.size:
+            return looks
+        share = min(1.0, looks.shares[-1] * size / self.size)
+        before = [one for one in self.planned if one < share]
+        whole = self._grown(size).information
+        gathered = [self._grown(size * one / share).information / whole for one in before]
+        shares, fractions = informative(before, gathered)
+        return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
+
+    def _grown(self, size: float) -> "_Grown":
+        """What the log has grown by at a size."""
+        self.check()
+        if self.growth is None or size == self.size:
+            return _Grown(size / self.size, 1.0, size / self.size)
+        now, then = self.growth.after(self.size), self.growth.after(size)
+        return _Grown(
+            then.units / now.units, then.value / now.value, then.information / now.information
+        )
 
     def check(self) -> None:
         """Raise why it cannot be planned."""
@@ -119,127 +253,176 @@ class Outlook(NamedTuple):
             raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
 
 
+class _Grown(NamedTuple):
+    """Units, control's value and 1/se² of the relative effect, over those of the log."""
+
+    units: float
+    value: float
+    information: float
+
+
+def smallest(enough: Callable[[float], bool], start: float, most: float) -> float:
+    """The smallest number that is enough, sought from one that is near.
+
+    Raises:
+        Refusal: `not_applicable` where the largest is not.
+    """
+    high = start
+    while not enough(high):
+        if high >= most:
+            raise Refusal("not_applicable", f"more than {most:,.0f} days or units are needed")
+        high = min(2 * high, most)
+    low = high / 2
+    while low > 1e-6 and enough(low):
+        low, high = low / 2, low
+    while high - low > 1e-5 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def outlooks_of(
     experiment: Experiment,
     metrics: Sequence[Metric],
     aggregates: Aggregates,
     growths: Mapping[str, Growth],
+    variants: Sequence[str],
 ) -> list[Outlook]:
-    """The means and ratios among the metrics, and every goal and guardrail."""
-    inference = experiment.inference.model_copy(update={"looks": "fixed"})
-    fixed = experiment.model_copy(update={"inference": inference})
-    analysis = Analysis(fixed, metrics, aggregates)
-    return [_outlook(analysis, m, growths.get(m.name)) for m in metrics if _is_planned(m)]
+    """The means and ratios among the metrics, and every goal and guardrail, in these variants."""
+    analysis = Analysis(experiment, metrics, aggregates)
+    return [
+        _outlook(analysis, metric, variant, growths.get(metric.name))
+        for metric in metrics
+        if metric.is_mean_or_ratio or metric.role in ("goal", "guardrail")
+        for variant in variants
+    ]
 
 
-def _is_planned(metric: Metric) -> bool:
-    return metric.is_mean_or_ratio or metric.role in ("goal", "guardrail")
-
-
-def _outlook(analysis: Analysis, metric: Metric, growth: Growth | None) -> Outlook:
-    aggregates = analysis.aggregates
-    days = aggregates.days
+def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | None) -> Outlook:
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    arms, dates = Arms(experiment.control, variant), _dates(aggregates)
     units = float(aggregates.units["units"].sum())
-    dealt = shares(analysis.experiment)
+    level = level_of(experiment, chosen_metrics(experiment), metric)
+    bare = Outlook(
+        metric,
+        variant,
+        size=float(len(dates) or units),
+        units=units,
+        control=0.0,
+        se=0.0,
+        level=level,
+        looks=rule_of(analysis, metric, arms).looks,
+        information=1.0,
+        planned=planned_fractions(experiment),
+        growth=None,
+        shares=shares(experiment, variant),
+        treated=treated_part(experiment, metric, variant),
+    )
     try:
-        seen = (_seen if metric.is_mean_or_ratio else _seen_of_pair)(analysis, metric, units)
+        comparison = _comparison(analysis, metric, arms)
+        control, se = _tested(analysis, metric, arms, comparison)
+        se *= _to_plan(aggregates, arms, bare.shares)
     except Refusal as refusal:
-        nothing = Horizon(units, 0.0, 0.0)
-        return Outlook(metric, nothing, len(days), None, dealt, refusal.reason)
-    if len(days) and (growth is None or aggregates.stretches):
-        # Its days do not add up, or are of several splits: units grow, the spread is taken to stay.
-        entered = [float(n) for n in np.cumsum(days["new_units"])]
-        spread = (seen.sd / seen.value) ** 2
-        growth = Growth(entered, [seen.value] * len(days), [spread] * len(days))
-    elif growth is not None:
-        factor = _as_judged(analysis, metric)
-        growth = growth._replace(spreads=[spread * factor for spread in growth.spreads])
-    factor = _as_judged(analysis, metric) ** 0.5
-    return Outlook(metric, seen._replace(sd=seen.sd * factor), len(days), growth, dealt)
+        return bare._replace(refusal=refusal.reason)
+    looks, information = bare.looks, 1.0
+    if comparison.boundary is not None:
+        information = comparison.boundary.information
+    elif isinstance(looks, AlwaysValid):
+        planned = looks.planned_units
+        information = (
+            (looks.units_control + looks.units) / planned
+            if planned
+            else (START_PRECISION * control / se) ** 2
+        )
+    if dates:
+        growth = growth or _entries(aggregates, dates)
+        growth = growth._replace(splits=_splits(aggregates, arms, dates[: len(growth.units)]))
+    return bare._replace(control=control, se=se, information=information, growth=growth)
 
 
-def _seen(analysis: Analysis, metric: Metric, units: float) -> Horizon:
-    """Control's value and spread in the whole log."""
+def _comparison(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     if metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "the logs lack a column")
-    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
-    control = population(analysis.moments(metric), arms)
-    if control is None:
-        raise Refusal("too_few_units", "control has no units")
-    value = estimate(metric, control)
-    if value.value == 0:
-        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
-    # Units whose window is open are in the plan, but tell nothing.
-    counted = sum(one.n for one in pooled(analysis.moments(metric)).values())
-    share = 1.0 if metric.among is None else counted / units
-    return Horizon(units, value.value, design.sd_of(value) / math.sqrt(share))
-
-
-def _seen_of_pair(analysis: Analysis, metric: Metric, units: float) -> Horizon:
-    """Of a quantile or function, whose variance is taken to fall as 1 / units."""
     if metric.kind == "catalogue":
         raise Refusal("not_applicable", "the value itself depends on how many items are shown")
-    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
-    effect = compare(analysis, metric, arms).effect
-    if effect is None or effect.se == 0:
-        raise Refusal("not_applicable", "it has no standard error")
-    if effect.control == 0:
+    return compare(analysis, metric, arms)
+
+
+def _tested(
+    analysis: Analysis, metric: Metric, arms: Arms, comparison: Comparison
+) -> tuple[float, float]:
+    """Control's value and the standard error of the row; without a test, of the plain difference.
+
+    Raises:
+        Refusal: There is nothing to plan with.
+    """
+    se, control = error_shown(comparison, analysis.experiment.alpha), comparison.control
+    if se is None or control is None:
+        if not metric.is_mean_or_ratio:
+            raise Refusal("not_applicable", "it has no standard error")
+        pair = pair_of(analysis.moments(metric), arms)
+        values = [estimate(metric, one) for one in pair if one is not None]
+        if len(values) < len(pair):
+            raise Refusal("too_few_units", "a variant has no units")
+        control, se = values[0].value, math.sqrt(sum(one.variance for one in values))
+    if control == 0:
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
-    control, treatment = (units * share for share in shares(analysis.experiment))
-    return Horizon(units, effect.control, effect.se / math.sqrt(1 / control + 1 / treatment))
+    if not 0 < se < math.inf:
+        raise Refusal("zero_variance", "the metric does not vary: nothing to plan with")
+    return control, se
 
 
-def _as_judged(analysis: Analysis, metric: Metric) -> float:
-    """The relative variance with CUPED, strata and caps, over that without."""
-    if not metric.is_mean_or_ratio:
+def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
+    """What a log that is split otherwise than the file plans makes of a standard error.
+
+    Its rows are not to be trusted, but it may be an earlier log that another split is planned by.
+
+    Raises:
+        Refusal: `not_applicable` where one of them is to get no units.
+    """
+    if min(shares) == 0:
+        raise Refusal("not_applicable", "the latest split gives a variant no units")
+    counts = arms.units(aggregates)
+    if aggregates.stretches or min(counts) == 0:
         return 1.0
-    arms = Arms(analysis.experiment.control, analysis.experiment.treatments[0])
-    judged = compare(analysis, metric, arms)
-    pair = pair_of(analysis.moments(metric), arms)
-    if judged.effect is None or judged.rare is not None or judged.effect.control == 0:
+    if srm.chi_square(counts, shares).p_value > _OTHER_SPLIT:
         return 1.0
-    plain = [estimate(metric, one) for one in pair if one is not None]
-    variance = sum(one.variance for one in plain)
-    relative = (judged.effect.se / judged.effect.control) ** 2 * plain[0].value ** 2
-    return relative / variance if variance > 0 else 1.0
+    wanted = [sum(counts) * share / sum(shares) for share in shares]
+    return math.sqrt(sum(1 / n for n in wanted) / sum(1 / n for n in counts))
 
 
-def shares(experiment: Experiment) -> tuple[float, float]:
-    """Shares of all units in control, and in the first other variant, by the latest split."""
+def _dates(aggregates: Aggregates) -> list[str]:
+    """Every day from the first with an impression to the last (ISO); none without time."""
+    days = aggregates.days["day"]
+    if days.empty:
+        return []
+    return [str(day.date()) for day in pd.date_range(min(days), max(days))]
+
+
+def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
+    """Of a metric whose days do not add up: units grow, value and spread are taken to stay."""
+    new = dict(zip(aggregates.days["day"], aggregates.days["new_units"], strict=True))
+    entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
+    return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
+
+
+def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
+    """What the split of each day makes of the variance, over the latest; none of a single split."""
+    stretches = [
+        one
+        for one in aggregates.stretches
+        if min(one.units.get(name, 0) for name in arms) >= MIN_STRETCH
+    ]
+    of_split = [sum(1 / one.shares[name] for name in arms) for one in stretches]
+    if len(stretches) < 2:
+        return []
+    starts = [one.start[:10] for one in stretches]
+    places = [max(bisect_right(starts, day) - 1, 0) for day in dates]
+    return [of_split[place] / of_split[-1] for place in places]
+
+
+def shares(experiment: Experiment, variant: str) -> tuple[float, float]:
+    """Shares of all units in control, and in a variant, by the latest split."""
     weights = planned_splits(experiment)[-1].weights
     total = sum(weights.values())
-    return weights[experiment.control] / total, weights[experiment.treatments[0]] / total
-
-
-def critical(experiment: Experiment, one: Outlook, size: float, alpha: float) -> float:
-    """The critical |z| of a metric at the end of a plan of this size."""
-    inference = experiment.inference
-    match inference.looks:
-        case "fixed":
-            return design.critical_value(alpha)
-        case "group_sequential":
-            return critical_at_looks(experiment, one, size, alpha)[-1]
-        case "always_valid":
-            if inference.planned_units is not None:
-                return design.always_valid_critical(alpha)
-            growth = (START_PRECISION / one.error(size)) ** 2
-            return sequential.critical_from_start(max(growth, 1.0), alpha)
-
-
-def critical_at_looks(
-    experiment: Experiment, one: Outlook, size: float, alpha: float
-) -> tuple[float, ...]:
-    """The bounds of the planned looks, which correlate as their information does."""
-    planned = planned_fractions(experiment)
-    fractions = information_at_looks(one, size, planned)
-    spending = experiment.inference.spending
-    return group_sequential.bounds(fractions, alpha, spending, spent_at=planned).z
-
-
-def information_at_looks(one: Outlook, size: float, planned: Sequence[float]) -> list[float]:
-    """Information at the planned shares of a size, over that at its end."""
-    whole = one.at(size).information
-    gathered = [one.at(size * share).information / whole for share in planned]
-    # Noise of the first days must not let information fall.
-    rising = np.maximum.accumulate(gathered) + np.arange(len(planned)) * 1e-6
-    return [float(value) for value in rising / rising[-1]]
+    return weights[experiment.control] / total, weights[variant] / total

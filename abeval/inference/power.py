@@ -13,11 +13,7 @@ from abeval.inference.growth import Growth
 from abeval.inference.outlook import MOST_DAYS, Outlook
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
-from abeval.stats import design
 from abeval.stats.records import Refusal
-
-_ROUNDS = 12
-"""Of the boundary that follows from the size that follows from the boundary."""
 
 
 def plan(
@@ -42,38 +38,28 @@ def plan(
         power: Wanted probability of finding it, and of shipping.
     """
     target = outlook.Target(mde, days, power)
-    outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths)
-    plans = tuple(_plan(experiment, one, target) for one in outlooks)
+    first = experiment.treatments[:1]
+    outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths, first)
+    plans = tuple(_plan(one, target) for one in outlooks)
     decision = ship_plan.decision_plan(experiment, aggregates, outlooks, target)
     return Plans(experiment.alpha, power, experiment.inference.looks, plans, decision)
 
 
-def _plan(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
+def _plan(one: Outlook, target: outlook.Target) -> Plan:
     sought = target.days is None and target.mde is not None and one.growth is not None
     try:
-        plan = _filled(experiment, one, target)
+        return _filled(one, target)
     except Refusal as refusal:
-        ends = one.refusal is not None or refusal.reason != "not_applicable"
-        reason = refusal.reason if ends or not sought else _too_long(experiment, one, target)
-        return _without_size(one, target, reason)
-    if sought and plan.days is not None and plan.days > MOST_DAYS:
-        return _without_size(one, target, _too_long(experiment, one, target))
-    return plan
-
-
-def _too_long(experiment: Experiment, one: Outlook, target: outlook.Target) -> str:
-    """That no reasonable length finds the effect, and which one the longest would find."""
-    least = one.effect_at(MOST_DAYS, _reach(experiment, one, MOST_DAYS, target.power))
-    return f"more than {MOST_DAYS:,.0f} days are needed; so many find {100 * least:.2g}%"
-
-
-def _without_size(one: Outlook, target: outlook.Target, reason: str) -> Plan:
-    """A plan that ends in no size: what the log has of the metric, and the reason."""
+        reason: str = refusal.reason
+        if sought and one.refusal is None and refusal.reason == "not_applicable":
+            least = one.detectable(MOST_DAYS, target.power)
+            reason = f"more than {MOST_DAYS:,.0f} days are needed; so many find {100 * least:.2g}%"
+    known = one.refusal is None
     return Plan(
         metric=one.metric.name,
         role=one.metric.role,
-        baseline=None if one.refusal else one.seen.value,
-        sd=None if one.refusal else one.seen.sd,
+        baseline=one.control if known else None,
+        sd=one.at(one.size).sd if known else None,
         mde=target.mde,
         units_control=None,
         units=None,
@@ -82,16 +68,22 @@ def _without_size(one: Outlook, target: outlook.Target, reason: str) -> Plan:
     )
 
 
-def _filled(experiment: Experiment, one: Outlook, target: outlook.Target) -> Plan:
+def _first(one: Outlook, effect: float, power: float) -> float | None:
+    """The first day of the log by whose end the effect could be found; None where none is."""
+    days = range(1, int(one.size) if one.growth is not None else 1)
+    return next((float(day) for day in days if one.detectable(day, power) <= effect), None)
+
+
+def _filled(one: Outlook, target: outlook.Target) -> Plan:
     """The size for an effect or a margin, or the effect and the margin for a size."""
     if target.mde is None:
         size = one.size_of(target.days)
-        effect = one.effect_at(size, _reach(experiment, one, size, target.power))
+        effect = one.detectable(size, target.power)
     else:
-        effect = one.margin if one.margin is not None else target.mde
-        size = _size_for(experiment, one, effect, target.power)
+        effect = target.mde if one.margin is None else one.margin
+        size = one.size_for(effect, target.power, _first(one, effect, target.power))
     horizon = one.at(size)
-    control, treatment = (horizon.units * share for share in outlook.shares(experiment))
+    control, treatment = (horizon.units * share for share in one.shares)
     return Plan(
         metric=one.metric.name,
         role=one.metric.role,
@@ -103,23 +95,3 @@ def _filled(experiment: Experiment, one: Outlook, target: outlook.Target) -> Pla
         days=size if one.growth is not None else None,
         reason=None,
     )
-
-
-def _size_for(experiment: Experiment, one: Outlook, effect: float, power: float) -> float:
-    """The days, or without time the units, after which an effect is found with that power."""
-    # A margin is held where there is no effect.
-    true = 0.0 if one.margin is not None else effect
-    size = one.size_for(effect / _reach_of(None, experiment, power), true)
-    for _ in range(_ROUNDS):
-        # The boundary without a plan rises with the information, which follows from it.
-        size = one.size_for(effect / _reach(experiment, one, size, power), true)
-    return size
-
-
-def _reach(experiment: Experiment, one: Outlook, size: float, power: float) -> float:
-    """Standard errors between nothing and an effect that is found with that power."""
-    return _reach_of(outlook.critical(experiment, one, size, experiment.alpha), experiment, power)
-
-
-def _reach_of(critical: float | None, experiment: Experiment, power: float) -> float:
-    return design.mde_from_se(1.0, experiment.alpha, power, critical)

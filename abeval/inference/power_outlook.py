@@ -5,18 +5,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference import outlook
 from abeval.inference.growth import Growth
-from abeval.inference.outlook import MOST_DAYS, Outlook
+from abeval.inference.looks import Planned
+from abeval.inference.outlook import POWER, Outlook, outlooks_of
 from abeval.metrics.definition import Metric
 from abeval.results.outlook import MetricOutlook, PowerOutlook
-from abeval.stats import design
 from abeval.stats.records import Refusal
-
-POWER = 0.8
 
 _AHEAD = 3.0
 """The curve of effects against days ends after so many times the days of the log."""
@@ -33,53 +31,79 @@ def power_outlook(
     aggregates: Aggregates,
     growths: Mapping[str, Growth],
 ) -> PowerOutlook:
-    """The outlook of each mean and ratio among the metrics."""
-    looked = outlook.outlooks_of(experiment, metrics, aggregates, growths)
-    rows = tuple(_metric(experiment, one) for one in looked)
-    return PowerOutlook(experiment.alpha, POWER, rows)
+    """The outlook of each goal and guardrail in each variant."""
+    judging = [metric for metric in metrics if metric.role != "diagnostic"]
+    outlooks = outlooks_of(experiment, judging, aggregates, growths, experiment.treatments)
+    planned = _planned_days(experiment)
+    return PowerOutlook(
+        experiment.alpha,
+        POWER,
+        tuple(_metric(one, planned) for one in outlooks),
+        planned_days=planned,
+        next_look=_next_look(experiment, outlooks),
+    )
 
 
-def _metric(experiment: Experiment, one: Outlook) -> MetricOutlook:
-    name = one.metric.name
-    days = float(one.days) if one.growth is not None else None
+def _planned_days(experiment: Experiment) -> float | None:
+    if experiment.period is None:
+        return None
+    start, end = experiment.period.bounds
+    return (end - start) / timedelta(days=1)
+
+
+def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | None:
+    """The next of the planned looks: its local day, or the units at which it is."""
+    looks = outlooks[0].looks if outlooks else None
+    if not isinstance(looks, Planned):
+        return None
+    share = next((one for one in outlooks[0].planned if one > looks.shares[-1]), None)
+    if share is None:
+        return None
+    if experiment.inference.planned_units is not None:
+        return f"{math.ceil(share * experiment.inference.planned_units):,} units"
+    if experiment.period is None:
+        return None
+    start, end = experiment.period.bounds
+    return str((start + share * (end - start)).date())
+
+
+def _metric(one: Outlook, planned: float | None) -> MetricOutlook:
+    name, variant = one.metric.name, one.variant
+    days = None if one.growth is None else one.size
     try:
-        mde = _seen(experiment, one, one.size_of(None))
+        mde = one.detectable(one.size)
     except Refusal as refusal:
-        return MetricOutlook(name, days, None, (), None, None, refusal.reason)
+        return MetricOutlook(name, days, None, (), None, None, refusal.reason, variant)
+    target = one.margin or round_effect(_SMALLER * mde)
+    size, units = _size_for(one, target)
     if days is None:
-        return MetricOutlook(name, None, mde, (), None, None, "no_time")
-    points = tuple((size, _seen(experiment, one, size)) for size in _sizes(days))
-    target = round_effect(_SMALLER * mde)
-    return MetricOutlook(name, days, mde, points, target, _days_to(experiment, one, target), None)
+        return MetricOutlook(name, None, mde, (), target, None, "no_time", variant, units)
+    points = tuple((size, seen) for size in _sizes(days, planned) if (seen := _seen(one, size)))
+    return MetricOutlook(name, days, mde, points, target, size, None, variant, units)
 
 
-def _sizes(days: float) -> list[float]:
-    """Whole days from the first to some times those of the log, with today among them."""
-    step = max(1, math.ceil(_AHEAD * days / _POINTS))
-    return sorted({*(float(day) for day in range(step, int(_AHEAD * days) + 1, step)), days})
-
-
-def _seen(experiment: Experiment, one: Outlook, size: float) -> float:
-    """The smallest relative effect that is seen at a size."""
-    critical = outlook.critical(experiment, one, size, experiment.alpha)
-    return one.effect_at(size, design.mde_from_se(1.0, experiment.alpha, POWER, critical))
-
-
-def _days_to(experiment: Experiment, one: Outlook, target: float) -> float | None:
-    """Days until an effect can be seen; None beyond a thousand."""
-    low, high = float(one.days), MOST_DAYS
+def _size_for(one: Outlook, target: float) -> tuple[float | None, float | None]:
+    """Days, or units, until an effect can be seen, and units then; None beyond what is planned."""
     try:
-        if _seen(experiment, one, high) > target:
-            return None
-        for _ in range(40):
-            middle = (low + high) / 2
-            if _seen(experiment, one, middle) > target:
-                low = middle
-            else:
-                high = middle
+        size = one.size_for(target)
+        return size, one.at(size).units
+    except Refusal:
+        return None, None
+
+
+def _seen(one: Outlook, size: float) -> float | None:
+    """The effect at a size; None where one day does not say how the log goes on."""
+    try:
+        return one.detectable(size)
     except Refusal:
         return None
-    return high
+
+
+def _sizes(days: float, planned: float | None) -> list[float]:
+    """Whole days from the first to some times those of the log, with today and the planned end."""
+    step = max(1, math.ceil(_AHEAD * days / _POINTS))
+    ends = [] if planned is None else [planned]
+    return sorted({*map(float, range(step, int(_AHEAD * days) + 1, step)), days, *ends})
 
 
 def round_effect(effect: float) -> float:

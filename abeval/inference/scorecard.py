@@ -20,14 +20,12 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
+from abeval.inference.looks import critical_values
+from abeval.inference.outlook import detectable, error_shown, level_of, treated_part
 from abeval.inference.status import HELD, goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, Row, SliceRow, Status, TargetGain
-from abeval.stats import design
-
-POWER = 0.8
-"""Of the smallest effect that a row could have shown."""
 
 
 def scorecard(
@@ -63,7 +61,10 @@ def judged_rows(
     for metric in metrics:
         for variant in experiment.treatments:
             key = metric.name, variant
-            yield _row(experiment, metric, variant, comparisons[key], p_values.get(key))
+            row = _row(experiment, metric, variant, comparisons[key], p_values.get(key))
+            level = level_of(experiment, metrics, metric)
+            treated = treated_part(experiment, metric, variant)
+            yield replace(row, mde=_mde(experiment, comparisons[key], level, treated))
 
 
 def _row(
@@ -90,7 +91,6 @@ def _row(
         status=status,
         reason=comparison.reason or _why_unclear(experiment, metric, comparison, status, p_value),
         units_needed=comparison.units_needed,
-        mde=_mde(comparison, experiment.alpha),
         lift_method=None if comparison.lift is None else comparison.lift.method,
         draws=None if comparison.draws is None else comparison.draws.number,
         seed=None if comparison.draws is None else comparison.draws.seed,
@@ -114,14 +114,16 @@ def _why_unclear(
     return "not_after_correction" if own is not None and own < experiment.alpha else None
 
 
-def _mde(comparison: Comparison, alpha: float) -> float | None:
-    """The smallest lift that one test with this standard error finds with a power of 80 %."""
-    effect, control = comparison.effect, comparison.numbers.control
-    if effect is None or not control or comparison.numbers.lift is None:
+def _mde(
+    experiment: Experiment, comparison: Comparison, level: float, treated: float
+) -> float | None:
+    """The smallest lift that the row's own test finds with a power of 80 %."""
+    se, boundary = error_shown(comparison, experiment.alpha), comparison.boundary
+    if se is None or not comparison.control or comparison.lift is None:
         return None
-    if not (effect.se > 0 and isfinite(effect.se)):
-        return None
-    return design.mde_from_se(effect.se, alpha, POWER) / abs(control)
+    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
+    critical = critical_values(looks, information, level)[-1]
+    return detectable(se, comparison.control, critical, treated)
 
 
 def _with_total(row: Row, total: Row) -> Row:
@@ -190,7 +192,7 @@ def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, .
 def boundaries(analysis: Analysis) -> tuple[Boundary, ...]:
     """The boundary of each row, where one looks more than once."""
     return tuple(
-        Boundary(metric, variant, *comparison.boundary)
+        Boundary(metric, variant, *comparison.boundary[:4])
         for (metric, variant), comparison in analysis.comparisons.items()
         if comparison.boundary is not None
     )

@@ -3,9 +3,9 @@
 `power.py` calls it with the outlooks of all goals and guardrails; `shipping.py` simulates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,18 +13,15 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.buckets import BucketSums
 from abeval.experiment.model import Experiment
-from abeval.inference import outlook, shipping
-from abeval.inference.looks import planned_fractions
-from abeval.inference.outlook import MOST_DAYS, Outlook, Target
+from abeval.inference import shipping
+from abeval.inference.looks import Planned, planned_fractions
+from abeval.inference.outlook import MOST_DAYS, MOST_UNITS, Outlook, Target, smallest
 from abeval.results.power import DecisionPlan
 from abeval.stats.arrays import Floats
 from abeval.stats.records import Refusal
 
-MOST_UNITS = 1e10
 LARGEST = 10.0
 """Largest relative effect that is tried."""
-
-_STEPS = 40
 
 
 class _Case(NamedTuple):
@@ -37,35 +34,24 @@ class _Case(NamedTuple):
 
     def odds(self, size: float, effects: Sequence[float]) -> shipping.Odds:
         """How often the experiment ends in each decision, at a size and effects on its goals."""
-        gains = [
-            effect / one.error(size, effect)
-            for effect, one in zip(effects, self.goals, strict=True)
-        ]
+        gains = [e / one.error(size, e) for e, one in zip(effects, self.goals, strict=True)]
         margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
         variants = len(self.experiment.treatments)
         claims = shipping.Claims(gains, margins, variants)
-        return shipping.odds(claims, self.rule(size), self.steps)
+        rule = self.rule(size)
+        return shipping.odds(claims, rule, self.steps[: len(rule.fractions)])
 
     def rule(self, size: float) -> shipping.Rule:
         """How a decision at this size is made."""
         experiment, first = self.experiment, self.goals[0]
         weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
-        fractions = [1.0]
-        critical: shipping.Critical = lambda level: (  # noqa: E731
-            outlook.critical(experiment, first, size, level),
-        )
-        if experiment.inference.looks == "group_sequential":
-            planned = planned_fractions(experiment)
-            fractions = outlook.information_at_looks(first, size, planned)
-            critical = lambda level: outlook.critical_at_looks(  # noqa: E731
-                experiment, first, size, level
-            )
+        looks = first.looks_at(size)
         return shipping.Rule(
             experiment.alpha,
             experiment.inference.family,
             [weights.get(one.metric.name, 1.0) for one in self.goals],
-            cache(critical),
-            fractions,
+            cache(partial(first.critical, size)),
+            looks.fractions if isinstance(looks, Planned) else (1.0,),
         )
 
 
@@ -103,7 +89,7 @@ def decision_plan(
 def _draws(
     experiment: Experiment, aggregates: Aggregates, outlooks: Sequence[Outlook], looks: int
 ) -> Floats:
-    control, treatment = outlook.shares(experiment)
+    control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
     ordered = sorted(outlooks, key=lambda one: one.metric.role != "goal")
     decided = [one for one in ordered if one.metric.role in ("goal", "guardrail")]
@@ -175,17 +161,12 @@ def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
 
 def _size_for(case: _Case, effect: float, power: float) -> float:
     """The smallest size at which the effect ends in ship as often as wanted."""
-    most = MOST_DAYS if case.goals[0].growth is not None else MOST_UNITS
-    effects = [effect] * len(case.goals)
-    high = case.goals[0].size_of(None)
-    while case.odds(high, effects).ship < power:
-        high *= 2
-        if high > most:
-            raise Refusal("not_applicable", f"more than {most:,.0f} days or units are needed")
-    low = high / 2
-    while low > 1e-6 and case.odds(low, effects).ship >= power:
-        low, high = low / 2, low
-    return _bisect(lambda size: case.odds(size, effects).ship >= power, low, high)
+    first, effects = case.goals[0], [effect] * len(case.goals)
+
+    def ships(size: float) -> bool:
+        return case.odds(size, effects).ship >= power
+
+    return smallest(ships, first.size_of(None), MOST_UNITS if first.growth is None else MOST_DAYS)
 
 
 def _effect_for(case: _Case, size: float, power: float) -> float | None:
@@ -194,14 +175,4 @@ def _effect_for(case: _Case, size: float, power: float) -> float | None:
     def ships(effect: float) -> bool:
         return case.odds(size, [effect] * len(case.goals)).ship >= power
 
-    return _bisect(ships, 0.0, LARGEST) if ships(LARGEST) else None
-
-
-def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """The point between a value that is not enough and one that is."""
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-        if high - low < 1e-4 * high:
-            break
-    return high
+    return smallest(ships, 0.1, LARGEST) if ships(LARGEST) else None

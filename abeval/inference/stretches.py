@@ -9,8 +9,6 @@ moments gets its pairs here.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference import proportions
@@ -99,21 +97,6 @@ def together(cells: Sequence[ByStretch]) -> ByStretch:
                 before = whole[place].get(name)
                 whole[place][name] = moments if before is None else before + moments
     return whole
-
-
-def population(moments: ByStretch, arms: Arms) -> Moments | None:
-    """Moments of control as if its units had entered when those of all variants did."""
-    pair = pair_of(moments, arms)
-    places = usable(moments, arms)
-    if len(moments) == 1 or len(places) < 2 or pair.control is None:
-        return pair.control
-    mean, control = pair.control.mean, [moments[place][arms.control] for place in places]
-    spread = [
-        share * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
-        for share, one in zip(weights(moments, places), control, strict=True)
-    ]
-    n = pair.control.n
-    return Moments(n, mean, np.asarray(sum(spread)) * (n - 1))
 
 
 def left_out_of(aggregates: Aggregates, arms: Arms) -> list[int]:

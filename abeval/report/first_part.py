@@ -11,25 +11,18 @@ from markupsafe import Markup
 
 from abeval.report import templates
 from abeval.report.agreement_parts import conflicts
-from abeval.report.effects import (
-    either_way,
-)
-from abeval.report.power_part import days_sentence
+from abeval.report.next_step import next_step, rank
 from abeval.report.scorecard import row_views
 from abeval.report.section import Section
 from abeval.report.tables import ROLES
-from abeval.results import Check, Decision, Row, Verdict, codes
+from abeval.results import Check, Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 
 _SEVERITY = ("fail", "warn", "pass", "skipped")
-_BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_not_trust")
 _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 """Between clauses; a semicolon inside brackets ends none."""
-
-_NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
-"""Reasons that more days do not mend."""
 
 _MOST_ROWS = 16
 """Of the table on the first screen; the scorecard has them all."""
@@ -75,7 +68,7 @@ def verdict_part(study: Study) -> Section | None:
 
 def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:
     """A line for each variant, best first; and what is said of all of them, once."""
-    ordered = sorted(result.verdicts, key=lambda v: _rank(result, v))
+    ordered = sorted(result.verdicts, key=lambda v: rank(result, v))
     split = [verdict.sentence.partition(": ")[::2] for verdict in ordered]
     shared = _shared([rest for _, rest in split])
     if len(ordered) > 1 and len(set(split)) == 1:
@@ -104,68 +97,9 @@ def _shared(sentences: Sequence[str]) -> str:
     return "; " + "; ".join(clauses[0][-count:]) if count else ""
 
 
-def _rank(result: Result, verdict: Verdict) -> tuple[int, float]:
-    """Decisions from ship to do not trust; within one, the larger gain of the first goal first."""
-    goals = [r for r in result.scorecard if r.variant == verdict.variant and r.role == "goal"]
-    lift = goals[0].lift if goals else None
-    sign = -1.0 if goals and goals[0].direction == "decrease" else 1.0
-    return _BEST_FIRST.index(verdict.decision), -sign * (lift or 0.0)
-
-
-def next_step(study: Study) -> str:
-    """What to do now, in a sentence or two."""
-    result = study.analysis
-    if result is None or not result.verdicts:
-        return ""
-    if empty := [v.name for v in result.experiment.variants if v.units == 0]:
-        return (
-            f"Find out why nobody is in {', '.join(empty)}: look for the assignment, or for the "
-            "variant's name in the log."
-        )
-    best = min(result.verdicts, key=lambda verdict: _rank(result, verdict))
-    match best.decision:
-        case "ship":
-            return f"Roll out {best.variant}."
-        case "do_not_ship":
-            return f"Keep {result.experiment.control}: look at what got worse before a new attempt."
-        case "keep_running":
-            return _how_long(study, result, best.variant)
-        case "do_not_trust":
-            return _mend(result)
-
-
-def _mend(result: Result) -> str:
-    judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
-    failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
-    remedy = next((check.remedy for check in failed if check.remedy), "")
-    what = f"{remedy[:1].upper()}{remedy[1:]}. " if remedy else ""
-    return f"{what}Decide nothing before the failed check is understood."
-
-
-def _how_long(study: Study, result: Result, variant: str) -> str:
-    """The outlook of the first metric that is still open."""
-    rows = [r for r in result.scorecard if r.variant == variant and r.role != "diagnostic"]
-    open_rows = [row for row in rows if row.status in ("unclear", "too_little_data")]
-    waiting = [row for row in open_rows if row.reason not in _NOT_BY_DAYS]
-    if not waiting and any(row.reason == "denominator_moved" for row in open_rows):
-        return "Judge by totals per unit: more days do not settle a ratio whose denominator moved."
-    if study.outlook is not None:
-        outlooks = {one.metric: one for one in study.outlook.metrics}
-        for row in waiting:
-            one = outlooks.get(row.metric)
-            if one is None or one.days is None:
-                continue
-            if said := days_sentence(one, says_seen=row.status != "too_little_data"):
-                return said
-    seen = next((row for row in waiting if row.mde is not None), None)
-    if seen is None:
-        return "Run longer."
-    return f"Run longer: this test could have seen {either_way(seen.mde)} of {seen.metric}."
-
-
 def _judged(result: Result) -> list[Row]:
     """Goals, then guardrails; within a metric the variants, best first."""
-    order = [v.variant for v in sorted(result.verdicts, key=lambda v: _rank(result, v))]
+    order = [v.variant for v in sorted(result.verdicts, key=lambda v: rank(result, v))]
     rows = [row for row in result.scorecard if row.role != "diagnostic"]
     roles = [role for role, _, _ in ROLES]
     metrics = list(dict.fromkeys(row.metric for row in rows))

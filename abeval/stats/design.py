@@ -1,9 +1,9 @@
 """Before the test: units needed, power, smallest detectable effect.
 
 Everything is per unit of randomisation. `sd` is the standard deviation of the metric between
-units: `sd_of` takes it from an estimate, whether a mean, a ratio or a quantile.
+units, whether of a mean, a ratio or a quantile.
 
-`inference/power.py` takes effects of standard errors from it, `time/peeking.py` the days still
+`inference/outlook.py` takes effects of standard errors from it, `time/peeking.py` the days still
 needed; sizes of samples are for your own numbers (docs/statistics.md).
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from scipy.special import ndtr, ndtri
 
 from abeval.stats.distributions import check_alpha, two_sided_quantile
-from abeval.stats.records import Estimate, Refusal
+from abeval.stats.records import Refusal
 
 
 class Size(NamedTuple):
@@ -27,21 +27,6 @@ class Size(NamedTuple):
 
     control: float
     treatment: float
-
-
-def sd_of(estimate: Estimate) -> float:
-    """Standard deviation between units that an estimate's variance comes from.
-
-    Raises:
-        Refusal: `zero_variance`.
-
-    Example:
-        >>> sd_of(Estimate(value=5.0, variance=0.04, units=100, df=99))
-        2.0
-    """
-    if not estimate.variance > 0:
-        raise Refusal("zero_variance", "the metric does not vary: nothing to plan with")
-    return math.sqrt(estimate.variance * estimate.units)
 
 
 def with_cuped(sd: float, variance_removed: float) -> float:

@@ -61,35 +61,6 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
     return _days([se**-2 for se in ses], wanted**-2)
 
 
-def days_for_information(information: Sequence[float], needed: float) -> float:
-    """Days until there is so much information, from that up to each observed day.
-
-    After the observed days it grows as `information_at` says.
-
-    Args:
-        information: 1/se² in any unit, of the data up to and with each day, from the first.
-        needed: Information wanted.
-
-    Raises:
-        Refusal: As `days_for_se`.
-
-    Example:
-        >>> days_for_information([100.0, 180.0, 250.0], 180.0)
-        2.0
-        >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]
-        >>> round(days_for_information(week, 1 / (0.1 + 0.9 / 21)), 6)
-        21.0
-    """
-    if len(information) < WEEK or information[-1] >= needed:
-        return _days(information, needed)
-    falls = _falls(information)
-    # The variance is a + b / days; this is b, over the variance that is wanted less a.
-    above = 1 / needed - (1 / information[-1] - falls / len(information))
-    if above * _LONGEST * len(information) < falls:
-        raise _no_end()
-    return falls / above
-
-
 def information_at(information: Sequence[float], days: float) -> float:
     """Information after so many days beyond the observed ones.
 

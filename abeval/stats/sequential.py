@@ -200,6 +200,18 @@ def critical_from_start(growth: float, alpha: float = 0.05) -> float:
     return math.sqrt(float(special.chdtri(3, alpha)) + math.log(growth))
 
 
+def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
+    """Critical value of |z| of `confidence_sequence`.
+
+    Example:
+        >>> [round(critical_of_sequence(fraction), 3) for fraction in (0.25, 1, 4)]
+        [3.295, 3.035, 3.127]
+    """
+    check_alpha(alpha)
+    clock = tuning(alpha, 1.0) ** 2 * fraction
+    return math.sqrt(2 * (clock + 1) / clock * (0.5 * math.log1p(clock) - math.log(alpha)))
+
+
 def always_valid(
     differences: ArrayLike,
     ses: ArrayLike,
@@ -304,7 +316,7 @@ def _looks(
 ) -> tuple[AlwaysValid, ...]:
     clock = tuning(alpha, 1.0) ** 2 * fractions
     half_log = 0.5 * np.log1p(clock)
-    width = ses * np.sqrt(2 * (clock + 1) / clock * (half_log - math.log(alpha)))
+    width = ses * [critical_of_sequence(float(fraction), alpha) for fraction in fractions]
     log_p = np.minimum(0.0, half_log - clock / (clock + 1) * (effects / ses) ** 2 / 2)
     # Underflow to zero is the right limit; the logarithm keeps what is lost.
     with np.errstate(under="ignore"):

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 
-from abeval.aggregates.collect import collect
+from abeval.aggregates.collect import collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, read_offline
 from abeval.engines.queries import recorded
 from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.inference.growth import Growth
 from abeval.inference.power_outlook import power_outlook
-from abeval.logs.run import Inputs, Run
+from abeval.logs.run import Inputs
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics.ids import default_metrics
 from abeval.offline.options import ReplayOptions
@@ -31,7 +30,7 @@ from abeval.results.windows import TimeResult
 from abeval.study.provenance import provenance_of
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
-from abeval.time.growth import growth_of
+from abeval.time.growth import growths_of
 
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
@@ -65,7 +64,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         replay=models.replay,
         agreement=models.agreement,
         provenance=provenance_of(experiment, inputs, names),
-        left_out=(*no_time, *no_aa, *models.left_out),
+        left_out=(*first.left_out, *no_time, *no_aa, *models.left_out),
     )
 
 
@@ -78,19 +77,11 @@ def analysed(experiment: Experiment, inputs: Inputs) -> Study:
     """
     metrics = named_metrics(experiment)
     with opened(experiment, inputs) as run:
-        aggregates = collect(run, metrics)
-        growths = _growths(run, metrics) if len(aggregates.days) else {}
-    outlook = power_outlook(experiment, _judging(metrics), aggregates, growths)
-    return Study(analysis=judged(experiment, aggregates, run.step), outlook=outlook)
-
-
-def _judging(metrics: Sequence[Metric]) -> list[Metric]:
-    return [metric for metric in metrics if metric.role != "diagnostic"]
-
-
-def _growths(run: Run, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    growths, _ = _tried("outlook", lambda: growth_of(run, metrics))
-    return growths or {}
+        collected = collect_prepared(run, metrics)
+        growths, none = _tried("growth by day", lambda: growths_of(run, metrics, collected))
+    aggregates = collected.aggregates
+    outlook = power_outlook(experiment, metrics, aggregates, growths or {})
+    return Study(analysis=judged(experiment, aggregates, run.step), outlook=outlook, left_out=none)
 
 
 def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:

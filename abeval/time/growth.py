@@ -5,31 +5,34 @@
 
 from collections.abc import Mapping, Sequence
 
+from abeval.aggregates.collect import Collected
 from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import estimate
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.stats.records import Refusal
 from abeval.time.day_sums import Activity, DaySums
-from abeval.time.open import open_logs
+from abeval.time.open import opened_logs
 from abeval.time.time_sums import sums_of
 
 
-def growth_of(run: Run, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """The growth of each metric whose days add up.
+def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dict[str, Growth]:
+    """The growth of each metric whose days add up; none of logs without time.
 
     Raises:
-        LogError: The log has no time.
+        LogError: The log covers more days than can be followed.
     """
-    sums = sums_of(open_logs(run, metrics), run.step)
-    # A last day that is not over would look like traffic that stops.
-    ended = len(sums.days) - (len(sums.days) > 1 and sums.days[-1] in sums.partial)
+    if not len(collected.aggregates.days):
+        return {}
+    sums = sums_of(opened_logs(run, metrics, collected.prepared), run.step)
+    days = len(sums.days)
+    ended = days - (days > 1 and sums.days[-1] in sums.partial)
     by_name = {metric.name: metric for metric in metrics}
     growths = {
-        name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, ended)
+        name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, days)
         for name, of_metric in sums.metrics.items()
     }
-    return {name: one for name, one in growths.items() if one is not None}
+    return {n: one._replace(ended=ended) for n, one in growths.items() if one is not None}
 
 
 def growth(
@@ -52,7 +55,7 @@ def growth(
         first = first if one is None else one
         filled.append(first)
     values, spreads = zip(*filled, strict=True)
-    return Growth(units, values, spreads)
+    return Growth(units, values, spreads, is_total=metric.kind == "mean")
 
 
 def _relative(metric: Metric, control: DaySums, day: int) -> tuple[float, float] | None:

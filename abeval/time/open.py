@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.wanted import refusals
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
-from abeval.logs.prepare import prepare
+from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
@@ -41,10 +41,15 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    experiment, engine = run.experiment, run.engine
     prepared = prepare(run, metrics)
-    check_some_left(experiment, prepared, engine)
-    check_all_counted(prepared, accounts(prepared, engine))
+    check_some_left(run.experiment, prepared, run.engine)
+    check_all_counted(prepared, accounts(prepared, run.engine))
+    return opened_logs(run, metrics, prepared)
+
+
+def opened_logs(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> OpenLogs:
+    """The logs as they were prepared, of these metrics among others."""
+    experiment, engine = run.experiment, run.engine
     shape, stretches = prepared.shape, prepared.entries.stretches
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(

@@ -21,9 +21,9 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
-from abeval.inference.growth import Growth, Horizon
+from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.outlook import Outlook
+from abeval.inference.outlook import detectable
 from abeval.inference.scorecard import judged_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric, RowTerm
@@ -150,14 +150,12 @@ def growths(seed: int, users: str) -> dict[Metric, Growth]:
     return found
 
 
-def effects_of(metric: Metric, of: Growth, days: int) -> tuple[float, float]:
+def effects_of(of: Growth, days: int) -> tuple[float, float]:
     """The effect that so many days find in 80 %: by growth, and by the whole log's spread."""
-    seen = Horizon(1.0, 1.0, 1.0)
     reach = design.mde_from_se(1.0)
-    units = of.after(days).units
-    whole = (4 * of.spreads[-1] / units) ** 0.5
-    outlook = Outlook(metric, seen, LOG_DAYS, of, (0.5, 0.5))
-    return outlook.effect_at(days, reach), whole * reach
+    error = (4 / of.after(days).information) ** 0.5
+    whole = (4 * of.spreads[-1] / of.after(days).units) ** 0.5
+    return detectable(error, 1.0, design.critical_value(0.05), 0.5), whole * reach
 
 
 def realised(seed: int, users: str, days: int, effects: dict[Metric, float], runs: int) -> Floats:
@@ -214,7 +212,7 @@ def rows(logs: int, runs: int, kinds: Sequence[str] = USERS) -> Iterator[Row]:
     for users in kinds:
         found = [growths(seed, users) for seed in range(logs)]
         for days in (7, 28):
-            plans = [{m: effects_of(m, one[m], days) for m in METRICS} for one in found]
+            plans = [{m: effects_of(one[m], days) for m in METRICS} for one in found]
             effects = {m: float(np.mean([plan[m][0] for plan in plans])) for m in METRICS}
             errors = true_errors(users, days, effects)
             tried = [

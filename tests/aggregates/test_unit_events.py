@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from abeval.errors import ExperimentError, LogError
 from abeval.results.analysis import Result
@@ -262,11 +263,14 @@ def test_windows_refuse_them_and_aa_and_power_answer(logs: World) -> None:
     replays = run.aa(logs=logs.logs, runs=50)
     assert "bought_within" in {m.metric for m in replays.metrics}
     (plan,) = [p for p in run.power(logs=logs.logs).plans if p.metric == "bought_within"]
-    row = run.analyze(logs=logs.logs)["bought_within"]
+    result = run.analyze(logs=logs.logs)
+    row = result["bought_within"]
     assert row.control is not None
     assert plan.mde is not None
     error = math.sqrt((1 - row.control) / row.control * 4 / (row.units_control + row.units))
-    assert plan.mde == pytest.approx(2.80159 * error * (1 + plan.mde / 2) ** 0.5, rel=0.01)
+    goals = sum(row.role == "goal" for row in result.scorecard)
+    reach = stats.norm.isf(0.025 / goals) + stats.norm.isf(0.2)
+    assert plan.mde == row.mde == pytest.approx(reach * error * (1 + plan.mde / 2) ** 0.5, rel=0.01)
 
 
 def test_sums_of_impressions_have_windows(logs: World) -> None:

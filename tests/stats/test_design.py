@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 from statsmodels.stats.power import NormalIndPower
 
-from abeval.stats import cuped, design, means, ratios
+from abeval.stats import cuped, design
 from abeval.stats.moments import Moments
-from abeval.stats.records import Estimate, Refusal
+from abeval.stats.records import Refusal
 
 sds, effects_ = st.floats(0.5, 5), st.floats(0.05, 2)
 
@@ -79,14 +79,6 @@ def test_unequal_variances_and_ratio() -> None:
     assert design.power_from_se(se, 0.5) == pytest.approx(0.8, abs=1e-9)
 
 
-def test_sd_of_estimates() -> None:
-    y, x = np.array([1.0, 4.0, 2.0, 9.0]), np.array([2.0, 5.0, 5.0, 8.0])
-    assert design.sd_of(means.estimate(Moments.of(y))) == pytest.approx(np.std(y, ddof=1))
-    e = ratios.estimate(Moments.of(y, x))
-    line = (y - e.value * x) / x.mean()
-    assert design.sd_of(e) == pytest.approx(np.std(line, ddof=1))
-
-
 def test_cuped_saves_units_in_proportion_to_the_variance_removed() -> None:
     plain = design.sample_size(2.0, 0.1).control
     saved = design.sample_size(design.with_cuped(2.0, 0.4), 0.1).control
@@ -116,9 +108,7 @@ def test_an_always_valid_test_needs_more() -> None:
 
 
 def test_degenerate_plans_are_refused() -> None:
-    flat = Estimate(1, 0, 9, 8)
     calls = [
-        (lambda: design.sd_of(flat), "zero_variance"),
         (lambda: design.sample_size(0, 1), "zero_variance"),
         (lambda: design.sample_size(math.nan, 1), "zero_variance"),
         (lambda: design.sample_size(1, 0), "not_applicable"),

@@ -39,8 +39,6 @@ def test_no_date_in_sight_is_a_refusal() -> None:
         (lambda: duration.days_for_se([0.1, 0.0], 0.05), "zero_variance"),
         (lambda: duration.days_for_se([0.1, 0.1, 0.1], 0.05), "not_applicable"),
         (lambda: duration.days_for_se([0.2, 0.1], 0.0), "zero_variance"),
-        (lambda: duration.days_for_information([1.0] * 9, 2.0), "not_applicable"),
-        (lambda: duration.days_for_information([9.0 - d for d in range(8)], 9.5), "not_applicable"),
         (lambda: duration.value_at([100.0], 2), "too_few_units"),
         (lambda: duration.value_at([0.0, 0.0], 3), "not_applicable"),
     ]
@@ -63,12 +61,7 @@ def test_what_differs_between_returning_units_stays() -> None:
     for stays in (0.0, 0.2, 0.6):
         week = settling(7, stays)
         needed = settling(60, stays)[-1]
-        assert duration.days_for_information(week, needed) == pytest.approx(60, rel=1e-9)
         assert duration.information_at(week, 60) == pytest.approx(needed, rel=1e-9)
-        # More than any number of days brings.
-        if stays:
-            with pytest.raises(Refusal):
-                duration.days_for_information(week, 1.001 / stays)
 
 
 def test_only_the_last_week_tells_how_information_grows() -> None:
@@ -88,13 +81,10 @@ def test_six_days_do_not_tell_what_stays_seven_do() -> None:
     power = duration.value_at(days[:6], 30)
     assert duration.information_at(days[:6], 30) == power
     assert abs(power / settling(30, 0.3)[-1] - 1) > 0.05
-    needed = duration.value_at(days[:6], 30)
-    assert duration.days_for_information(days[:6], needed) == pytest.approx(30, rel=1e-9)
 
 
 def test_information_never_grows_faster_than_the_days() -> None:
     fast = [float(day**2) for day in range(1, 11)]
-    assert duration.days_for_information(fast, 250.0) == pytest.approx(25)
     assert duration.information_at(fast, 25) == pytest.approx(250)
     assert duration.value_at(fast, 25) == pytest.approx(250)
 
@@ -107,9 +97,6 @@ def test_information_that_falls_does_not_fall_for_ever() -> None:
 def test_within_the_observed_days_nothing_is_predicted() -> None:
     values = [10.0, 50.0, 60.0]
     assert [duration.value_at(values, day) for day in (0.2, 1, 1.5, 2, 3)] == [10, 10, 50, 50, 60]
-    week = settling(9, 0.2)
-    assert duration.days_for_information(week, week[3]) == 4
-    assert duration.days_for_information(week, week[-1]) == 9
 
 
 def test_an_end_in_half_a_billion_days_is_none() -> None:
@@ -119,11 +106,6 @@ def test_an_end_in_half_a_billion_days_is_none() -> None:
     assert duration.days_for_units(slow, near) == pytest.approx(10 * math.exp(19), rel=1e-6)
     with pytest.raises(Refusal):
         duration.days_for_units(slow, slow[-1] * math.exp(20.5 * 0.05))
-    week = [1.0 * day for day in range(1, 8)]
-    far = 7 * math.exp(19.5)
-    assert duration.days_for_information(week, far) == pytest.approx(far, rel=1e-5)
-    with pytest.raises(Refusal):
-        duration.days_for_information(week, 7 * math.exp(20.5))
 
 
 def test_two_days_are_enough_to_grow_on() -> None:
