@@ -186,16 +186,16 @@ class Log(NamedTuple):
 def logged(world: World, known: Pools, shown: Lists, rng: np.random.Generator) -> Log:
     """Clicks by what was looked at, and the columns that causes read."""
     position = 1 + np.arange(shown.place.shape[1])
-    looked = np.power(np.log2(1.0 + position), -world.attention)
+    looked: Floats = np.power(np.log2(1.0 + position), -world.attention)
 
-    def of(values: Floats | Integers) -> Floats:
-        own: Floats = np.take_along_axis(values, shown.place, axis=1).ravel()
-        return own
+    def of(values: Floats) -> Floats:
+        return np.take_along_axis(values, shown.place, axis=1).ravel()
 
     def wide(values: Floats | Integers) -> Floats:
         own: Floats = np.repeat(values, shown.place.shape[1])
         return own
 
+    item = np.take_along_axis(known.item, shown.place, axis=1).ravel()
     chance = np.tile(looked, len(known.user)) / (1 + np.exp(-of(known.click)))
     at = wide(known.at)
     late = rng.random(known.user.size) < 0.01
@@ -205,8 +205,8 @@ def logged(world: World, known: Pools, shown: Lists, rng: np.random.Generator) -
             "request_id": wide(np.arange(known.user.size)),
             "time": _START + at.astype("timedelta64[ms]"),
             "variant": np.where(wide(known.treated) > 0, "treatment", "control"),
-            "item_id": of(known.item).astype(np.int64),
-            "category": of(known.item).astype(np.int64) % _CATEGORIES,
+            "item_id": item,
+            "category": item % _CATEGORIES,
             "position": np.tile(position, len(known.user)),
             "click": (rng.random(chance.size) < chance).astype(np.int64),
             "score_baseline": 1 / (1 + np.exp(-of(known.baseline))),
