@@ -148,6 +148,7 @@ _IN_WORDS: Mapping[str, str] = {
     "candidate": "scores of both models ([models])",
     "day": "ts",
     "training": "[logs.training]",
+    "training_policy": "item_id and policy in [logs.training]",
     "training_scores": "the candidate's score and clicks in [logs.training]",
     **{name: f"[agreement] {name}" for name in AgreementColumns.model_fields},
 }
