@@ -11,7 +11,8 @@ with learned as (
 placed as (
   select
     side, cluster, click, cast(item_id as varchar) as item,
-    floor(9.99e0 * percent_rank() over (partition by side order by candidate)) as tenth
+    cast(floor(9.99e0 * percent_rank() over (partition by side order by candidate)) as bigint)
+      as tenth
   from agreement_served
   where state <> 'failed' and coalesce(treated, 1) = 1 and item_id is not null
     and candidate is not null

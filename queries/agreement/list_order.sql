@@ -21,8 +21,8 @@ listed as (
   from scored
   where score is not null
   window
-    shown as (partition by side, unit_id, request_id order by position, score desc),
-    best as (partition by side, unit_id, request_id order by score desc, position)
+    shown as (partition by side, unit_id, request_id order by position, score desc, click),
+    best as (partition by side, unit_id, request_id order by score desc, position, click)
 )
 select
   side, cluster, cast(score_rank as bigint) as score_rank, cast(place as bigint) as place,
