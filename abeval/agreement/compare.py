@@ -120,7 +120,7 @@ def _headline(row: AgreementRow) -> tuple[bool, int]:
 
 def _causes(case: Case, facts: Frames | None) -> tuple[Cause, ...]:
     return ranked(
-        [cause_of(check, case, checked(check, case, facts)) for check in CAUSES], case.alpha
+        [cause_of(check, case, checked(check, case, facts)) for check in CAUSES], case
     )
 
 

@@ -76,7 +76,7 @@ def _versions(case: Case, rows: pd.DataFrame) -> tuple[Evidence, ...]:
 
 def _closed(case: Case, frames: Frames) -> float | None:
     """What judging the candidate by its served scores on old rows takes from its difference."""
-    if "pairs:served" not in frames:
+    if "served_apart" not in frames:
         return None
     loss = served_loss(case, frames, "old")
     weight = weight_of(frames["served_apart"], "old")

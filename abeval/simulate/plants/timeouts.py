@@ -9,7 +9,7 @@ from abeval.simulate.plants.steps import serve as serve_right
 from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.world import Floats
 
-_SHARE = 0.26
+_SHARE = 0.4
 _LIMIT_MS = 500.0
 
 
@@ -28,7 +28,7 @@ def _serve(traffic: Traffic, baseline: Floats, candidate: Floats, rng: Random) -
 TIMEOUTS = Plant(
     "timeouts",
     "serving",
-    "26 % of the treatment's requests of the feed time out and get a list in random order with a "
+    "40 % of the treatment's requests of the feed time out and get a list in random order with a "
     "default score.",
     Steps(serve=_serve),
 )
