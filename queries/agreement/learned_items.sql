@@ -1,6 +1,6 @@
 -- grain: one row per side, group of units and tenth of the candidate's scores: rows, and unlearned ones
--- reads: agreement_served (side, cluster, item_id, state, treated, click, candidate),
---   training_items (item_id, policy, trained)
+-- reads: agreement_served (side, cluster, item_id, state, treated, click, candidate), training_items (
+--   item_id, policy, trained)
 -- The training data hardly have an item with fewer than ten rows: they do not tell its click rate.
 with learned as (
   select item_id

@@ -1,7 +1,8 @@
 -- grain: one row per impression of control and the variant, and the state in which it was served
 -- reads: agreement_rows (variant, unit_id, cluster, time_ms, request_id, position, click, baseline,
 --   candidate, served_score, timeout, fallback, stale, empty, latency, model_version, model_time,
---   feature_time, item_id, category, treated), agreement_sides (variant, side), training_keys (unit_id, item_id, time_ms)
+--   feature_time, item_id, category, treated), agreement_sides (variant, side), training_keys (
+--   unit_id, item_id, time_ms)
 -- own is the score of the model that served; apart is served_score less own, in log odds where both
 -- are probabilities. A model is old if it is a day older than control's are on average.
 with sided as (
