@@ -224,7 +224,7 @@ def logged(world: World, known: Pools, shown: Lists, rng: np.random.Generator) -
     )
     before = at < 0
     learned = ["user_id", "item_id", "time", "click", "score_candidate"]
-    return Log(rows[~before], rows.loc[before, learned])
+    return Log(rows[~before], rows.loc[before, learned].assign(policy="production"))
 
 
 def drawn(world: World, seed: int, users: int = USERS) -> Log:
