@@ -119,9 +119,7 @@ def _headline(row: AgreementRow) -> tuple[bool, int]:
 
 
 def _causes(case: Case, facts: Frames | None) -> tuple[Cause, ...]:
-    return ranked(
-        [cause_of(check, case, checked(check, case, facts)) for check in CAUSES], case
-    )
+    return ranked([cause_of(check, case, checked(check, case, facts)) for check in CAUSES], case)
 
 
 def checked(check: CauseCheck, case: Case, facts: Frames | None) -> Finding | Unchecked:
