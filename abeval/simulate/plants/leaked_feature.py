@@ -22,6 +22,6 @@ LEAKED_FEATURE = Plant(
     "leaked_feature",
     "leakage",
     "recent_clicks is written after the click, so that scores computed later know the click; "
-    "when the candidate serves, it knows a little less than the baseline.",
+    "when the candidate serves, it knows no more than the baseline.",
     Steps(view=view_of_a_twin, rescore=_rescore),
 )

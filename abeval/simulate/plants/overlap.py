@@ -21,6 +21,6 @@ OVERLAP = Plant(
     "overlap",
     "overlap",
     "The training data contain 60 % of control's rows of the test, whose clicks the candidate "
-    "remembers; on other rows it knows less than the baseline.",
+    "remembers; on other rows it knows no more than the baseline.",
     Steps(view=view_of_a_twin, learned=_learned, memory=_MEMORY),
 )

@@ -43,6 +43,6 @@ POSITION = Plant(
     "position",
     "position",
     "Lists are ranked by the model, and people look less at later positions. The candidate learned "
-    "the position, which is zero when it serves; without it, it knows less than the baseline.",
+    "the position, which is zero when it serves; without it, it knows no more than the baseline.",
     Steps(view=view_of_a_twin, place=_place, attention=attention, rescore=_rescore),
 )
