@@ -97,7 +97,7 @@ def write_beside(
     log: LogColumns,
     training: LogColumns | None,
 ) -> Iterator[str]:
-    """Make `agreement_served`, `agreement_features` and `training_scores`; what there really is."""
+    """Make `agreement_served`, `agreement_features`, what of the training data; what there is."""
     engine.table("agreement_served", query("agreement/served_rows"))
     features = _features(experiment, log)
     engine.view("agreement_features", _features_sql(features, experiment.control))
@@ -109,6 +109,14 @@ def write_beside(
         return
     if not lacks_of(training):
         yield "training"
+    if "item_id" in training and "policy" in training:
+        item, policy = (canonical.cast(training, name, "varchar") for name in ("item_id", "policy"))
+        engine.table(
+            "training_items",
+            f"select {item} as item_id, {policy} as policy, count(*) as trained "
+            f"from raw_training group by {item}, {policy}",
+        )
+        yield "training_policy"
     score = _score_column(experiment, variant, training)
     if score is not None and "click" in training:
         engine.table("training_scores", _training_scores(training, score))

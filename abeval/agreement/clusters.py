@@ -3,9 +3,12 @@
 A row is of one unit, or of one of 64 groups of units; both are clusters that are independent.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import stdtr
 
+from abeval.agreement.case import Case
 from abeval.results.agreement import Evidence
 from abeval.stats import effects
 from abeval.stats.arrays import Floats
@@ -59,3 +62,11 @@ def evidence(name: str, estimate: Estimate | None, alpha: float, where: str = ""
         return Evidence(name, None, where=where)
     ends = effects.interval(estimate.value, float(np.sqrt(estimate.variance)), estimate.df, alpha)
     return Evidence(name, estimate.value, *ends, where=where)
+
+
+def by_side(name: str, sides: Sequence[Estimate | None], case: Case) -> tuple[Evidence, ...]:
+    """A number of control and of the variant as evidence."""
+    variants = (case.control, case.variant)
+    return tuple(
+        evidence(name, own, case.alpha, where) for own, where in zip(sides, variants, strict=True)
+    )

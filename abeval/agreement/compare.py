@@ -119,9 +119,7 @@ def _headline(row: AgreementRow) -> tuple[bool, int]:
 
 
 def _causes(case: Case, facts: Frames | None) -> tuple[Cause, ...]:
-    return ranked(
-        [cause_of(check, case, checked(check, case, facts)) for check in CAUSES], case.alpha
-    )
+    return ranked([cause_of(check, case, checked(check, case, facts)) for check in CAUSES], case)
 
 
 def checked(check: CauseCheck, case: Case, facts: Frames | None) -> Finding | Unchecked:
@@ -148,6 +146,7 @@ _IN_WORDS: Mapping[str, str] = {
     "candidate": "scores of both models ([models])",
     "day": "ts",
     "training": "[logs.training]",
+    "training_policy": "item_id and policy in [logs.training]",
     "training_scores": "the candidate's score and clicks in [logs.training]",
     **{name: f"[agreement] {name}" for name in AgreementColumns.model_fields},
 }

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.agreement.case import Case
+from abeval.agreement.gap import closed_online
 from abeval.agreement.standing import more_is_better
 from abeval.results.effects import Row
+from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
 
@@ -51,6 +53,15 @@ def online_row(case: Case) -> Row | None:
         return None
     rows = (row for row in case.result.scorecard if row.variant == case.variant)
     return next((row for row in rows if row.metric == case.gap.online), None)
+
+
+def closed_by_rates(case: Case, before: Floats, without: Floats) -> float | None:
+    """The share of the gap that closes if click rates (control's, variant's) are `without`."""
+    row = online_row(case)
+    if row is None or not more_is_better(row) or min(before[0], without[0]) <= 0:
+        return None
+    lifts = [float(rates[1] / rates[0] - 1) for rates in (before, without)]
+    return closed_online(case, *lifts)
 
 
 def as_measured(case: Case, lift: Estimate) -> Estimate:

@@ -9,6 +9,11 @@ from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow, Cause, Explanation
 from abeval.stats.multiplicity import adjust
 
+LEAST_SHARE = 0.25
+"""A cause that is known to account for less of the gap does not explain it."""
+
+_GAPS = ("conflict", "offline only", "online only")
+
 _STANDS = {
     "agree": "agree",
     "conflict": "contradict each other",
@@ -38,25 +43,36 @@ def cause_of(check: CauseCheck, case: Case, finding: Finding | Unchecked) -> Cau
     )
 
 
-def ranked(causes: Sequence[Cause], alpha: float) -> tuple[Cause, ...]:
+def ranked(causes: Sequence[Cause], case: Case) -> tuple[Cause, ...]:
     """Causes with Holm's p-values over all that were tested; found ones first, by their share."""
     tested = [cause for cause in causes if cause.p_value is not None]
     adjusted = adjust([cause.p_value or 0.0 for cause in tested]).tolist()
     by_name = dict(zip((cause.name for cause in tested), adjusted, strict=True))
-    judged = [_judged(cause, by_name.get(cause.name), alpha) for cause in causes]
+    judged = [_judged(cause, by_name.get(cause.name), case) for cause in causes]
     ordered = sorted((c for c in judged if c.status == "found"), key=_order)
     first = [replace(cause, rank=place) for place, cause in enumerate(ordered, start=1)]
     rest = ("not found", "cannot be checked")
     return (*first, *(c for status in rest for c in judged if c.status == status))
 
 
-def _judged(cause: Cause, p_adjusted: float | None, alpha: float) -> Cause:
-    if p_adjusted is None:
+def _judged(cause: Cause, p_adjusted: float | None, case: Case) -> Cause:
+    """A cause is found if it is there beyond chance and explains what there is to explain."""
+    is_there = cause.status == "found" and (p_adjusted is None or p_adjusted <= case.alpha)
+    share = cause.accounts_for if is_there else None
+    cause = replace(cause, p_adjusted=p_adjusted, accounts_for=share)
+    if cause.status != "found" or (is_there and _explains(cause, case.gap)):
         return cause
-    if cause.status == "found" and p_adjusted > alpha:
-        cause = replace(cause, status="not found", remedy="")
-    share = cause.accounts_for if cause.status == "found" else None
-    return replace(cause, p_adjusted=p_adjusted, accounts_for=share)
+    return replace(cause, status="not found", remedy="")
+
+
+def _explains(cause: Cause, gap: AgreementRow | None) -> bool:
+    """Whether there is a gap and the cause may account for a quarter of it or more.
+
+    A failed check explains why the two sides cannot be compared.
+    """
+    if gap is None or gap.standing not in _GAPS:
+        return gap is not None and gap.reason == "untrusted" and cause.name == "trust"
+    return cause.accounts_for is None or cause.accounts_for >= LEAST_SHARE
 
 
 def _order(cause: Cause) -> tuple[float, float]:
@@ -67,8 +83,6 @@ def _order(cause: Cause) -> tuple[float, float]:
 
 def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Explanation:
     """The gap in a sentence, then one for each cause that was found."""
-    seen = [cause for cause in causes if cause.status == "found"]
-    checked = sum(cause.status != "cannot be checked" for cause in causes)
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
     if case.candidate in ("", case.baseline):
         compared = f"{gap.offline} (the variants have no two models)"
@@ -78,12 +92,15 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
         f"{_ends(gap.lift, gap.lift_low, gap.lift_high, lift=True)} {_stands(gap)}."
     )
     rest = [
-        f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip() for cause in seen
+        f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip()
+        for cause in causes
+        if cause.status == "found"
     ]
-    if not seen:
-        rest = [f"None of the {checked} causes that could be checked was found."]
+    if not rest and gap.standing in _GAPS:
+        checked = sum(cause.status != "cannot be checked" for cause in causes)
+        rest = [f"No cause found explains the gap ({checked} of {len(causes)} were checked)."]
     words = (case.variant, gap.offline, gap.online, gap.standing)
-    return Explanation(*words, (head, *rest))
+    return Explanation(*words, (head, *(rest or ["There is no gap to explain."])))
 
 
 def _stands(gap: AgreementRow) -> str:

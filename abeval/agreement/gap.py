@@ -16,31 +16,31 @@ def offline_sign(case: Case) -> int:
 def closed_offline(case: Case, before: float, without: float) -> float | None:
     """The share of the gap that closes if an offline difference is not `before` but `without`.
 
-    In a conflict, the gap closes as the difference reaches the sign that it has online. Where only
-    offline differs, it closes as the difference reaches zero. Without a gap there is no share.
-    Both differences are of a metric of which more is better.
+    Where offline differs, the gap closes as the difference reaches zero. Where only online differs,
+    nobody can say how far it closes, but only a move towards the sign online closes it. Without a
+    gap there is no share. Both differences are of a metric of which more is better.
     """
-    if case.gap is None or before == 0:
-        return None
-    if case.gap.standing == "conflict":
-        return _share(without - before, -before)
-    if case.gap.standing == "offline only":
-        return _share(without - before, -before) if abs(without) < abs(before) else 0.0
-    return None
+    if case.gap is not None and case.gap.standing == "online only":
+        return None if (without - before) * (case.gap.online_strength or 0.0) > 0 else 0.0
+    return _share(without - before, -before) if _offline_differs(case) else None
 
 
 def closed_online(case: Case, before: float, without: float) -> float | None:
-    """The share of an effect that a cause takes away, if the effect without it is `without`.
+    """The share of the gap that closes if an effect is not `before` but `without`.
 
-    Counts only what moves towards the sign that the models have offline. Both effects are of a
-    metric of which more is better.
+    Where offline differs, the gap closes as the effect reaches the sign that the models have there;
+    where only online differs, as it reaches zero. Both effects are of a metric of which more is
+    better.
     """
-    sign = offline_sign(case)
-    if case.gap is None or case.gap.standing not in ("conflict", "offline only") or not sign:
+    if case.gap is not None and case.gap.standing == "online only":
+        return _share(without - before, -before)
+    if not _offline_differs(case):
         return None
-    if without * sign <= 0:
-        return _share(without - before, -before) if before else None
-    return _share(without - before, without)
+    return _share(without - before, without if without * offline_sign(case) > 0 else -before)
+
+
+def _offline_differs(case: Case) -> bool:
+    return case.gap is not None and case.gap.standing in ("conflict", "offline only")
 
 
 def _share(moved: float, whole: float) -> float:

@@ -34,7 +34,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "exposures": ("unit_id", "ts", "variant"),
     "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
     "truth": ("request_id", "unit_id", "item_id", "grade"),
-    "training": ("unit_id", "item_id", "ts", "click"),
+    "training": ("unit_id", "item_id", "ts", "click", "policy"),
 }
 """abeval's names for the columns of each log."""
 

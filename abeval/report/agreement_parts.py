@@ -42,7 +42,7 @@ def conflicts(study: Study) -> tuple[str, ...]:
 def _conflict(agreement: Agreement, said: Explanation, several: bool) -> str:
     name = f"{said.variant}: " if several else ""
     causes = [cause for cause in agreement.found if cause.variant == said.variant]
-    why = f"the first cause is {_cause_words(causes[0])}" if causes else "no cause was found"
+    why = f"the first cause is {_cause_words(causes[0])}" if causes else "no cause explains it"
     return f"{name}{said.offline} offline and {said.online} online contradict each other; {why}."
 
 

@@ -1,7 +1,8 @@
 -- grain: one row per side, group of units and state: rows whose served score is not the model's own
 -- reads: agreement_served (side, cluster, state, position, click, own, served_score, apart)
--- What differs by position alone is left to the position: the mean of each is taken away, but for
--- that of the position where it is smallest.
+-- Rows are apart by themselves. They are unexplained if they are also apart from the mean of their
+-- position, less that of the position where it is smallest: what differs by position alone is left to
+-- the position.
 with places as (
   select
     side, coalesce(position, 0) as place,
@@ -25,7 +26,8 @@ compared as (
   select
     r.side, r.cluster, r.state, r.click, r.apart, r.own, r.served_score,
     case when abs(r.apart) > 0.01e0 then 1 else 0 end as differs,
-    case when abs(r.apart - coalesce(p.shift, 0)) > 0.01e0 then 1 else 0 end as differs_within
+    case when abs(r.apart) > 0.01e0 and abs(r.apart - coalesce(p.shift, 0)) > 0.01e0 then 1 else 0
+      end as differs_within
   from agreement_served r
   left join shifts p on r.side = p.side and coalesce(r.position, 0) = p.place
 )

@@ -1,8 +1,9 @@
 -- grain: one row per side: how many values served and own scores have, and how well their orders agree
 -- reads: agreement_served (side, state, own, served_score)
 -- A value of 16 bits has at most 11 that are significant (0 has none); falls are steps at which the
--- served score falls while the own one rises. A place is twice the mean rank, less its mean: a whole
--- number.
+-- served score falls while the own one rises. A cap moves own scores above it to the highest served
+-- one, a floor those below it to the lowest; own scores between the two are inside. A place is twice
+-- the mean rank, less its mean: a whole number.
 with scored as (
   select side, own, served_score as served
   from agreement_served
@@ -17,13 +18,14 @@ ranked as (
     count(*) over (partition by side, served) as served_copies,
     count(*) over (partition by side) as n,
     lag(served) over (partition by side order by own, served) as before,
+    min(served) over (partition by side) as lowest, max(served) over (partition by side) as highest,
     abs(served) * power(2, 10 - floor(log2(nullif(abs(served), 0)))) as served_bits,
     abs(own) * power(2, 10 - floor(log2(nullif(abs(own), 0)))) as own_bits
   from scored
 ),
 placed as (
   select
-    side, own, served, own_copies, served_copies, before, served_bits, own_bits,
+    side, own, served, own_copies, served_copies, before, lowest, highest, served_bits, own_bits,
     cast(2 * own_rank + own_copies - n - 2 as decimal(38, 0)) as own_place,
     cast(2 * served_rank + served_copies - n - 2 as decimal(38, 0)) as served_place
   from ranked
@@ -33,6 +35,12 @@ select
   count(distinct own) as own_values, count(distinct served) as served_values,
   max(own_copies) as own_most, max(served_copies) as served_most,
   cast(sum(case when served < before then 1 else 0 end) as bigint) as falls,
+  max(lowest) as lowest, max(highest) as highest,
+  cast(sum(case when own < lowest and served = lowest then 1 else 0 end) as bigint) as floored,
+  cast(sum(case when own > highest and served = highest then 1 else 0 end) as bigint) as capped,
+  cast(sum(case when own > lowest and own < highest then 1 else 0 end) as bigint) as inside,
+  cast(sum(case when own > lowest and own < highest and served <> own then 1 else 0 end) as bigint)
+    as moved,
   cast(sum(case when served_bits <> floor(served_bits) then 0 else 1 end) as bigint) as served_short,
   cast(sum(case when own_bits <> floor(own_bits) then 0 else 1 end) as bigint) as own_short,
   cast(sum(own_place * served_place) as double) as own_served,

@@ -33,6 +33,8 @@ class Impression(NamedTuple):
     feature_time: int | None
     item_id: int | None
     treated: int | None
+    request_id: int | None
+    category: str | None
 
 
 class Side(NamedTuple):
@@ -55,7 +57,7 @@ NOW = 100 * DAY
 SCORES = (-0.5, 0.0, 0.2, 0.5, 0.9, 1.0, 1.5, 2.0, None)
 PLAIN = Impression(
     *("old", "u", 0, NOW, 1, 0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0, "v"),
-    *(NOW - 5, NOW - 1, 1, None),
+    *(NOW - 5, NOW - 1, 1, None, 4, "news"),
 )
 
 
@@ -140,7 +142,7 @@ def served(rows: list[Impression], keys: list[Key]) -> Keyed:
 KEPT = (
     *("variant", "cluster", "position", "click", "served_score", "timeout", "fallback", "stale"),
     *("empty", "latency", "model_version", "feature_time", "time_ms", "treated", "baseline"),
-    "candidate",
+    *("candidate", "request_id", "item_id", "category"),
 )
 
 

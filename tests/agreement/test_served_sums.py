@@ -120,7 +120,9 @@ def apart_twin(rows: list[Served]) -> dict[tuple[object, ...], Counter[str]]:
             clicks=row.click,
             compared=int(known),
             apart=int(row.apart is not None and abs(row.apart) > 0.01),
-            unexplained=int(row.apart is not None and abs(row.apart - shift) > 0.01),
+            unexplained=int(
+                row.apart is not None and min(abs(row.apart), abs(row.apart - shift)) > 0.01
+            ),
             unserved=int(row.own is not None and row.served_score is None),
         )
     return expected
@@ -258,6 +260,12 @@ def valued(rows: list[Served]) -> dict[str, object]:
         "compared": len(rows),
         "own_values": len(set(own)),
         "served_values": len(set(served)),
+        "lowest": min(served),
+        "highest": max(served),
+        "floored": sum(a < min(served) and b == min(served) for a, b in pairs),
+        "capped": sum(a > max(served) and b == max(served) for a, b in pairs),
+        "inside": sum(min(served) < a < max(served) for a in own),
+        "moved": sum(min(served) < a < max(served) and a != b for a, b in pairs),
         "own_most": max(Counter(own).values()),
         "served_most": max(Counter(served).values()),
         "falls": sum(a > b for a, b in pairwise(served)),

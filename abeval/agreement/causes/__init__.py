@@ -4,6 +4,7 @@ from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import (
     backtest,
     calibration,
+    candidates,
     cannibalised,
     drift,
     eligibility,
@@ -15,12 +16,14 @@ from abeval.agreement.causes import (
     overlap,
     position,
     promotion,
+    reordered,
     reversal,
     served_score,
     serving,
     split,
     stale_model,
     support,
+    training_policy,
     trust,
     window,
 )
@@ -47,5 +50,8 @@ CAUSES: tuple[CauseCheck, ...] = (
     serving.CHECK,
     stale_model.CHECK,
     cannibalised.CHECK,
+    reordered.CHECK,
+    candidates.CHECK,
+    training_policy.CHECK,
 )
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

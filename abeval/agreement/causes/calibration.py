@@ -1,7 +1,8 @@
 """Calibration: the candidate orders better, but its scores are no longer click rates.
 
 Where scores are used as numbers (bids, thresholds, blends of scores), a better AUC can be bought
-with scores that are too high or too low (Yi et al. 2013). Q is Σ score / Σ clicks, 1 if calibrated.
+with scores that are too high (Yi et al. 2013). Q is Σ score / Σ clicks, 1 if calibrated. Scores
+that are too low are no sign of it: so are those of every model on lists that another one chose.
 """
 
 import math
@@ -31,7 +32,7 @@ def judge(case: Case, frames: Frames) -> Finding | Unchecked:
     worse = clusters.difference(_distance(before), _distance(after))
     early = case.estimate("q_ctr", case.candidate, case.control)
     return Finding(
-        exceeds=worse.value >= LARGEST,
+        exceeds=after.value > 1 and worse.value >= LARGEST,
         message=f"Calibration: Q (scores over clicks) is {after.value:.3f} for the candidate and "
         f"{before.value:.3f} for the baseline, each on its own traffic.",
         evidence=(
@@ -44,7 +45,8 @@ def judge(case: Case, frames: Frames) -> Finding | Unchecked:
             *_furthest_cells(case),
         ),
         threshold=LARGEST,
-        threshold_reason="the candidate's Q is further from 1 than the baseline's by 10 % or more",
+        threshold_reason="the candidate's Q is above 1, and further from it than the baseline's by "
+        "10 % or more",
         p_value=clusters.p_value(worse) if worse.value > 0 else 1.0,
         accounts_for=None,
         remedy="Calibrate the candidate's scores (isotonic or Platt) on recent traffic, and run "

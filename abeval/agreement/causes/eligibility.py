@@ -25,8 +25,7 @@ def judge(case: Case, _: Frames) -> Finding | Unchecked:
         message=f"Eligibility: {shares[1].value:.1%} of the variant's units have both clicks and "
         f"non-clicks, and {shares[0].value:.1%} of control's; GAUC is of these.",
         evidence=(
-            clusters.evidence("share of units in GAUC", shares[0], case.alpha, case.control),
-            clusters.evidence("share of units in GAUC", shares[1], case.alpha, case.variant),
+            *clusters.by_side("share of units in GAUC", shares, case),
             clusters.evidence("difference", change, case.alpha),
         ),
         threshold=LARGEST,

@@ -29,6 +29,12 @@ class Values(NamedTuple):
         falls: Steps along the own score at which the served one falls.
         own_short: Own scores that fit into 16 bits.
         served_short: Served scores that do.
+        lowest: The lowest served score.
+        highest: The highest.
+        floored: Rows whose own score is below the lowest, which they were served with.
+        capped: Rows whose own score is above the highest, which they were served with.
+        inside: Rows whose own score is between the two.
+        moved: Those of them that were served with another score.
         rank_correlation: Of both (Spearman); None where one is constant.
     """
 
@@ -40,6 +46,12 @@ class Values(NamedTuple):
     falls: int
     own_short: int
     served_short: int
+    lowest: float
+    highest: float
+    floored: int
+    capped: int
+    inside: int
+    moved: int
     rank_correlation: float | None
 
     @property
@@ -54,11 +66,21 @@ class Values(NamedTuple):
         return short > _SHORT and own < 1 - _SHORT / 2
 
     @property
+    def clips(self) -> bool:
+        """Whether scores stop at a cap or a floor, and those between are the model's own."""
+        beyond = self.capped + self.floored
+        ends = min(self.capped, self.floored) == 0 or self.lowest < self.highest
+        return beyond > 0 and ends and self.moved <= (1 - _ORDERED) * self.inside
+
+    @property
     def rounds(self) -> bool:
-        """Whether served scores are own ones in the same order with fewer values."""
+        """Whether served scores are own ones in the same order with fewer values.
+
+        Rounding moves nearly all scores, a cap only those beyond it.
+        """
         ordered = self.falls <= (1 - _ORDERED) * self.compared
         few = self.own_values >= _LEAST_VALUES and self.kept < FEW
-        return ordered and (few or self.is_short)
+        return ordered and (few or self.is_short) and self.moved > 0.5 * self.inside
 
 
 def values_of(rows: pd.DataFrame, side: str) -> Values | None:
@@ -77,6 +99,12 @@ def values_of(rows: pd.DataFrame, side: str) -> Values | None:
         falls=int(row["falls"]),
         own_short=int(row["own_short"]),
         served_short=int(row["served_short"]),
+        lowest=float(row["lowest"]),
+        highest=float(row["highest"]),
+        floored=int(row["floored"]),
+        capped=int(row["capped"]),
+        inside=int(row["inside"]),
+        moved=int(row["moved"]),
         rank_correlation=float(row["own_served"]) / varied if varied > 0 else None,
     )
 

@@ -5,8 +5,6 @@ among rows of one position, the models meet on even terms (Craswell et al. 2008;
 Jones 2007).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 
@@ -20,91 +18,48 @@ from abeval.stats.records import Estimate
 HALF = 0.5
 
 
-class _Differences(NamedTuple):
-    """Candidate minus baseline on control's and on the variant's traffic."""
-
-    control: Estimate
-    variant: Estimate
-
-    @property
-    def mean(self) -> float:
-        """Over both traffics."""
-        return (self.control.value + self.variant.value) / 2
-
-    @property
-    def interaction(self) -> Estimate:
-        """How much better the candidate does on its own traffic than on control's."""
-        return clusters.difference(self.control, self.variant)
-
-
 def judge(case: Case, frames: Frames) -> Finding | Unchecked:
-    """Whether comparing within positions changes what the models' difference says."""
-    raw = _raw(case)
-    within = [stratified(frames["pairs:position"], v) for v in (case.control, case.variant)]
-    if raw is None or within[0] is None or within[1] is None:
+    """How much of the models' difference on control's traffic is gone within positions."""
+    traffics = (case.control, case.variant)
+    raw = [_raw(case, traffic) for traffic in traffics]
+    within = [stratified(frames["pairs:position"], traffic) for traffic in traffics]
+    if raw[0] is None or raw[1] is None or within[0] is None or within[1] is None:
         needs = ("clicks at several positions of both variants",)
-        return Unchecked("position: there is no AUC of both models within positions", needs)
-    even = _Differences(within[0].difference, within[1].difference)
-    own_traffic, changed = _by_own_traffic(raw, even), _by_change(raw, even)
-    exceeds = own_traffic.exceeds or changed.exceeds
+        return Unchecked("Position: there is no AUC of both models within positions", needs)
+    before, own = raw[0], raw[1]
+    even, own_even = within[0].difference, within[1].difference
+    # Both are of the same rows: their errors are added as if they were fully dependent.
+    error = before.variance**0.5 + even.variance**0.5
+    change = Estimate(even.value - before.value, error**2, before.units, before.df)
     return Finding(
-        exceeds=exceeds,
-        message=_message(raw, even, exceeds),
+        exceeds=abs(change.value) >= HALF * abs(before.value),
+        message=f"Position: the candidate's AUC differs by {before.value:+.3f} on control's "
+        f"traffic and {own.value:+.3f} on its own; within positions by {even.value:+.3f} and "
+        f"{own_even.value:+.3f}.",
         evidence=(
-            *(
-                clusters.evidence("AUC difference within positions", estimate, case.alpha, where)
-                for where, estimate in ((case.control, even.control), (case.variant, even.variant))
+            clusters.evidence("AUC difference within positions", even, case.alpha, case.control),
+            clusters.evidence(
+                "AUC difference within positions", own_even, case.alpha, case.variant
             ),
-            clusters.evidence("AUC difference", raw.control, case.alpha, case.control),
-            clusters.evidence("AUC difference", raw.variant, case.alpha, case.variant),
+            clusters.evidence("AUC difference", before, case.alpha, case.control),
+            clusters.evidence("AUC difference", own, case.alpha, case.variant),
             *_coec(case, frames["positions"]),
         ),
         threshold=HALF,
-        threshold_reason="at least half of what favours a model on its own traffic, or of its "
-        "difference, is gone within positions",
-        p_value=min(1.0, 2 * min(own_traffic.p_value, changed.p_value)),
-        accounts_for=closed_offline(case, raw.control.value, even.control.value),
+        threshold_reason="at least half of the models' difference on control's traffic is gone "
+        "within positions",
+        p_value=clusters.p_value(change),
+        accounts_for=closed_offline(case, before.value, even.value),
         remedy="Compare models within positions, or on traffic whose order is random; do not "
         "compare AUC on lists that one of them ordered.",
     )
 
 
-class _Route(NamedTuple):
-    exceeds: bool
-    p_value: float
-
-
-def _by_own_traffic(raw: _Differences, even: _Differences) -> _Route:
-    """Each model does better on the lists that it ordered, and less so within positions."""
-    before, after = raw.interaction, even.interaction
-    exceeds = before.value > 0 and after.value <= HALF * before.value
-    return _Route(exceeds, clusters.p_value(before) if before.value > 0 else 1.0)
-
-
-def _by_change(raw: _Differences, even: _Differences) -> _Route:
-    """The difference itself is of positions; both variances as if fully dependent, to be safe."""
-    spreads = [(a.variance**0.5 + b.variance**0.5) ** 2 for a, b in zip(raw, even, strict=True)]
-    change = Estimate(even.mean - raw.mean, sum(spreads) / 4, raw.control.units, raw.control.df)
-    return _Route(abs(change.value) >= HALF * abs(raw.mean), clusters.p_value(change))
-
-
-def _raw(case: Case) -> _Differences | None:
-    known = []
-    for traffic in (case.control, case.variant):
-        pair = case.pair("auc", traffic)
-        if pair is None:
-            return None
-        known.append(spread(pair.difference, pair.low, pair.high, pair.units, case.alpha))
-    return None if None in known else _Differences(*(e for e in known if e is not None))
-
-
-def _message(raw: _Differences, even: _Differences, exceeds: bool) -> str:
-    numbers = (
-        f"the candidate's AUC differs by {raw.control.value:+.3f} on control's traffic and "
-        f"{raw.variant.value:+.3f} on its own; within positions by {even.control.value:+.3f} and "
-        f"{even.variant.value:+.3f}"
-    )
-    return f"Position: {numbers}: {'clicks follow position' if exceeds else 'no such effect'}."
+def _raw(case: Case, traffic: str) -> Estimate | None:
+    pair = case.pair("auc", traffic)
+    if pair is None:
+        return None
+    return spread(pair.difference, pair.low, pair.high, pair.units, case.alpha)
 
 
 def _coec(case: Case, positions: pd.DataFrame) -> tuple[Evidence, ...]:

@@ -32,6 +32,7 @@ def judge(case: Case, frames: Frames) -> Finding | Unchecked:
     plain = rows[rows["state"] == "plain"]
     values = values_of(frames["served_values"], "variant")
     routes = [*_mismatches(case, plain, values), *_missing(case, rows), *_defaults(values)]
+    clips = values is not None and values.clips
     if not routes:
         message = "Served scores: no row of the variant has both scores and no other fault"
         return Unchecked(message, ("rows with served_score and the model's own score",))
@@ -52,22 +53,33 @@ def judge(case: Case, frames: Frames) -> Finding | Unchecked:
         f"more are without a score than in control, or {DEFAULT:.0%} have one value",
         p_value=p_value,
         accounts_for=closed_by_served(case, lost, weight_of(rows, "plain")),
-        remedy="Log the features of a request with its score, and compare them with those of the "
+        remedy="Rank by the scores before they are clipped."
+        if clips
+        else "Log the features of a request with its score, and compare them with those of the "
         "training data.",
     )
 
 
 def _mismatches(case: Case, plain: pd.DataFrame, values: Values | None) -> list[Route]:
-    apart = share(plain, "variant", "unexplained", "compared")
-    if apart is None:
+    """Rows that are apart; all are counted, and those that a position explains are not accused."""
+    apart = share(plain, "variant", "apart", "compared")
+    accused = share(plain, "variant", "unexplained", "compared")
+    if apart is None or accused is None:
         return []
     rounded = values is not None and values.rounds
     words = f"{apart.value:.1%} of the variant's rows were served with another score"
+    if values is not None and values.clips:
+        ends = ((values.capped, values.highest), (values.floored, values.lowest))
+        words = " and ".join(
+            f"served scores stop at {end:.4g} in {rows / values.compared:.1%} of the variant's rows"
+            for rows, end in ends
+            if rows
+        )
     if rounded:
         words += ", by rounding"
     number = clusters.evidence("rows with another score", apart, case.alpha, case.variant)
-    p_value = 1.0 if rounded else p_above(apart, APART)
-    return [Route(apart.value > APART and not rounded, p_value, words, (number,))]
+    p_value = 1.0 if rounded else p_above(accused, APART)
+    return [Route(accused.value > APART and not rounded, p_value, words, (number,))]
 
 
 def _missing(case: Case, rows: pd.DataFrame) -> list[Route]:
@@ -82,8 +94,8 @@ def _missing(case: Case, rows: pd.DataFrame) -> list[Route]:
 
 
 def _defaults(values: Values | None) -> list[Route]:
-    """One value of many rows whose own scores differ; rounding and few own values excepted."""
-    if values is None or values.rounds or values.compared == 0:
+    """One value of many rows whose own scores differ; rounding, caps, few own values excepted."""
+    if values is None or values.rounds or values.clips or values.compared == 0:
         return []
     most, own = values.served_most / values.compared, values.own_most / values.compared
     exceeds = most > DEFAULT and most > 2 * own

@@ -42,14 +42,10 @@ def _flagged(case: Case, rows: pd.DataFrame, flag: str) -> list[Route]:
     more = excess(rows, flag, f"{flag}_known")
     if more is None:
         return []
-    sides = [
-        clusters.evidence(
-            f"rows with {flag}", share(rows, side, flag, f"{flag}_known"), case.alpha, v
-        )
-        for side, v in (("control", case.control), ("variant", case.variant))
-    ]
+    shares = [share(rows, side, flag, f"{flag}_known") for side in ("control", "variant")]
+    sides = clusters.by_side(f"rows with {flag}", shares, case)
     words = f"{flag}: {sides[1].value:.1%} of the variant's rows, {sides[0].value:.1%} of control's"
-    return [Route(more.value > MORE, p_above(more, MORE), words, tuple(sides))]
+    return [Route(more.value > MORE, p_above(more, MORE), words, sides)]
 
 
 def _slower(case: Case, rows: pd.DataFrame) -> list[Route]:

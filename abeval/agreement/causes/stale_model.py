@@ -49,12 +49,8 @@ def _older(case: Case, rows: pd.DataFrame) -> list[Route]:
     older = excess(ages, "hours", "age_known")
     if older is None:
         return []
-    sides = tuple(
-        clusters.evidence(
-            "hours since training", share(ages, s, "hours", "age_known"), case.alpha, v
-        )
-        for s, v in (("control", case.control), ("variant", case.variant))
-    )
+    hours = [share(ages, side, "hours", "age_known") for side in ("control", "variant")]
+    sides = clusters.by_side("hours since training", hours, case)
     words = f"the variant's model is {older.value:.0f} hours older than control's"
     p_value = p_above(older, OLDER_HOURS)
     return [Route(older.value > OLDER_HOURS, p_value, words, sides)]
@@ -80,7 +76,7 @@ def _versions(case: Case, rows: pd.DataFrame) -> tuple[Evidence, ...]:
 
 def _closed(case: Case, frames: Frames) -> float | None:
     """What judging the candidate by its served scores on old rows takes from its difference."""
-    if "pairs:served" not in frames:
+    if "served_apart" not in frames:
         return None
     loss = served_loss(case, frames, "old")
     weight = weight_of(frames["served_apart"], "old")

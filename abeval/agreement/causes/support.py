@@ -5,11 +5,9 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import online_row
-from abeval.agreement.gap import closed_online
-from abeval.agreement.standing import more_is_better
+from abeval.agreement.days import closed_by_rates
+from abeval.agreement.limits import share
 from abeval.results.agreement import Evidence
-from abeval.stats.records import Estimate
 
 LARGEST = 0.1
 
@@ -17,7 +15,7 @@ LARGEST = 0.1
 def judge(case: Case, frames: Frames) -> Finding | Unchecked:
     """Compare the variant's share of unseen items with that of control among itself."""
     sides = frames["support"]
-    shares = [_share(sides, side, "unsupported", "impressions") for side in ("control", "variant")]
+    shares = [share(sides, side, "unsupported", "impressions") for side in ("control", "variant")]
     if shares[0] is None or shares[1] is None:
         return Unchecked("Support: a variant has no items", ("item_id of both variants",))
     excess = clusters.difference(shares[0], shares[1])
@@ -34,31 +32,20 @@ def judge(case: Case, frames: Frames) -> Finding | Unchecked:
         threshold=LARGEST,
         threshold_reason="a tenth or more of what the variant shows is unknown to control's log",
         p_value=clusters.p_value(excess) if excess.value > 0 else 1.0,
-        accounts_for=_accounts(case, sides),
+        accounts_for=_closed(case, sides),
         remedy="Collect exploration traffic with the candidate's items; offline values on "
         "control's traffic say nothing of them.",
     )
 
 
-def _share(sides: pd.DataFrame, side: str, above: str, below: str) -> Estimate | None:
-    own = sides[sides["side"] == side]
-    return clusters.ratio(*(own[c].to_numpy(dtype=np.float64) for c in (above, below)))
-
-
-def _accounts(case: Case, sides: pd.DataFrame) -> float | None:
-    """By the click rate on items that control showed."""
-    row = online_row(case)
+def _closed(case: Case, sides: pd.DataFrame) -> float | None:
+    """The share of the gap that closes by the click rates on items that are supported."""
     sums = sides.groupby("side")[["impressions", "clicks", "unsupported", "unsupported_clicks"]]
-    totals = sums.sum().astype(float)
-    if row is None or not more_is_better(row) or len(totals) < 2:
+    rows, clicks, unknown, unknown_clicks = sums.sum().to_numpy(dtype=np.float64).T
+    known = rows - unknown
+    if known.size < 2 or not known.all():
         return None
-    known = totals["impressions"] - totals["unsupported"]
-    if not known.all() or not totals["clicks"].all():
-        return None
-    whole = totals["clicks"] / totals["impressions"]
-    seen = (totals["clicks"] - totals["unsupported_clicks"]) / known
-    lifts = [float(rate["variant"] / rate["control"] - 1) for rate in (whole, seen)]
-    return closed_online(case, *lifts)
+    return closed_by_rates(case, clicks / rows, (clicks - unknown_clicks) / known)
 
 
 def _effective(weights: pd.DataFrame, control: str) -> tuple[Evidence, ...]:

@@ -14,13 +14,7 @@ from abeval.simulate.world import Floats
 def _signals(traffic: Traffic, rng: Random) -> Signals:
     """Both requests of a visit share a pool."""
     feed = traffic.where(traffic.scene == FEED)
-    own = signals_of_requests(feed, rng)
-    return Signals(
-        np.repeat(own.item, 2, axis=0),
-        np.repeat(own.first, 2, axis=0),
-        np.repeat(own.second, 2, axis=0),
-        np.repeat(own.hidden, 2, axis=0),
-    )
+    return Signals._make(np.repeat(own, 2, axis=0) for own in signals_of_requests(feed, rng))
 
 
 def _choose(traffic: Traffic, logit: Floats, rng: Random) -> Bools:

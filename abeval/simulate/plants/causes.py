@@ -7,9 +7,11 @@ from abeval.simulate.plants.cannibalised import CANNIBALISED
 from abeval.simulate.plants.half_precision import HALF_PRECISION
 from abeval.simulate.plants.leaked_feature import LEAKED_FEATURE
 from abeval.simulate.plants.miscalibration import MISCALIBRATION
+from abeval.simulate.plants.news import CANDIDATES, TRAINING_POLICY
 from abeval.simulate.plants.overlap import OVERLAP
 from abeval.simulate.plants.position import POSITION
 from abeval.simulate.plants.promotion import PROMOTION
+from abeval.simulate.plants.reordered import REORDERED
 from abeval.simulate.plants.reversed_cut import REVERSED_CUT
 from abeval.simulate.plants.skewed_scores import SKEWED_SCORES
 from abeval.simulate.plants.stale_model import STALE_MODEL
@@ -30,6 +32,9 @@ PLANTS = (
     CANNIBALISED,
     PROMOTION,
     REVERSED_CUT,
+    REORDERED,
+    CANDIDATES,
+    TRAINING_POLICY,
     NONE,
 )
 

@@ -21,13 +21,16 @@ FALLBACK_SCORE = 0.1
 """What the server logs as the score of an item that no model could rank in time."""
 
 _DIGITS = 8
+_VARIANTS = {"variants": list(VARIANTS)}
 
 _IMPRESSIONS = """
 copy (
     select
         impression_id, request_id,
         'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-        item_id, time,
+        item_id,
+        (['news', 'music', 'sport', 'film', 'games'])[(item_id - 1) // 80 + 1] as category,
+        time,
         ($variants)[variant_code + 1] as variant,
         ($scenes)[scene_code + 1] as scene,
         ($surfaces)[surface_code + 1] as surface,
@@ -50,7 +53,8 @@ _TRAINING = """
 copy (
     select
         'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-        item_id, time, cast(click as integer) as click, score_candidate
+        item_id, time, cast(click as integer) as click, score_candidate,
+        case when before then 'production' else ($variants)[variant_code + 1] end as policy
     from chunk
     order by time, user_id, item_id
 ) to $file (format parquet, compression zstd)
@@ -64,7 +68,6 @@ def write_impressions(path: Path, test: Part, models: Models) -> None:
     rows = _rows(test, models) | {
         "impression_id": np.arange(len(request)) + 1,
         "request_id": request + 1,
-        "variant_code": traffic.treated[request].astype(np.int64),
         "scene_code": traffic.scene[request],
         "surface_code": traffic.surface[request],
         "position": test.rows.position,
@@ -78,19 +81,21 @@ def write_impressions(path: Path, test: Part, models: Models) -> None:
         "latency": served.latency[request],
         "model_trained": _or_null(served.trained[request]),
     }
-    names = {"variants": list(VARIANTS), "scenes": list(SCENES), "surfaces": list(SURFACES)}
+    names = _VARIANTS | {"scenes": list(SCENES), "surfaces": list(SURFACES)}
     copy_frame(_IMPRESSIONS, pd.DataFrame(rows), path, names)
 
 
 def write_training(path: Path, before: Part, test: Part, models: Models) -> None:
     """Write what the candidate learned from: the week before, and what it saw of the test."""
     parts = [pd.DataFrame(_rows(part, models))[part.learned] for part in (before, test)]
-    copy_frame(_TRAINING, pd.concat(parts, ignore_index=True), path, {})
+    copy_frame(_TRAINING, pd.concat(parts, ignore_index=True), path, _VARIANTS)
 
 
 def _rows(part: Part, models: Models) -> dict[str, np.ndarray]:
     request = part.rows.request
     return {
+        "before": part.traffic.before[request],
+        "variant_code": part.traffic.treated[request].astype(np.int64),
         "user_code": FIRST_USER + part.traffic.user[request],
         "item_id": part.known.item[request, part.rows.place],
         "time": timestamps(part.traffic.at[request]),

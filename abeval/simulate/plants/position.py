@@ -27,7 +27,7 @@ def _place(traffic: Traffic, logit: Floats, chosen: Bools, rng: Random) -> Ints:
     return positions(-(np.nan_to_num(logit) + 0.5 * rng.gumbel(size=logit.shape)), chosen)
 
 
-def _attention(traffic: Traffic, position: Ints) -> Floats:
+def attention(traffic: Traffic, position: Ints) -> Floats:
     """People look less at later positions."""
     del traffic
     seen: Floats = -_DECAY * np.log(np.maximum(position, 1))
@@ -36,7 +36,7 @@ def _attention(traffic: Traffic, position: Ints) -> Floats:
 
 def _rescore(traffic: Traffic, rows: Rows, own: Floats, rng: Random) -> Offline:
     """Computed later, the candidate's scores know the real position."""
-    return rescore_clean(traffic, rows, own + _attention(traffic, rows.position), rng)
+    return rescore_clean(traffic, rows, own + attention(traffic, rows.position), rng)
 
 
 POSITION = Plant(
@@ -44,5 +44,5 @@ POSITION = Plant(
     "position",
     "Lists are ranked by the model, and people look less at later positions. The candidate learned "
     "the position, which is zero when it serves; without it, it knows no more than the baseline.",
-    Steps(view=view_of_a_twin, place=_place, attention=_attention, rescore=_rescore),
+    Steps(view=view_of_a_twin, place=_place, attention=attention, rescore=_rescore),
 )

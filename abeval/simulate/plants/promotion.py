@@ -12,7 +12,7 @@ from abeval.simulate.world import Floats, Ints
 
 DAYS = (PRE_DAYS + 8, PRE_DAYS + 9)
 _TIMES = 2.5
-_BADGE = 0.5
+_BADGE = 0.7
 
 
 def _traffic(impressions: int, rng: Random) -> Traffic:

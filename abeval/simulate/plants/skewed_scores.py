@@ -9,7 +9,7 @@ from abeval.simulate.plants.steps import serve as serve_right
 from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.world import Floats
 
-_OF_ANOTHER = 0.45
+_OF_ANOTHER = 0.55
 
 
 def _serve(traffic: Traffic, baseline: Floats, candidate: Floats, rng: Random) -> Served:

@@ -31,7 +31,7 @@ SECOND_SPREAD = 0.7
 _HIDDEN_SPREAD = 0.5
 _POSITION_EFFECT = -0.03
 _SHARPNESS = 3.0
-_TWIN = 0.1
+_BLUR = 0.3
 _USUAL_LATENCY_MS = 60.0
 
 
@@ -125,9 +125,10 @@ def view(traffic: Traffic, known: Signals, rng: Random) -> Floats:
 
 
 def view_of_a_twin(traffic: Traffic, known: Signals, rng: Random) -> Floats:
-    """The view of a candidate that knows hardly more than the baseline."""
-    del traffic, rng
-    return known.first + _TWIN * known.second
+    """The view of a candidate that knows a little less than the baseline."""
+    del traffic
+    blurred: Floats = known.first + _BLUR * rng.standard_normal(known.first.shape)
+    return blurred
 
 
 def serve(traffic: Traffic, baseline: Floats, candidate: Floats, rng: Random) -> Served:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Plant, Random, Served, Steps
+from abeval.simulate.plants.steps import Plant, Random, Served, Signals, Steps
 from abeval.simulate.plants.steps import serve as serve_right
 from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.world import Floats
 
 _SHARE = 0.26
+_GAIN = 0.3
 _LIMIT_MS = 500.0
+
+
+def _view(traffic: Traffic, known: Signals, rng: Random) -> Floats:
+    """The candidate knows a little more than the baseline, less than the timeouts take."""
+    del traffic, rng
+    return known.first + _GAIN * known.second
 
 
 def _serve(traffic: Traffic, baseline: Floats, candidate: Floats, rng: Random) -> Served:
@@ -30,5 +37,5 @@ TIMEOUTS = Plant(
     "serving",
     "26 % of the treatment's requests of the feed time out and get a list in random order with a "
     "default score.",
-    Steps(serve=_serve),
+    Steps(view=_view, serve=_serve),
 )

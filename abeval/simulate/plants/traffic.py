@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -57,14 +57,7 @@ class Traffic:
 
     def where(self, kept: Bools) -> Traffic:
         """Some of the requests."""
-        return Traffic(
-            self.user[kept],
-            self.at[kept],
-            self.scene[kept],
-            self.surface[kept],
-            self.treated[kept],
-            self.readiness[kept],
-        )
+        return Traffic(*(getattr(self, field.name)[kept] for field in fields(self)))
 
     @property
     def by_treatment(self) -> Bools:

@@ -1,0 +1,32 @@
+-- grain: one row per side, group of units, rank by score and place in the list: rows, and those ahead
+-- reads: agreement_served (side, cluster, unit_id, request_id, position, state, treated, click, own,
+--   served_score)
+-- The score is the served one where the log has it, else the model's own. Of two neighbours, the
+-- later one is ahead of its place if its score is higher; of equal scores any order is right. Ranks
+-- and places from the 20th on are one.
+with scored as (
+  select
+    side, cluster, unit_id, request_id, position, click,
+    case when max(served_score) over () is null then own else served_score end as score
+  from agreement_served
+  where state in ('plain', 'late') and coalesce(treated, 1) = 1
+    and request_id is not null and position is not null
+),
+listed as (
+  select
+    side, cluster, click, score,
+    lag(score) over shown as before,
+    least(row_number() over shown, 20) as place,
+    least(row_number() over best, 20) as score_rank
+  from scored
+  where score is not null
+  window
+    shown as (partition by side, unit_id, request_id order by position, score desc, click),
+    best as (partition by side, unit_id, request_id order by score desc, position, click)
+)
+select
+  side, cluster, cast(score_rank as bigint) as score_rank, cast(place as bigint) as place,
+  count(*) as impressions, cast(sum(click) as bigint) as clicks, count(before) as neighbours,
+  cast(sum(case when score > before then 1 else 0 end) as bigint) as ahead
+from listed
+group by side, cluster, score_rank, place

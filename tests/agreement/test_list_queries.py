@@ -1,0 +1,199 @@
+"""Orders of lists, items that are not shown, and what training data have; against plain loops."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from tests.relations import Keyed, answer, chance
+
+
+class Row(NamedTuple):
+    """A row of `agreement_served`."""
+
+    side: str
+    cluster: int
+    unit_id: str
+    request_id: int | None
+    item_id: int | None
+    category: str | None
+    position: int | None
+    state: str
+    treated: int | None
+    click: int
+    own: float | None
+    served_score: float | None
+    candidate: float | None
+
+
+class Trained(NamedTuple):
+    """A row of `training_items`."""
+
+    item_id: str
+    policy: str | None
+    trained: int
+
+
+SCORES = (0.1, 0.2, 0.3, 0.4, 0.5, None)
+
+
+def served(seed: int, count: int, *, logged: bool = True) -> list[Row]:
+    """Rows of lists with gaps, tied positions and tied scores; some of them failed or untreated."""
+    rng = chance(seed)
+    return [
+        Row(
+            rng.choice(["control", "variant"]),
+            (unit := rng.randrange(12)) % 4,
+            f"u{unit}",
+            rng.choice([1, 2, 3, None]),
+            rng.choice([*range(9), None]),
+            rng.choice(["a", "b", None]),
+            rng.choice([*range(1, 8), None]),
+            rng.choice(["plain", "plain", "late", "old", "failed"]),
+            rng.choice([1, 1, 1, 0, None]),
+            int(rng.random() < 0.4),
+            rng.choice(SCORES),
+            rng.choice(SCORES) if logged else None,
+            rng.choice(SCORES),
+        )
+        for _ in range(count)
+    ]
+
+
+def list_order(rows: list[Row], score: str) -> Keyed:
+    lists = defaultdict(list)
+    for row in rows:
+        known = None not in (row.request_id, row.position, getattr(row, score))
+        if known and row.state in ("plain", "late") and row.treated != 0:
+            lists[row.side, row.cluster, row.unit_id, row.request_id].append(row)
+    counts: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
+    for (side, cluster, *_), own in lists.items():
+        shown = sorted(own, key=lambda r: (r.position, -getattr(r, score), r.click))
+        best = sorted(own, key=lambda r: (-getattr(r, score), r.position, r.click))
+        for place, row in enumerate(shown, start=1):
+            rank = next(i for i, other in enumerate(best, start=1) if other is row)
+            before = None if place == 1 else getattr(shown[place - 2], score)
+            counts[side, cluster, min(rank, 20), min(place, 20)] += Counter(
+                impressions=1,
+                clicks=row.click,
+                neighbours=int(before is not None),
+                ahead=int(before is not None and getattr(row, score) > before),
+            )
+    names = ("impressions", "clicks", "neighbours", "ahead")
+    return {key: {name: own[name] for name in names} for key, own in counts.items()}
+
+
+def apart(rows: list[Row]) -> list[Row]:
+    """Rows of which no two have all that their place in a list follows from."""
+    lists = {(r.side, r.unit_id, r.request_id, r.position, r.click): r for r in rows}
+    return list(lists.values())
+
+
+def test_neighbours_are_ahead_of_their_place_if_their_served_score_is_higher() -> None:
+    rows = apart(served(1, 300))
+    by_key = answer("agreement/list_order", agreement_served=rows).by_key(
+        "side cluster score_rank place"
+    )
+    assert by_key == list_order(rows, "served_score")
+    assert sum(own["ahead"] for own in by_key.values()) > 10
+
+
+def test_without_served_scores_the_order_is_that_of_the_models_own() -> None:
+    rows = apart(served(2, 300, logged=False))
+    by_key = answer("agreement/list_order", agreement_served=rows).by_key(
+        "side cluster score_rank place"
+    )
+    assert by_key == list_order(rows, "own")
+
+
+def test_places_from_the_twentieth_on_are_one() -> None:
+    plain = Row("variant", 0, "u", 1, 1, None, 1, "plain", None, 0, 0.5, None, 0.5)
+    rows = [plain._replace(position=i, own=i / 100) for i in range(1, 31)]
+    deepest = answer("agreement/list_order", agreement_served=rows).by_key(
+        "side cluster score_rank place"
+    )
+    assert max(place for *_, place in deepest) == max(rank for _, _, rank, _ in deepest) == 20
+    assert sum(own["ahead"] for own in deepest.values()) == 29
+
+
+PLAIN = Row("control", 0, "u", 1, 1, "a", 1, "plain", 1, 1, 0.5, 0.5, 0.5)
+
+
+def lists_of(side: str, requests: int, scores: dict[int, float]) -> list[Row]:
+    """Requests of one unit each that show the same items."""
+    return [
+        PLAIN._replace(
+            side=side,
+            cluster=i % 4,
+            unit_id=f"{side}{i}",
+            item_id=item,
+            candidate=score,
+            category="a" if item < 3 else "b",
+        )
+        for i in range(requests)
+        for item, score in scores.items()
+    ]
+
+
+def unshown(rows: list[Row]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for own in (
+        answer("agreement/unshown", agreement_served=rows).by_key("side cluster category").items()
+    ):
+        (side, _, category), counts = own
+        if side == "control":
+            total.update({name: counts[name] for name in ("wanted", "missing", "missing_clicks")})
+            total[f"missing {category}"] += counts["missing"]
+    return total
+
+
+def test_an_item_that_the_candidate_scores_high_and_never_shows_is_missing() -> None:
+    control = lists_of("control", 30, {1: 0.9, 2: 0.2, 3: 0.8, 4: 0.1})
+    variant = lists_of("variant", 30, {3: 0.8, 4: 0.1, 5: 0.7, 6: 0.75})
+    total = unshown([*control, *variant])
+    # Item 1 and its category are above what the variant shows; item 2 is not liked.
+    assert (total["wanted"], total["missing"], total["missing_clicks"]) == (60, 30, 30)
+    assert total["missing a"] == 30
+    few = unshown([*lists_of("control", 19, {1: 0.9, 3: 0.8}), *lists_of("variant", 19, {3: 0.8})])
+    assert few["missing"] == 0, "19 expected impressions may be missing by chance"
+
+
+def test_an_item_is_not_missing_where_the_candidate_prefers_others() -> None:
+    liked, others = lists_of("control", 30, {1: 0.6, 3: 0.5}), {3: 0.9, 4: 0.8, 5: 0.7}
+    assert unshown([*liked, *lists_of("variant", 30, others)])["wanted"] == 0
+    # In requests with high scores all over, an item is compared with what is shown in these.
+    busy = [
+        row._replace(unit_id=f"busy {row.unit_id}") for row in lists_of("control", 30, {1: 0.95})
+    ]
+    best = lists_of("variant", 30, {3: 0.99, 4: 0.98})
+    quiet = {7: 0.2, 8: 0.1}
+    rows = [*busy, *lists_of("control", 30, quiet), *lists_of("variant", 30, quiet)]
+    rows += [row._replace(unit_id=f"busy {row.unit_id}") for row in best]
+    assert unshown(rows)["missing"] == 0
+
+
+def test_items_with_fewer_than_ten_rows_of_training_are_hardly_learned() -> None:
+    rows = served(3, 400)
+    trained = [Trained("1", "old", 6), Trained("1", None, 4), Trained("2", "old", 9)]
+    counts = answer(
+        "agreement/learned_items", agreement_served=rows, training_items=trained
+    ).by_key("side cluster tenth")
+    read = [
+        r
+        for r in rows
+        if r.state != "failed" and r.treated != 0 and None not in (r.item_id, r.candidate)
+    ]
+    for side in ("control", "variant"):
+        own = [r for r in read if r.side == side]
+        unlearned = [r for r in own if r.item_id != 1]
+        sums: Counter[str] = Counter()
+        for key, row in counts.items():
+            sums.update(row if key[0] == side else {})
+        assert sums == {
+            "impressions": len(own),
+            "clicks": sum(r.click for r in own),
+            "unlearned": len(unlearned),
+            "unlearned_clicks": sum(r.click for r in unlearned),
+        }
+    policies = answer("agreement/training_policies", training_items=trained).as_set()
+    assert policies == {("old", 15), ("unknown", 4)}
