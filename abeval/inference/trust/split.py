@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
 from abeval.inference.trust.split_counts import only_plan
 from abeval.inference.trust.split_places import running, split_places, where
-from abeval.logs.stretches import Stretch, Stretches
+from abeval.logs.stretches import Stretch, Stretches, unexplained_stretches
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats import multiplicity, srm
@@ -28,12 +29,18 @@ _ANNOUNCE = (
     "one variant then"
 )
 
+_SETTLE = (
+    "map [logs.exposures] (ts: when a unit was assigned), or write how traffic was split. If it "
+    "was ramped, one [[assignment.splits]] with `from` and the planned `weights` for each change, "
+    "such as from = {change}. If it never changed: [[assignment.splits]] from = {start}, "
+    "weights = {{ {weights} }}. If neither is so, look for what lost units of one variant then"
+)
+
 _NAMED = 0.01
 """A stretch is named in the message where its p-value is smaller."""
 
-_UNANNOUNCED = Limits(
-    1, None, "a change is found where p < 1e-6; without one, in 0 of 9,000 simulated logs"
-)
+_FOUND = "a change is found where p < 1e-6: at one split of what moves no entry, in 0 of 9,000 logs"
+_UNANNOUNCED, _UNEXPLAINED = Limits(1, None, _FOUND), Limits(1, 1, _FOUND)
 
 
 def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
@@ -138,26 +145,53 @@ def _named(stretch: Stretch) -> str:
 
 
 def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
-    """Whether a schedule announces that the split changed; no check where it did not."""
+    """Whether the split changed, and is known to have; no check where it did not."""
     stretches = aggregates.stretches
     if not stretches:
-        return []
-    surprises = [
-        f"from {stretch.start} on ({_moved(experiment, before, stretch)})"
-        for before, stretch in pairwise(stretches)
-        if not stretch.announced
-    ]
+        return _unexplained(experiment, aggregates.entered)
     within = (
         f"units are compared within {len(stretches)} stretches of entry days of one split, each "
         "weighed alike in all variants"
     )
-    if not surprises:
+    if experiment.schedule:
         message = f"the split changed as [[assignment.splits]] says; {within}"
         return [graded("split", 0.0, _UNANNOUNCED, Words(message, message))]
-    message = f"the split changed {fmt.listing(surprises)}, which no schedule announces; {within}"
-    return [
-        graded("split", float(len(surprises)), _UNANNOUNCED, Words(message, message, _ANNOUNCE))
-    ]
+    changes = _changes(experiment, stretches)
+    message = f"the split changed {changes}, which no schedule announces; {within}"
+    value = float(len(stretches) - 1)
+    return [graded("split", value, _UNANNOUNCED, Words(message, message, _ANNOUNCE))]
+
+
+def _unexplained(experiment: Experiment, counts: pd.DataFrame) -> list[Check]:
+    """A change among first impressions, which a ramp or the treatment may have made."""
+    stretches = unexplained_stretches(experiment, counts)
+    if not stretches:
+        return []
+    weights = ", ".join(f"{name} = {one.weight:g}" for name, one in experiment.variants.items())
+    days = {"change": stretches[1].start, "start": stretches[0].start}
+    remedy = _SETTLE.format(**days, weights=weights)
+    message = unexplained_words(experiment, stretches)
+    value = float(len(stretches) - 1)
+    return [graded("split", value, _UNEXPLAINED, Words(message, message, remedy))]
+
+
+def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
+    """What first impressions show, and why that compares nothing."""
+    return (
+        f"by first impressions the split changed {_changes(experiment, stretches)}, and nothing "
+        "says when units were assigned: a ramp and a treatment that moves first impressions look "
+        "alike, and need opposite comparisons"
+    )
+
+
+def _changes(experiment: Experiment, stretches: Stretches) -> str:
+    """When the split changed, and how, in words."""
+    return fmt.listing(
+        [
+            f"from {stretch.start} on ({_moved(experiment, before, stretch)})"
+            for before, stretch in pairwise(stretches)
+        ]
+    )
 
 
 def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
