@@ -91,6 +91,18 @@ def entered(experiment: Experiment, engine: Engine) -> pd.DataFrame:
     return engine.frame(query("units/entered"))
 
 
+def entered_by(experiment: Experiment, counts: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
+    """Units by cell, a column for each variant in the order of the file.
+
+    Args:
+        experiment: Its variants.
+        counts: Rows of `ENTERED`.
+        cells: The cell of each row, such as its day.
+    """
+    table = counts.assign(cell=cells).groupby(["cell", "variant"])["units"].sum().unstack()
+    return table.reindex(columns=list(experiment.variants)).fillna(0).astype(int)
+
+
 def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
     """The stretches within which units are compared; none where the split did not change.
 
@@ -98,12 +110,7 @@ def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
         experiment: Its variants, its schedule, and whether it has a log of exposures.
         counts: Rows of `ENTERED`.
     """
-    return entry_stretches(experiment, counts) if _knows_assignment(experiment) else ()
-
-
-def unexplained_stretches(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
-    """The stretches that first impressions show where nothing says when units were assigned."""
-    return () if _knows_assignment(experiment) else entry_stretches(experiment, counts)
+    return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
 
 
 def entry_stretches(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
@@ -121,7 +128,8 @@ def _is_declared(experiment: Experiment) -> bool:
     return bool(experiment.schedule) or experiment.assignment_rule is not None
 
 
-def _knows_assignment(experiment: Experiment) -> bool:
+def knows_assignment(experiment: Experiment) -> bool:
+    """Whether the file says how units were assigned, or when: by a log of exposures."""
     return _is_declared(experiment) or experiment.logs.exposures is not None
 
 
@@ -129,9 +137,8 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     """The stretches of one scheduled split: one, or without a schedule those that entries show."""
     if counts.empty:
         return []
-    table = counts.pivot_table("units", "entry_day", "variant", "sum", fill_value=0)
-    table = table.reindex(columns=list(experiment.variants), fill_value=0).astype(int)
-    days = [str(day) for day in table.index]
+    table = entered_by(experiment, counts, [str(day) for day in counts["entry_day"]])
+    days: list[str] = table.index.tolist()
     # Rows of one user come together: counts of rows vary more than the search allows for.
     is_one = _is_declared(experiment) or experiment.unit == ROW_UNIT
     parts = [range(len(days))] if is_one else changed_split.stretches(table)
@@ -140,9 +147,10 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     if plan.start is not None and plan.start > datetime.fromisoformat(starts[0]):
         starts[0] = plan.start.isoformat(" ")
     weights = plan.weights if experiment.schedule else None
+    sums = [table.iloc[list(part)].sum().tolist() for part in parts]
     return [
-        Stretch(start, days[part[-1]], table.iloc[list(part)].sum().to_dict(), weights)
-        for start, part in zip(starts, parts, strict=True)
+        Stretch(start, days[part[-1]], dict(zip(experiment.variants, units, strict=True)), weights)
+        for start, part, units in zip(starts, parts, sums, strict=True)
     ]
 
 

@@ -15,6 +15,7 @@ from abeval.inference.context import ramps
 from abeval.inference.trust.before import balance
 from abeval.inference.trust.split import unexplained_words
 from abeval.logs.run import Run
+from abeval.logs.stretches import knows_assignment
 from abeval.metrics.definition import Metric
 from abeval.results import Ramp
 from abeval.results.windows import (
@@ -108,11 +109,10 @@ def windows(
 ) -> TimeResult:
     """Analyse an experiment over time."""
     logs = open_logs(run, metrics)
-    if logs.unexplained:
-        words = f"split_changed: {unexplained_words(run.experiment, logs.unexplained)}"
+    if logs.stretches and not knows_assignment(run.experiment):
+        words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
-        refused |= logs.refused
-        logs = replace(logs, metrics=(), refused=refused, stretches=logs.unexplained)
+        logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
     timeline = Timeline(run.experiment, sums_of(logs, run.step, by), widths, looks)
     cuts = cut_windows(logs, timeline.sums.days, widths, run.step)
     timeline = replace(timeline, cuts=cuts)

@@ -12,7 +12,7 @@ from abeval.aggregates.wanted import refusals
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.logs.stretches import Stretches, unexplained_stretches
+from abeval.logs.stretches import Stretches, entry_stretches
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source
 
@@ -26,14 +26,12 @@ class OpenLogs:
         metrics: Metrics for which the logs have every column.
         refused: Metric → why the logs cannot give it.
         stretches: Stretches of entry days of one split each; none where it did not change.
-        unexplained: Those that first impressions show, where nothing says when units were assigned.
     """
 
     queries: MetricQueries
     metrics: tuple[Metric, ...]
     refused: Mapping[str, str]
     stretches: Stretches = ()
-    unexplained: Stretches = ()
 
 
 def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
@@ -47,16 +45,15 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
     prepared = prepare(run, metrics)
     check_some_left(experiment, prepared, engine)
     check_all_counted(prepared, accounts(prepared, engine))
-    shape, stretches = prepared.shape, prepared.entries.stretches
+    shape, entries = prepared.shape, prepared.entries
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
         MetricQueries(
-            experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
+            experiment, shape, engine, by_stretch=bool(entries.stretches), covered=prepared.covered
         ),
         tuple(metric for metric in metrics if metric.name not in lacks),
         {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
-        stretches,
-        unexplained_stretches(experiment, prepared.entries.counts),
+        entry_stretches(experiment, entries.counts),
     )
 
 

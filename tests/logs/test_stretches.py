@@ -17,9 +17,9 @@ from abeval.experiment.model import Experiment
 from abeval.logs.stretches import (
     ENTERED,
     Stretch,
+    entry_stretches,
     planned_splits,
     stretches_of,
-    unexplained_stretches,
 )
 
 DAYS = 6
@@ -379,10 +379,9 @@ def test_a_stretch_has_the_units_of_all_hours_of_its_days() -> None:
     assert stretches_of(exposures, RAMP[RAMP.entry_day <= "2026-01-06"]) == ()
     # First impressions alone are no assignments.
     assert stretches_of(plan(), RAMP) == ()
-    assert unexplained_stretches(plan(), RAMP) == stretches_of(exposures, RAMP)
-    assert unexplained_stretches(exposures, RAMP) == ()
+    assert entry_stretches(plan(), RAMP) == stretches_of(exposures, RAMP)
     # Rows of one user come together, so that counts of rows show no split.
-    assert unexplained_stretches(plan(unit="row"), RAMP) == ()
+    assert entry_stretches(plan(unit="row"), RAMP) == ()
 
 
 def test_a_schedule_is_believed_and_nothing_is_sought_within_its_splits() -> None:
@@ -399,7 +398,7 @@ def test_a_schedule_is_believed_and_nothing_is_sought_within_its_splits() -> Non
     ]
     assert [ramp.weights for ramp in ramps] == [{"a": 1, "b": 1}, second["weights"]]
     constant = plan(variants=weights, assignment={"splits": [{**first, "from": "2026-01-05"}]})
-    assert stretches_of(constant, RAMP) == unexplained_stretches(constant, RAMP) == ()
+    assert entry_stretches(constant, RAMP) == ()
 
 
 @pytest.mark.parametrize(

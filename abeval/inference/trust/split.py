@@ -8,14 +8,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
-from abeval.inference.trust.split_counts import only_plan
+from abeval.inference.trust.split_counts import weights_by_stretch
 from abeval.inference.trust.split_places import running, split_places, where
-from abeval.logs.stretches import Stretch, Stretches, unexplained_stretches
+from abeval.logs.stretches import Stretch, Stretches, entry_stretches, knows_assignment
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats import multiplicity, srm
@@ -78,13 +77,13 @@ class _Split(NamedTuple):
 def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
     stretches = aggregates.stretches
     totals = {name: aggregates.units_of(name) for name in experiment.variants}
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
     if not stretches:
-        plan = {} if len(experiment.schedule) == 0 else only_plan(experiment, aggregates)
-        whole = srm.believable(list(totals.values()), list((plan or weights).values()))
+        planned = weights_by_stretch(experiment, aggregates)[0]
+        whole = srm.believable(list(totals.values()), planned)
         return _Split(whole.p_value, _test(whole), "", _listed(totals))
     if experiment.schedule:
         return _as_scheduled(stretches)
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
     return _unannounced(stretches, totals, weights)
 
 
@@ -146,33 +145,25 @@ def _named(stretch: Stretch) -> str:
 
 def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
     """Whether the split changed, and is known to have; no check where it did not."""
-    stretches = aggregates.stretches
+    stretches = entry_stretches(experiment, aggregates.entered)
     if not stretches:
-        return _unexplained(experiment, aggregates.entered)
+        return []
+    value, limits, remedy = float(len(stretches) - 1), _UNANNOUNCED, _ANNOUNCE
     within = (
         f"units are compared within {len(stretches)} stretches of entry days of one split, each "
         "weighed alike in all variants"
     )
+    message = f"the split changed {_changes(experiment, stretches)}, which no schedule announces"
+    message = f"{message}; {within}"
     if experiment.schedule:
+        value, remedy = 0.0, ""
         message = f"the split changed as [[assignment.splits]] says; {within}"
-        return [graded("split", 0.0, _UNANNOUNCED, Words(message, message))]
-    changes = _changes(experiment, stretches)
-    message = f"the split changed {changes}, which no schedule announces; {within}"
-    value = float(len(stretches) - 1)
-    return [graded("split", value, _UNANNOUNCED, Words(message, message, _ANNOUNCE))]
-
-
-def _unexplained(experiment: Experiment, counts: pd.DataFrame) -> list[Check]:
-    """A change among first impressions, which a ramp or the treatment may have made."""
-    stretches = unexplained_stretches(experiment, counts)
-    if not stretches:
-        return []
-    weights = ", ".join(f"{name} = {one.weight:g}" for name, one in experiment.variants.items())
-    days = {"change": stretches[1].start, "start": stretches[0].start}
-    remedy = _SETTLE.format(**days, weights=weights)
-    message = unexplained_words(experiment, stretches)
-    value = float(len(stretches) - 1)
-    return [graded("split", value, _UNEXPLAINED, Words(message, message, remedy))]
+    elif not knows_assignment(experiment):
+        limits, message = _UNEXPLAINED, unexplained_words(experiment, stretches)
+        weights = ", ".join(f"{name} = {v.weight:g}" for name, v in experiment.variants.items())
+        start, change = (stretch.start for stretch in stretches[:2])
+        remedy = _SETTLE.format(start=start, change=change, weights=weights)
+    return [graded("split", value, limits, Words(message, message, remedy))]
 
 
 def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
@@ -185,18 +176,10 @@ def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
 
 
 def _changes(experiment: Experiment, stretches: Stretches) -> str:
-    """When the split changed, and how, in words."""
-    return fmt.listing(
-        [
-            f"from {stretch.start} on ({_moved(experiment, before, stretch)})"
-            for before, stretch in pairwise(stretches)
-        ]
-    )
-
-
-def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
-    """The variant, other than control, whose share moved most, with its shares."""
-    moves = {name: abs(after.shares[name] - before.shares[name]) for name in experiment.treatments}
-    name = max(moves, key=lambda variant: moves[variant])
-    shares = before.shares[name], after.shares[name]
-    return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
+    """When the split changed, with the shares of the treatment whose share moved most."""
+    changes = []
+    for before, after in pairwise(stretches):
+        shares = [(before.shares[name], after.shares[name], name) for name in experiment.treatments]
+        was, then, name = max(shares, key=lambda share: abs(share[1] - share[0]))
+        changes.append(f"from {after.start} on ({name} {was:.1%} before, {then:.1%} then)")
+    return fmt.listing(changes)
