@@ -126,7 +126,7 @@ def test_a_change_that_nothing_explains_decides_nothing_and_says_what_would() ->
     assert "from 2026-01-07 on (b 11.3% before, 50.2% then)" in check.message
     assert "[logs.exposures]" in check.remedy
     assert "from = 2026-01-07" in check.remedy
-    assert "from = 2026-01-05, weights = { a = 1, b = 1 }" in check.remedy
+    assert 'from = 2026-01-05, weights = { "a" = 1, "b" = 1 }' in check.remedy
     assert result.verdicts[0].sentence.startswith("DO NOT TRUST: split: by first impressions")
     assert {row.status for row in result.scorecard} == {"untrusted"}
     assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07"]

@@ -160,7 +160,7 @@ def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]
         message = f"the split changed as [[assignment.splits]] says; {within}"
     elif not knows_assignment(experiment):
         limits, message = _UNEXPLAINED, unexplained_words(experiment, stretches)
-        weights = ", ".join(f"{name} = {v.weight:g}" for name, v in experiment.variants.items())
+        weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
         start, change = (stretch.start for stretch in stretches[:2])
         remedy = _SETTLE.format(start=start, change=change, weights=weights)
     return [graded("split", value, limits, Words(message, message, remedy))]
