@@ -35,6 +35,7 @@ from abeval.inference.trust.denominators import moved_denominators
 from abeval.inference.trust.segments import moved_segments
 from abeval.inference.trust.split_places import split_days, split_places
 from abeval.inference.verdict import decide
+from abeval.logs.stretches import entry_stretches
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
 
@@ -86,7 +87,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         beliefs=beliefs(analysis),
         family_intervals=family_intervals(analysis),
         aa=() if aa is None else aa.metrics,
-        ramps=context.ramps(aggregates.stretches),
+        ramps=context.ramps(entry_stretches(experiment, aggregates.entered)),
         influence=influences(analysis),
         split_days=split_days(experiment, aggregates),
         split_places=split_places(experiment, aggregates),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.moment_rows import ByStretch, pooled
 from abeval.inference import proportions
 from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments
@@ -84,19 +84,13 @@ def is_unweighable(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -
     places = usable(moments, arms)
     if len(places) < 2 or rule.looks is not None:
         return False
-    pooled = [_sum([moments[place][name] for place in places]) for name in arms]
-    return proportions.rare(pooled[0], pooled[1]) is not None
+    whole = pooled([moments[place] for place in places])
+    return proportions.rare(whole[arms.control], whole[arms.treatment]) is not None
 
 
 def together(cells: Sequence[ByStretch]) -> ByStretch:
     """The units of several cells as one, by stretch and variant."""
-    whole: list[dict[str, Moments]] = [{} for _ in cells[0]]
-    for cell in cells:
-        for place, variants in enumerate(cell):
-            for name, moments in variants.items():
-                before = whole[place].get(name)
-                whole[place][name] = moments if before is None else before + moments
-    return whole
+    return [pooled(of_stretch) for of_stretch in zip(*cells, strict=True)]
 
 
 def left_out_of(aggregates: Aggregates, arms: Arms) -> list[int]:
@@ -149,10 +143,3 @@ def _cell_size(cell: ByStretch, name: str, scale: Sequence[float]) -> CellSize:
     known = [(f, one[name]) for f, one in zip(scale, cell, strict=True) if name in one]
     units = [(f * one.n, float(one.mean[1])) for f, one in known]
     return CellSize(sum(n * mean for n, mean in units), sum(n for n, _ in units))
-
-
-def _sum(parts: Sequence[Moments]) -> Moments:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole + part
-    return whole

@@ -2,8 +2,10 @@
 
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
 early and late units looks like an effect (Simpson's paradox). A unit enters with its first
-impression of the period, or its exposure. `placing.py` gives each unit its stretch;
-`aggregates/` sums by it, and `inference/stretches.py` compares units within stretches.
+impression of the period, or its exposure. First impressions alone do not tell a ramp from a
+treatment that moves them: units are compared within stretches only where the file says how units
+were assigned, or when. `placing.py` gives each unit its stretch; `aggregates/` sums by it, and
+`inference/stretches.py` compares units within stretches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from abeval.engines.protocol import Engine
@@ -36,14 +37,12 @@ class Stretch:
         end: Its last local day.
         units: Variant → analysed units that entered in it.
         weights: Variant → planned weight; None where no schedule says which.
-        announced: Whether the file says that the split changed at its start.
     """
 
     start: str
     end: str
     units: Mapping[str, int]
     weights: Mapping[str, float] | None
-    announced: bool
 
     @property
     def shares(self) -> dict[str, float]:
@@ -92,13 +91,30 @@ def entered(experiment: Experiment, engine: Engine) -> pd.DataFrame:
     return engine.frame(query("units/entered"))
 
 
-def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
-    """The stretches, from the counts of entries; none where there is only one.
+def entered_by(experiment: Experiment, counts: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
+    """Units by cell, a column for each variant in the order of the file.
 
     Args:
-        experiment: Its variants and its schedule.
+        experiment: Its variants.
+        counts: Rows of `ENTERED`.
+        cells: The cell of each row, such as its day.
+    """
+    table = counts.assign(cell=cells).groupby(["cell", "variant"])["units"].sum().unstack()
+    return table.reindex(columns=list(experiment.variants)).fillna(0).astype(int)
+
+
+def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
+    """The stretches within which units are compared; none where the split did not change.
+
+    Args:
+        experiment: Its variants, its schedule, and whether it has a log of exposures.
         counts: Rows of `ENTERED`.
     """
+    return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
+
+
+def entry_stretches(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
+    """The stretches as scheduled, without a schedule as entries show; none where there is one."""
     stretches = [
         stretch
         for number, plan in enumerate(planned_splits(experiment))
@@ -107,32 +123,35 @@ def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
     return tuple(stretches) if len(stretches) > 1 else ()
 
 
+def _is_declared(experiment: Experiment) -> bool:
+    """Whether the file says how traffic was split: by a schedule, or by one rule for all units."""
+    return bool(experiment.schedule) or experiment.assignment_rule is not None
+
+
+def knows_assignment(experiment: Experiment) -> bool:
+    """Whether the file says how units were assigned, or when: by a log of exposures."""
+    return _is_declared(experiment) or experiment.logs.exposures is not None
+
+
 def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -> list[Stretch]:
-    """The stretches of one scheduled split: one, unless the log shows that it changed."""
+    """The stretches of one scheduled split: one, or without a schedule those that entries show."""
     if counts.empty:
         return []
-    by_day: dict[str, dict[str, int]] = {}
-    columns = counts[["entry_day", "variant", "units"]]
-    for day, variant, n in columns.itertuples(index=False, name=None):
-        of_day = by_day.setdefault(str(day), {})
-        of_day[str(variant)] = of_day.get(str(variant), 0) + int(n)
-    days = sorted(by_day)
-    table = np.array([[by_day[day].get(v, 0) for v in experiment.variants] for day in days])
-    stretches = []
+    table = entered_by(experiment, counts, [str(day) for day in counts["entry_day"]])
+    days: list[str] = table.index.tolist()
     # Rows of one user come together: counts of rows vary more than the search allows for.
-    whole = [range(len(days))]
-    for part in whole if experiment.unit == ROW_UNIT else changed_split.stretches(table):
-        first = part.start == 0
-        start = days[part.start]
-        if first and plan.start is not None and plan.start > datetime.fromisoformat(start):
-            # It began within its first day.
-            start = plan.start.isoformat(" ")
-        sums = table[part.start : part.stop].sum(axis=0).tolist()
-        units = dict(zip(experiment.variants, sums, strict=True))
-        weights = plan.weights if experiment.schedule else None
-        announced = first and plan.start is not None
-        stretches.append(Stretch(start, days[part[-1]], units, weights, announced))
-    return stretches
+    is_one = _is_declared(experiment) or experiment.unit == ROW_UNIT
+    parts = [range(len(days))] if is_one else changed_split.stretches(table)
+    # A scheduled split may begin within its first day.
+    starts = [days[part.start] for part in parts]
+    if plan.start is not None and plan.start > datetime.fromisoformat(starts[0]):
+        starts[0] = plan.start.isoformat(" ")
+    weights = plan.weights if experiment.schedule else None
+    sums = [table.iloc[list(part)].sum().tolist() for part in parts]
+    return [
+        Stretch(start, days[part[-1]], dict(zip(experiment.variants, units, strict=True)), weights)
+        for start, part, units in zip(starts, parts, sums, strict=True)
+    ]
 
 
 def stretched(experiment: Experiment, engine: Engine, stretches: Stretches) -> str:

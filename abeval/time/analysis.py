@@ -13,7 +13,9 @@ from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Rule
 from abeval.inference.context import ramps
 from abeval.inference.trust.before import balance
+from abeval.inference.trust.split import unexplained_words
 from abeval.logs.run import Run
+from abeval.logs.stretches import knows_assignment
 from abeval.metrics.definition import Metric
 from abeval.results import Ramp
 from abeval.results.windows import (
@@ -107,6 +109,10 @@ def windows(
 ) -> TimeResult:
     """Analyse an experiment over time."""
     logs = open_logs(run, metrics)
+    if logs.stretches and not knows_assignment(run.experiment):
+        words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
+        refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
+        logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
     timeline = Timeline(run.experiment, sums_of(logs, run.step, by), widths, looks)
     cuts = cut_windows(logs, timeline.sums.days, widths, run.step)
     timeline = replace(timeline, cuts=cuts)
@@ -262,7 +268,7 @@ def _refused(timeline: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
 def _notes(timeline: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
     sums = timeline.sums
     notes = []
-    if sums.stretches:
+    if sums.stretches and sums.metrics:
         notes.append(
             "Traffic shares changed during the experiment: units are compared within "
             f"{len(sums.stretches)} groups of entry days with the same shares."

@@ -12,7 +12,7 @@ from abeval.aggregates.wanted import refusals
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.stretches import Stretches
+from abeval.logs.stretches import Stretches, entry_stretches
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source
 
@@ -50,15 +50,15 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
 def opened_logs(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> OpenLogs:
     """The logs as they were prepared, of these metrics among others."""
     experiment, engine = run.experiment, run.engine
-    shape, stretches = prepared.shape, prepared.entries.stretches
+    shape, entries = prepared.shape, prepared.entries
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
         MetricQueries(
-            experiment, shape, engine, by_stretch=bool(stretches), covered=prepared.covered
+            experiment, shape, engine, by_stretch=bool(entries.stretches), covered=prepared.covered
         ),
         tuple(metric for metric in metrics if metric.name not in lacks),
         {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
-        stretches,
+        entry_stretches(experiment, entries.counts),
     )
 
 

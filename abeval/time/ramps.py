@@ -23,8 +23,8 @@ def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
 
     Example:
         >>> from abeval.logs.stretches import Stretch
-        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None, False)
-        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None, True)
+        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
+        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
         >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
         ((0, 1), (2,))
     """

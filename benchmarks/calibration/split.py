@@ -1,399 +1,244 @@
-"""Calibration of an analysis whose traffic split changes.
+"""Calibration of verdicts where the split changes, or only seems to.
 
-    python -m benchmarks.calibration.split --experiments 1000
+    python -m benchmarks.calibration.split --experiments 200
+    python -m benchmarks.calibration.split --experiments 200 --lift .17
+    python -m benchmarks.calibration.split --experiments 200 --lift .17 --adjust cuped
 
-Simulated logs, by day of entry: the share of treatment changes, the click rate, the AUC of the
-scores and the activity of units move as well. Each is compared as `analyze` does, with and without
-`[[assignment.splits]]`, with and without CUPED; what the queries would sum is summed here, and
-`tests/calibration/test_split.py` holds the two together. `pooled` ignores stretches.
+Logs of users who come for two weeks, active ones sooner, through the whole analysis, each with
+what its file may say of the split: nothing, a schedule, or a log of exposures.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
-from functools import cache
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS, PRODUCTS, THIRDS, VARIABLES
-from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import named_metrics
-from abeval.experiment.model import Experiment
-from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Numbers
-from abeval.inference.judge import judge
-from abeval.inference.trust.family import decided
-from abeval.inference.trust.split import srm_check
-from abeval.logs.stretches import ENTERED, planned_splits, stretches_of
-from abeval.metrics.definition import Metric
+import abeval
 from abeval.results.analysis import Result
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.arrays import Integers
 
-START = date(2026, 1, 5)
-BEFORE = date(2026, 1, 1)
-METRICS = ("ctr", "clicks_per_user", "gauc")
+DAYS = 14
+START = pd.Timestamp("2026-01-05")
+METRICS = ("clicks_per_user", "ctr")
+USERS = 5_050
+
+Says = Literal["nothing", "schedule", "exposures"]
+"""What the experiment file says of when units were assigned."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A split that changes, and what changes with it.
+    """When users are assigned, and when they come.
 
     Attributes:
         name: In the table.
-        shares: Share of each treatment among the units that enter on each day.
-        rates: Click rate of the units that enter on each day.
-        per_day: Units that enter on a day, on average.
-        returns: Whether units come back on later days.
+        shares: Share of treatment among the users who are assigned on each day.
+        moved: Share of treatment that comes on the first two days instead; its totals stay.
+        waits: Share that is assigned before it comes, two days on average, and is
+            less active.
+        drift: How much the click rate rises from the first day to the last.
     """
 
     name: str
-    shares: tuple[tuple[float, ...], ...]
-    rates: tuple[float, ...]
-    per_day: int = 300
-    returns: bool = False
-
-    @property
-    def variants(self) -> list[str]:
-        """Control and the treatments."""
-        return ["a", "b", "c", "d"][: len(self.shares) + 1]
+    shares: tuple[float, ...] = (0.5,) * DAYS
+    moved: float = 0.0
+    waits: float = 0.0
+    drift: float = 0.0
 
 
-TEN, HALF = 0.1, 0.5
+def ramp(low: float) -> tuple[float, ...]:
+    """Shares of five days, and then half."""
+    return (low,) * 5 + (0.5,) * (DAYS - 5)
+
+
 WORLDS = (
-    World(
-        "10 % for two days, then 50 %; CTR 5 %, then 10 %",
-        ((TEN,) * 2 + (HALF,) * 5,),
-        (0.05,) * 2 + (0.10,) * 5,
-    ),
-    World(
-        "10 %, then 50 %; no drift; units return",
-        ((TEN,) * 4 + (HALF,) * 4,),
-        (0.1,) * 8,
-        returns=True,
-    ),
-    World(
-        "1, 5, 20, 50 % day by day; CTR rises from 5 to 12 %",
-        ((0.01, 0.05, 0.2) + (HALF,) * 5,),
-        tuple(np.linspace(0.05, 0.12, 8).tolist()),
-        1500,
-    ),
-    World(
-        "three variants: b 10 to 30 %, c from day 4 on; CTR 5 to 10 %",
-        ((TEN,) * 3 + (0.3,) * 4, (0.0,) * 3 + (0.3,) * 4),
-        (0.05,) * 3 + (0.1,) * 4,
-    ),
-    World("always 50 %; CTR 5 %, then 10 %", ((HALF,) * 7,), (0.05,) * 2 + (0.10,) * 5),
+    World("always 50 %"),
+    World("always 50 %, 15 % of treatment moved to days 0 and 1", moved=0.15),
+    World("always 50 %, 30 % of treatment moved to days 0 and 1", moved=0.30),
+    World("5 %, then 50 %", ramp(0.05)),
+    World("10 %, then 50 %", ramp(0.10)),
+    World("5 %, then 50 %; half are assigned before they come", ramp(0.05), waits=0.5),
+    World("… and the click rate rises by half", ramp(0.05), waits=0.5, drift=0.5),
 )
 
 
-class Units(NamedTuple):
-    """Simulated units.
+class Users(NamedTuple):
+    """Users of one experiment: days of assignment and of coming, and what they do.
 
     Attributes:
-        day: Day of entry.
-        variant: Number of the variant.
+        assigned: Day of assignment.
+        came: Day of the first impression.
+        treated: Whether in the treatment.
         shown: Impressions in the period.
-        clicks: Their clicks.
+        clicks: Clicks on them.
         shown_before: Impressions before the period.
-        clicks_before: Their clicks.
-        weighted_auc: AUC × impressions × 1e9, where the unit has both classes, else 0.
-        judged: Impressions of units with both classes.
+        clicks_before: Clicks on them.
     """
 
-    day: Integers
-    variant: Integers
+    assigned: Integers
+    came: Integers
+    treated: Integers
     shown: Integers
     clicks: Integers
     shown_before: Integers
     clicks_before: Integers
-    weighted_auc: Integers
-    judged: Integers
 
 
-def units_of(world: World, seed: int, lift: float = 0.0) -> Units:
-    """Units of one experiment; every treatment has this lift of the click rate and the AUC."""
-    rng = np.random.default_rng([seed, len(world.name)])
-    day = np.repeat(np.arange(len(world.rates)), rng.poisson(world.per_day, len(world.rates)))
-    cuts = np.cumsum(np.array(world.shares), axis=0).T[day]
-    variant = (rng.random(len(day))[:, None] < cuts[:, ::-1]).sum(axis=1)
-    variant = np.where(variant > 0, len(world.shares) + 1 - variant, 0)
-    taste = rng.gamma(4.0, 0.25, len(day))
-    visits: Floats | Integers = np.ones(len(day))
-    if world.returns:
-        # Units that came early have had more days, and those that come often came early.
-        visits = 1 + rng.binomial(len(world.rates) - 1 - day, np.minimum(taste / 3, 1))
-    shown = visits.astype(int) * 2 + rng.poisson(6 * visits)
-    rate = np.array(world.rates)[day] * (0.5 + 0.5 * taste)
-    treated = np.where(variant > 0, 1 + lift, 1.0)
-    clicks = rng.binomial(shown, np.minimum(rate * treated, 1))
-    before = np.where(rng.random(len(day)) < 0.7, rng.poisson(10 * taste), 0)
-    clicks_before = rng.binomial(before, np.minimum(rate, 1))
-    auc = (0.55 + 0.07 * (rate / rate.mean() > 1)) * treated
-    return Units(day, variant, shown, clicks, before, clicks_before, *_auc(rng, shown, clicks, auc))
+def users_of(world: World, seed: int, lift: float = 0.0, users: int = USERS) -> Users:
+    """Users of one experiment, whose treatment has this lift of the click rate."""
+    rng = np.random.default_rng([seed, 29])
+    waits = rng.random(users) < world.waits
+    active = rng.gamma(2.0, 0.5, users) * np.where(waits, 0.4, 1.0)
+    # Active users come sooner; where some wait, about as many are assigned on each day.
+    pace = np.full(users, 1e3) if world.waits else 6 / (0.1 + active)
+    # Exponential, given that they come within the period.
+    came_by = rng.random(users) * -np.expm1(-DAYS / pace)
+    assigned = (-pace * np.log1p(-came_by)).astype(np.int64)
+    treated = rng.random(users) < np.array(world.shares)[assigned]
+    came = assigned + np.where(waits, rng.geometric(1 / 2, users), 0)
+    moved = treated & (rng.random(users) < world.moved)
+    level = 1 + world.drift * came / (DAYS - 1)
+    came = np.where(moved, rng.integers(0, 2, users), came)
+    shown = 1 + rng.poisson(4 * active)
+    rate = 0.1 * (0.5 + 0.5 * np.minimum(active, 3)) * level
+    before = rng.poisson(4 * active)
+    users_there = came < DAYS
+    columns = (
+        *(assigned, came, treated.astype(np.int64), shown),
+        rng.binomial(shown, rate * np.where(treated, 1 + lift, 1)),
+        *(before, rng.binomial(before, rate)),
+    )
+    return Users(*(column[users_there] for column in columns))
 
 
-def _auc(
-    rng: np.random.Generator, shown: Integers, clicks: Integers, auc: Floats
-) -> tuple[Integers, Integers]:
-    """Each unit's AUC × impressions × 1e9 and impressions, over scores of such an AUC."""
-    from scipy import special
-
-    unit = np.repeat(np.arange(len(shown)), shown)
-    place = np.arange(len(unit)) - np.repeat(np.cumsum(shown) - shown, shown)
-    click = place < clicks[unit]
-    score = rng.normal(size=len(unit)) + click * (np.sqrt(2) * special.ndtri(auc))[unit]
-    order = np.lexsort((score, unit))
-    rank = np.empty(len(unit))
-    rank[order] = place + 1
-    ranks = np.bincount(unit[click], rank[click], len(shown))
-    both = (clicks > 0) & (clicks < shown)
-    pairs = np.where(both, clicks * (shown - clicks), 1)
-    value = np.where(both, (ranks - clicks * (clicks + 1) / 2) / pairs, 0)
-    return np.rint(1e9 * shown * value).astype(np.int64), np.where(both, shown, 0)
+def log_of(users: Users, rng: np.random.Generator) -> pd.DataFrame:
+    """One row an impression: the first in the first half of a user's first day, others later."""
+    first = START + pd.to_timedelta(users.came, unit="D")
+    left = (DAYS - users.came) * 86_400.0
+    now = _rows(users.shown, users.clicks, users.treated)
+    is_first = now["place"].to_numpy() == 0
+    noon = 43_200.0
+    later = noon + rng.random(len(now)) * (left[now["user_id"]] - noon)
+    seconds = np.where(is_first, rng.random(len(now)) * noon, later)
+    now["ts"] = first[now["user_id"]] + pd.to_timedelta(np.floor(seconds), unit="s")
+    return now.drop(columns="place")
 
 
-def experiment_of(world: World, scheduled: bool, adjust: str = "none") -> Experiment:
-    """The experiment file of a world; unscheduled weights are those of all days together."""
-    split = np.array([1 - np.sum(world.shares, axis=0), *world.shares])
-    weights = split[:, :1] if scheduled else split.mean(axis=1, keepdims=True)
+def earlier_log(users: Users) -> pd.DataFrame:
+    """The impressions before the period."""
+    rows = _rows(users.shown_before, users.clicks_before, users.treated).drop(columns="place")
+    return rows.assign(ts=START - pd.Timedelta(days=2))
+
+
+def _rows(shown: Integers, clicks: Integers, treated: Integers) -> pd.DataFrame:
+    user = np.repeat(np.arange(len(shown)), shown)
+    place = np.arange(len(user)) - np.repeat(np.cumsum(shown) - shown, shown)
+    variant = np.where(treated == 1, "b", "a")[user]
+    click = (place < clicks[user]).astype(int)
+    return pd.DataFrame({"user_id": user, "variant": variant, "click": click, "place": place})
+
+
+def analysed(world: World, users: Users, says: Says, adjust: str = "none") -> Result:
+    """What the whole analysis says of a log."""
+    shares = world.shares
+    logs = {"impressions": log_of(users, np.random.default_rng(int(users.shown.sum())))}
+    if says == "exposures":
+        at = START + pd.to_timedelta(users.assigned, unit="D")
+        variant = np.where(users.treated == 1, "b", "a")
+        logs["exposures"] = pd.DataFrame(
+            {"user_id": np.arange(len(at)), "variant": variant, "ts": at}
+        )
     entries: dict[str, Any] = {
         "name": "split",
         "unit": "user_id",
         "control": "a",
-        "variants": {
-            v: {"weight": float(w[0])} for v, w in zip(world.variants, weights, strict=True)
-        },
-        "models": {"m": {"score": "score"}},
-        "period": {"start": START, "end": START + timedelta(days=len(world.rates))},
-        "pre_period": {"start": BEFORE, "end": START},
-        "logs": {"impressions": {}},
+        "variants": {"a": {"weight": 1 - shares[-1]}, "b": {"weight": shares[-1]}},
+        "period": {"start": START.date(), "end": (START + pd.Timedelta(days=DAYS)).date()},
+        "logs": {name: {} for name in logs},
         "cleaning": {"duplicates": "unchecked"},
+        "engine": {"threads": 1},
         "trust": {"aa_runs": 0},
-        "inference": {"adjust": adjust, "family": "none"},
+        "inference": {"adjust": adjust},
         "metrics": [{"name": name, "role": "goal"} for name in METRICS],
     }
-    for variant in entries["variants"].values():
-        variant["model"] = "m"
-    if scheduled:
-        days = [
-            i for i in range(1, split.shape[1]) if not np.allclose(split[:, i], split[:, i - 1])
-        ]
-        entries["assignment"] = {
-            "splits": [
-                {
-                    "from": START + timedelta(days=i),
-                    "weights": dict(zip(world.variants, split[:, i].tolist(), strict=True)),
-                }
-                for i in days
-            ]
-        }
-    return parse_experiment(entries)
+    if adjust != "none":
+        before = START - pd.Timedelta(days=4)
+        logs["impressions"] = pd.concat([logs["impressions"], earlier_log(users)])
+        entries["pre_period"] = {"start": before.date(), "end": START.date()}
+    if says == "schedule":
+        changes = [day for day in range(DAYS) if day == 0 or shares[day] != shares[day - 1]]
+        entries["assignment"] = {"splits": [_split(day, shares[day]) for day in changes]}
+    return abeval.define(**entries).analyze(logs=logs)
 
 
-def aggregates_of(world: World, units: Units, experiment: Experiment) -> Aggregates:
-    """What the queries would sum of the log of these units."""
-    starts = [plan.start for plan in planned_splits(experiment)[1:]]
-    dates = [START + timedelta(days=i) for i in range(len(world.rates))]
-    planned = [sum(s is not None and s.date() <= day for s in starts) for day in dates]
-    shape = len(dates), len(world.variants)
-    counts = np.bincount(units.day * shape[1] + units.variant, minlength=shape[0] * shape[1])
-    rows = [
-        (planned[day], str(dates[day]), 12, world.variants[v], int(n))
-        for (day, v), n in np.ndenumerate(counts.reshape(shape))
-        if n
-    ]
-    entered = pd.DataFrame(rows, columns=list(ENTERED))
-    stretches = stretches_of(experiment, entered)
-    begins = [stretch.start for stretch in stretches[1:]]
-    stretch = np.array([sum(start <= str(day) for start in begins) for day in dates])[units.day]
-    moments = pd.DataFrame(list(_rows(world, units, stretch)), columns=list(MOMENT_COLUMNS))
-    return replace(_bare(world, units, moments), entered=entered, stretches=stretches)
-
-
-def _bare(world: World, units: Units, moments: pd.DataFrame) -> Aggregates:
-    """Aggregates that do not know when units entered."""
-    dates = [START + timedelta(days=i) for i in range(len(world.rates))]
-    sizes = np.bincount(units.variant, minlength=len(world.variants))
-    n = len(units.day)
-    return Aggregates(
-        moments=moments,
-        reach=pd.DataFrame(),
-        group_units=pd.DataFrame(),
-        catalogue_size=None,
-        units=pd.DataFrame({"variant": world.variants, "units": sizes, "crossovers": 0}),
-        accounts=pd.DataFrame(
-            [("impressions", "used", int(units.shown.sum()))], columns=["log", "reason", "rows"]
-        ),
-        days=_days(dates, units),
-        refused={},
-        facts={
-            "clicks": 1,
-            "scored": 1,
-            "units": n,
-            "crossovers": 0,
-            "tied": 0,
-            "tied_out": 0,
-            "duplicates": 0,
-        },
-        caps={},
-    )
-
-
-def _days(dates: Sequence[date], units: Units) -> pd.DataFrame:
-    new = np.bincount(units.day, minlength=len(dates))
-    noon = [int(datetime(d.year, d.month, d.day, 12).timestamp() * 1000) for d in dates]
-    return pd.DataFrame(
-        {"day": [str(d) for d in dates], "units": new, "new_units": new, "impressions": new,
-         "first_ms": noon, "last_ms": noon}
-    )  # fmt: skip
-
-
-def _rows(world: World, units: Units, stretch: Integers) -> Iterator[tuple[Any, ...]]:
-    """Rows of moments of every metric, by variant and stretch."""
-    one, none = np.ones_like(units.shown), np.zeros_like(units.shown)
-    new = (units.shown_before == 0).astype(np.int64)
-    values = {
-        "ctr": (units.clicks, units.shown, units.clicks_before, units.shown_before),
-        "clicks_per_user": (units.clicks, one, units.clicks_before, one),
-        "gauc": (units.weighted_auc, units.judged, none, none),
-    }
-    for metric in METRICS:
-        columns = dict(zip(VARIABLES, (*values[metric], new), strict=True))
-        for v, variant in enumerate(world.variants):
-            for k in np.unique(stretch):
-                rows = (units.variant == v) & (stretch == k)
-                # Products of weighted AUCs do not fit 64 bits.
-                kind = object if metric == "gauc" else np.int64
-                own = {name: column[rows].astype(kind) for name, column in columns.items()}
-                if rows.any():
-                    sums = [str(int(own[name].sum())) for name in VARIABLES]
-                    products = [str(int((own[a] * own[b]).sum())) for a, b in PRODUCTS]
-                    labels = metric, "whole", "", variant, int(k), int(rows.sum())
-                    thirds = [
-                        str(int((own[a] * own[b] * own[c]).astype(object).sum()))
-                        for a, b, c in THIRDS
-                    ]
-                    yield (*labels, *sums, *products, *thirds)
-
-
-def result_of(world: World, units: Units, scheduled: bool, adjust: str = "none") -> Result:
-    """What the analysis says of an experiment."""
-    experiment = experiment_of(world, scheduled, adjust)
-    return judge(experiment, named_metrics(experiment), aggregates_of(world, units, experiment))
-
-
-def pooled_result(world: World, units: Units) -> Result:
-    """What it would say if it ignored that the split changed."""
-    experiment = experiment_of(world, scheduled=False)
-    rows = list(_rows(world, units, np.zeros_like(units.day)))
-    moments = pd.DataFrame(rows, columns=list(MOMENT_COLUMNS))
-    return judge(experiment, named_metrics(experiment), _bare(world, units, moments))
+def _split(day: int, share: float) -> dict[str, Any]:
+    start = (START + pd.Timedelta(days=day)).date()
+    return {"from": start, "weights": {"a": 1 - share, "b": share}}
 
 
 class Tally(NamedTuple):
-    """Rows of results, as shares.
+    """Verdicts, and how often the intervals that may be read cover the lift.
 
     Attributes:
-        rejected: p below .05 without an effect.
-        covered: The lift's interval has the true lift of 10 %.
-        failed: Analyses whose SRM check failed.
-        experiments: Number of experiments, without and with the effect.
+        verdicts: Decision → experiments.
+        covers: Metric → whether each interval that is not untrusted covers.
     """
 
-    rejected: Mapping[tuple[str, str], float]
-    covered: Mapping[tuple[str, str], float]
-    failed: float
-    experiments: int
+    verdicts: Counter[str]
+    covers: dict[str, list[bool]]
 
 
-WAYS = ("pooled", "found", "scheduled", "found, CUPED", "scheduled, CUPED")
+def tally(world: World, says: Says, seeds: Sequence[int], lift: float, adjust: str) -> Tally:
+    """Verdicts and coverage over the experiments of a world."""
+    verdicts: Counter[str] = Counter()
+    covers: dict[str, list[bool]] = {name: [] for name in METRICS}
+    for seed in seeds:
+        result = analysed(world, users_of(world, seed, lift), says, adjust)
+        verdicts[result.verdicts[0].decision] += 1
+        for row in result.scorecard:
+            if row.status != "untrusted" and row.lift_low is not None and row.lift_high is not None:
+                covers[row.metric].append(row.lift_low <= lift <= row.lift_high)
+    return Tally(verdicts, covers)
 
 
-def tally(
-    world: World, experiments: int, seed: int = 0, lift: float = 0.1, ways: Sequence[str] = WAYS
-) -> Tally:
-    """Rejections without an effect, and coverage of a true lift, of every metric and way."""
-    counts: dict[str, dict[tuple[str, str], list[bool]]] = {"rejected": {}, "covered": {}}
-    failed = []
-    for i in range(experiments):
-        for what, size in (("rejected", 0.0), ("covered", lift)):
-            for way, analysis in _analyses(world, units_of(world, seed + i, size), ways):
-                if way != "pooled":
-                    found = srm_check(analysis.experiment, analysis.aggregates)
-                    (check,) = decided([found], analysis.experiment.trust)
-                    failed.append(check.status == "fail")
-                for (metric, variant), comparison in analysis.comparisons.items():
-                    row = comparison.numbers
-                    said = _rejects(row.p_value) if size == 0 else _covers(row, size)
-                    counts[what].setdefault((way, f"{metric} {variant}"), []).append(said)
-    shares = {what: {k: float(np.mean(v)) for k, v in of.items()} for what, of in counts.items()}
-    return Tally(shares["rejected"], shares["covered"], float(np.mean(failed)), experiments)
-
-
-def _analyses(world: World, units: Units, ways: Sequence[str]) -> Iterator[tuple[str, Analysis]]:
-    """The analysis of the same units in each way, without what only reports need."""
-    known: dict[object, Aggregates] = {}
-    for way in ways:
-        experiment = _experiment(world, way)
-        if way == "pooled":
-            rows = list(_rows(world, units, np.zeros_like(units.day)))
-            moments = pd.DataFrame(rows, columns=list(MOMENT_COLUMNS))
-            yield way, Analysis(experiment, _metrics(world), _bare(world, units, moments))
-            continue
-        key = "scheduled" in way
-        if key not in known:
-            known[key] = aggregates_of(world, units, experiment)
-        yield way, Analysis(experiment, _metrics(world), known[key])
-
-
-@cache
-def _experiment(world: World, way: str) -> Experiment:
-    return experiment_of(world, "scheduled" in way, "cuped" if "CUPED" in way else "none")
-
-
-@cache
-def _metrics(world: World) -> Sequence[Metric]:
-    return named_metrics(experiment_of(world, scheduled=False))
-
-
-def _rejects(p_value: float | None) -> bool:
-    return p_value is not None and p_value < 0.05
-
-
-def _covers(row: Numbers, lift: float) -> bool:
-    low, high = row.lift_low, row.lift_high
-    return low is not None and high is not None and low <= lift <= high
-
-
-def markdown(world: World, result: Tally) -> str:
-    """The table of a world: rejections without an effect / coverage of a lift of 10 %."""
-    metrics = list(dict.fromkeys(metric for _, metric in result.rejected))
-    lines = [
-        f"\n**{world.name}** ({result.experiments:,} experiments each, "
-        f"{result.failed:.1%} with a failed check)\n",
-        "| rejects / covers, % | " + " | ".join(metrics) + " |",
-        "|---|" + "--:|" * len(metrics),
-    ]
-    for way in dict.fromkeys(way for way, _ in result.rejected):
-        cells = [f"{result.rejected[way, m]:.1%} / {result.covered[way, m]:.1%}" for m in metrics]
-        lines.append(f"| {way} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+def lines(
+    worlds: Sequence[World], says: Sequence[Says], seeds: Sequence[int], lift: float, adjust: str
+) -> Iterator[str]:
+    """The table in Markdown, line by line."""
+    decisions = ("ship", "do_not_ship", "keep_running", "do_not_trust")
+    heads = ["world", "the file says", *(f"{name.replace('_', ' ')}, %" for name in decisions)]
+    heads += [f"{name} covered, %" for name in METRICS]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---|---|" + "--:|" * (len(heads) - 2)
+    for world in worlds:
+        for one in says:
+            if one == "exposures" and world.moved:
+                # Only the first impression moves, so that exposures are those of a plain log.
+                continue
+            counts = tally(world, one, seeds, lift, adjust)
+            cells = [f"{100 * counts.verdicts[name] / len(seeds):.1f}" for name in decisions]
+            cells += [f"{100 * np.mean(c):.1f}" if c else "" for c in counts.covers.values()]
+            yield f"| {world.name} | {one} | {' | '.join(cells)} |"
 
 
 def main() -> None:
-    """Run every world and print its table in Markdown."""
+    """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.split")
-    parser.add_argument("--experiments", type=int, default=1000, help="per world, each way")
-    parser.add_argument("--world", default="", help="only these, from 0, with commas")
+    parser.add_argument("--experiments", type=int, default=200, help="per world")
+    parser.add_argument("--lift", type=float, default=0.0, help="true effect on the click rate")
+    parser.add_argument("--adjust", default="none", help="cuped: with a pre-period")
+    parser.add_argument("--world", type=int, nargs="*", help="only these, from 0")
+    parser.add_argument("--says", nargs="*", choices=get_args(Says), default=get_args(Says))
     options = parser.parse_args()
-    chosen = [int(one) for one in options.world.split(",") if one] or range(len(WORLDS))
-    for world in (WORLDS[one] for one in chosen):
-        sys.stdout.write(markdown(world, tally(world, options.experiments)))
+    worlds = [WORLDS[one] for one in options.world or range(len(WORLDS))]
+    seeds = range(options.experiments)
+    for line in lines(worlds, options.says, seeds, options.lift, options.adjust):
+        sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import ENTERED, stretches_of
+from abeval.logs.stretches import ENTERED, entry_stretches
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.time.day_sums import DaySums
@@ -135,5 +135,5 @@ def time_sums(units: Units, name: str = "ctr") -> TimeSums:
         for variant, of_variant in activity.items()
         for i, day in enumerate(days)
     ]
-    stretches = stretches_of(experiment_of(), pd.DataFrame(rows, columns=list(ENTERED)))
+    stretches = entry_stretches(experiment_of(), pd.DataFrame(rows, columns=list(ENTERED)))
     return TimeSums(days, frozenset(), activity, {name: sums}, {}, stretches=stretches)

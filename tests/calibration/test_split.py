@@ -1,97 +1,67 @@
-"""A split that changes: what the analysis says, on logs and over many simulated experiments."""
+"""A split that changes, or only seems to: what the whole analysis says of simulated logs."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
-import pandas as pd
 import pytest
 
-from abeval.api import LoadedExperiment
-from benchmarks.calibration.split import (
-    START,
-    WORLDS,
-    aggregates_of,
-    experiment_of,
-    pooled_result,
-    result_of,
-    tally,
-    units_of,
-)
+from benchmarks.calibration.split import WORLDS, Says, analysed, lines, tally, users_of
 
-RAMP, RETURNS, DAILY, THREE, EVEN = WORLDS
+EVEN, _, MOVED, RAMP, _, STICKY, _ = WORLDS
+SEEDS = range(2)
 
 
-def log_of(world, units):
-    """The impressions of simulated units, one visit a unit; scores all alike."""
-    parts = []
-    for shown, clicks, when in (
-        (units.shown, units.clicks, pd.Timestamp(START) + pd.to_timedelta(units.day, unit="D")),
-        (units.shown_before, units.clicks_before, pd.Timestamp("2026-01-02")),
-    ):
-        user = np.repeat(np.arange(len(shown)), shown)
-        place = np.arange(len(user)) - np.repeat(np.cumsum(shown) - shown, shown)
-        ts = when if isinstance(when, pd.Timestamp) else when[user]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "user_id": user,
-                    "variant": np.array(world.variants)[units.variant[user]],
-                    "ts": ts + pd.Timedelta(hours=13),
-                    "click": (place < clicks[user]).astype(int),
-                    "score": 0.5,
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+def decisions(world, says, lift=0.0):
+    return {analysed(world, users_of(world, s, lift), says).verdicts[0].decision for s in SEEDS}
 
 
-@pytest.mark.parametrize("world", [RAMP, THREE], ids=["ramp", "three variants"])
-@pytest.mark.parametrize("scheduled", [False, True])
-def test_the_simulated_sums_are_those_of_the_queries(world, scheduled):
-    units = units_of(world, 5)
-    loaded = LoadedExperiment(experiment_of(world, scheduled, "cuped"))
-    loaded = loaded.replace(metrics=[{"name": "ctr"}, {"name": "clicks_per_user", "role": "goal"}])
-    by_log = loaded.analyze(logs={"impressions": log_of(world, units)})
-    by_hand = result_of(world, units, scheduled, "cuped")
-    assert len(by_log.ramps) == 2
-    assert by_log.ramps == by_hand.ramps
-    for row in by_log.scorecard:
-        twin = by_hand[row.metric, row.variant]
-        assert (row.units_control, row.units) == (twin.units_control, twin.units)
-        assert row.difference == pytest.approx(twin.difference, rel=1e-12)
-        assert row.p_value == pytest.approx(twin.p_value, rel=1e-9)
+def test_a_treatment_that_moves_first_impressions_makes_no_effect():
+    """Issue: DO NOT SHIP in 30 of 40, clicks per user −14 %, with no effect at all."""
+    assert decisions(MOVED, "nothing") == {"do_not_trust"}
+    assert decisions(MOVED, "schedule") <= {"keep_running", "ship"}
+    users = users_of(MOVED, 0, 0.17)
+    row = analysed(MOVED, users, "schedule")["clicks_per_user"]
+    means = [users.clicks[users.treated == arm].mean() for arm in (0, 1)]
+    assert row.lift == pytest.approx(means[1] / means[0] - 1, rel=1e-9)
 
 
-def test_an_early_ten_percent_is_no_harm_and_no_gain():
-    """Issue: ship at p < .001 before, with no effect at all."""
-    results = [(units_of(RAMP, seed), RAMP) for seed in range(20)]
-    said = [result_of(world, units, False).verdicts[0].decision for units, world in results]
-    before = [pooled_result(world, units)["ctr"].p_value for units, world in results]
-    assert said.count("keep_running") >= 17
-    assert np.median(before) < 0.01
+def test_a_ramp_is_compared_within_stretches_where_its_assignment_is_known():
+    """Active users come sooner, when few were treated: pooled, the treatment looks worse."""
+    assert decisions(RAMP, "nothing") == {"do_not_trust"}
+    assert decisions(RAMP, "schedule") == decisions(RAMP, "exposures") == {"keep_running"}
+    users = users_of(RAMP, 0)
+    means = [users.clicks[users.treated == arm].mean() for arm in (0, 1)]
+    assert means[1] / means[0] < 0.9
+    for says in ("schedule", "exposures"):
+        row = analysed(RAMP, users, says)["clicks_per_user"]
+        assert row.lift_low < 0 < row.lift_high
 
 
-def test_units_that_return_are_compared_with_those_that_came_as_early():
-    """Issue: `clicks_per_user` worse in 40 of 40, with no effect and no drift."""
-    worlds = [units_of(RETURNS, seed) for seed in range(20)]
-    rows = [result_of(RETURNS, units, False)["clicks_per_user"] for units in worlds]
-    before = [pooled_result(RETURNS, units)["clicks_per_user"] for units in worlds]
-    assert sum(row.difference < 0 and row.p_value < 0.05 for row in before) >= 19
-    assert sum(row.p_value < 0.05 for row in rows) <= 4
+def test_users_who_were_assigned_before_they_came_need_exposures():
+    """Issue: SHIP in 4 of 16, with no effect. The schedule's own shares do not fit the entries."""
+    assert decisions(STICKY, "nothing") == decisions(STICKY, "schedule") == {"do_not_trust"}
+    assert decisions(STICKY, "exposures") == {"keep_running"}
 
 
-@pytest.mark.parametrize("world", [RAMP, THREE], ids=["ramp", "three variants"])
-def test_levels_and_coverage_over_few_experiments(world):
-    """The table of 1,000 experiments is in docs/calibration.md."""
-    found = tally(world, 25, ways=("found", "scheduled, CUPED"))
-    assert max(found.rejected.values()) <= 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 25)
-    assert min(found.covered.values()) >= 0.95 - 3.5 * np.sqrt(0.05 * 0.95 / 25)
-    assert found.failed <= 0.05
+def test_an_even_split_is_one_stretch_whatever_the_file_says():
+    results = [analysed(EVEN, users_of(EVEN, 1), says) for says in get_args(Says)]
+    assert all(result.ramps == () for result in results)
+    assert results[0].scorecard == results[1].scorecard == results[2].scorecard
 
 
-def test_an_even_split_is_one_stretch_and_nothing_changes():
-    for seed in range(20):
-        units = units_of(EVEN, seed)
-        aggregates = aggregates_of(EVEN, units, experiment_of(EVEN, False))
-        assert aggregates.stretches == ()
-        assert result_of(EVEN, units, False).scorecard == pooled_result(EVEN, units).scorecard
+def test_the_table_counts_verdicts_and_the_intervals_that_may_be_read():
+    counts = tally(MOVED, "nothing", range(1), 0.0, "none")
+    assert counts.verdicts == {"do_not_trust": 1}
+    assert not any(counts.covers.values())
+    *_, line = lines([RAMP], ["schedule"], range(1), 0.0, "cuped")
+    assert line.endswith("| schedule | 0.0 | 0.0 | 100.0 | 0.0 | 100.0 | 100.0 |")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("says", ["schedule", "exposures"])
+def test_a_true_effect_is_covered_under_a_ramp(says):
+    counts = tally(RAMP, says, range(100), 0.17, "none")
+    error = np.sqrt(0.05 * 0.95 / 100)
+    assert all(np.mean(covers) > 0.95 - 3 * error for covers in counts.covers.values())

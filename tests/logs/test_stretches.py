@@ -1,4 +1,4 @@
-"""The traffic split changes in mid-run: found, scheduled, stored, refused by name."""
+"""The traffic split changes in mid-run: scheduled, exposed, unexplained, stored, refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
+from abeval.assignment import Assignment
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import ENTERED, Stretch, planned_splits, stretches_of
+from abeval.logs.stretches import (
+    ENTERED,
+    Stretch,
+    entry_stretches,
+    planned_splits,
+    stretches_of,
+)
 
 DAYS = 6
 EARLY, LATE = (0, 1), (2, 3, 4, 5)
@@ -67,6 +74,19 @@ def experiment(**entries: Any) -> LoadedExperiment:
     return abeval.define(**{**base, **entries})
 
 
+def scheduled(**entries: Any) -> LoadedExperiment:
+    return experiment(**{"assignment": schedule(), **entries})
+
+
+def exposed(log: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The log, and one of exposures: each user's first row of the period."""
+    during = log[log.ts >= "2026-01-05"].sort_values("ts")
+    return {"impressions": log, "exposures": during.drop_duplicates("user_id").reset_index()}
+
+
+EXPOSED = {"impressions": {}, "exposures": {}}
+
+
 def by_hand(log: pd.DataFrame, early: pd.Series) -> float:
     """Clicks per user of b less a, within the two stretches, by their shares of all users."""
     during = log[log.ts >= "2026-01-05"]
@@ -79,10 +99,10 @@ def by_hand(log: pd.DataFrame, early: pd.Series) -> float:
     return sum(shares[k] * (means[k, "b"] - means[k, "a"]) for k in (True, False))
 
 
-def test_units_are_compared_within_stretches_with_and_without_a_schedule():
+def test_units_are_compared_within_stretches_of_a_schedule_and_of_exposures():
     log = world()
-    announced = experiment(assignment=schedule()).analyze(logs={"impressions": log})
-    found = experiment().analyze(logs={"impressions": log})
+    announced = scheduled().analyze(logs={"impressions": log})
+    found = experiment(logs=EXPOSED).analyze(logs=exposed(log))
     expected = by_hand(log, lambda ts: ts < "2026-01-07")
     for result in (announced, found):
         assert result["clicks_per_user"].difference == pytest.approx(expected, rel=1e-9)
@@ -98,6 +118,45 @@ def test_units_are_compared_within_stretches_with_and_without_a_schedule():
     assert found.verdicts[0].decision == "keep_running"
 
 
+def test_a_change_that_nothing_explains_decides_nothing_and_says_what_would() -> None:
+    log = world()
+    result = experiment().analyze(logs={"impressions": log})
+    check = next(check for check in result.trust if check.name == "split")
+    assert check.status == "fail"
+    assert "from 2026-01-07 on (b 11.3% before, 50.2% then)" in check.message
+    assert "[logs.exposures]" in check.remedy
+    assert "from = 2026-01-07" in check.remedy
+    assert 'from = 2026-01-05, weights = { "a" = 1, "b" = 1 }' in check.remedy
+    assert result.verdicts[0].sentence.startswith("DO NOT TRUST: split: by first impressions")
+    assert {row.status for row in result.scorecard} == {"untrusted"}
+    assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07"]
+    assert not any("within 2 stretches" in note for note in result.notes)
+    windows = experiment().windows(logs={"impressions": log}, by=["hour"])
+    assert (windows.windows, windows.stability) == ((), ())
+    assert windows.ramps == result.ramps
+    assert not any("are compared within" in note for note in windows.notes)
+    assert all("b 11.3% before" in windows.refused[name] for name in ("ctr", "clicks_per_user"))
+    pairs = experiment().compare("ctr", logs={"impressions": log})
+    assert next(check for check in pairs.trust if check.name == "split").status == "fail"
+
+
+def test_a_rule_for_all_units_says_that_the_split_never_changed() -> None:
+    """By a hash of the unit: the treatment alone can have moved first impressions."""
+    rng = np.random.default_rng(5)
+    day = rng.integers(0, 10, 6_000)
+    log = pd.DataFrame({"user_id": np.arange(6_000), "click": rng.integers(0, 2, 6_000)})
+    log["ts"] = pd.Timestamp("2026-01-05") + pd.to_timedelta(day, unit="D")
+    hashed = experiment(
+        assignment={"salt": "s"}, period={"start": "2026-01-05", "end": "2026-01-15"}
+    )
+    placed = Assignment("s", {"a": 1, "b": 1}).assign_many(log.user_id)["variant"]
+    moved = (placed == "b").to_numpy() & (rng.random(6_000) < 0.4)
+    log.loc[moved, "ts"] = pd.Timestamp("2026-01-05")
+    result = hashed.analyze(logs={"impressions": log})
+    assert result.ramps == ()
+    assert result.verdicts[0].decision == "keep_running"
+
+
 def test_units_of_a_stretch_that_do_not_match_its_own_weights_fail_and_it_is_named():
     log = world()
     lost = log[~((log.variant == "b") & (log.user_id % 4 == 0) & (log.ts >= "2026-01-07"))]
@@ -109,9 +168,8 @@ def test_units_of_a_stretch_that_do_not_match_its_own_weights_fail_and_it_is_nam
 
 def test_a_split_that_no_weights_fit_still_fails():
     """Without a schedule, the weights are those of all units, or of the latest stretch."""
-    result = experiment(variants={"a": {"weight": 0.7}, "b": {"weight": 0.3}}).analyze(
-        logs={"impressions": world()}
-    )
+    weights = {"a": {"weight": 0.7}, "b": {"weight": 0.3}}
+    result = experiment(variants=weights, logs=EXPOSED).analyze(logs=exposed(world()))
     check = next(check for check in result.trust if check.name == "srm")
     assert check.status == "fail"
     assert "[[assignment.splits]]" in check.remedy
@@ -126,7 +184,7 @@ def test_a_schedule_may_change_the_split_within_a_day():
     expected = by_hand(log, lambda ts: ts < "2026-01-07 14:00")
     assert result["clicks_per_user"].difference == pytest.approx(expected, rel=1e-9)
     assert next(c for c in result.trust if c.name == "srm").status == "pass"
-    found = experiment().analyze(logs={"impressions": log})
+    found = experiment(logs=EXPOSED).analyze(logs=exposed(log))
     # By days, the day of the change is a stretch of its own.
     assert [ramp.start for ramp in found.ramps] == ["2026-01-05", "2026-01-07", "2026-01-08"]
 
@@ -153,14 +211,14 @@ METRICS = [
 
 def test_what_cannot_be_weighed_is_refused_by_name_and_the_rest_is_not():
     log = world()
-    result = experiment(metrics=METRICS).analyze(logs={"impressions": log})
+    result = scheduled(metrics=METRICS).analyze(logs={"impressions": log})
     reasons = {row.metric: row.reason for row in result.scorecard}
     assert reasons["dwell_p50"] == reasons["coverage"] == "split_changed"
     assert reasons["ctr"] is reasons["dwell_per_user"] is reasons["both"] is None
     # The function is the CTR, by another test.
     assert result["both"].difference == pytest.approx(result["ctr"].difference, rel=1e-9)
     assert result["both"].p_value == pytest.approx(result["ctr"].p_value, abs=0.1)
-    permuted = experiment(inference={"resample": "permutation"}).analyze(logs={"impressions": log})
+    permuted = scheduled(inference={"resample": "permutation"}).analyze(logs={"impressions": log})
     assert {row.reason for row in permuted.scorecard} == {"split_changed"}
 
 
@@ -168,7 +226,7 @@ def test_what_cannot_be_weighed_is_refused_by_name_and_the_rest_is_not():
 def test_adjusted_effects_are_those_within_stretches(adjust):
     log = world(4)
     inference = {"adjust": adjust} | ({"stratify_by": "device"} if adjust == "stratify" else {})
-    result = experiment(segments={"device": "device"}, inference=inference).analyze(
+    result = scheduled(segments={"device": "device"}, inference=inference).analyze(
         logs={"impressions": log}
     )
     for row, change in zip(result.scorecard, result.adjustments, strict=True):
@@ -181,7 +239,7 @@ def test_adjusted_effects_are_those_within_stretches(adjust):
 
 def test_days_segments_and_their_tests_are_within_stretches():
     log = world(2)
-    result = experiment(segments={"device": "device"}).analyze(logs={"impressions": log})
+    result = scheduled(segments={"device": "device"}).analyze(logs={"impressions": log})
     assert all(row.p_value > 1e-4 for row in result.segments)
     assert not any(test.reversed and test.mix_p_value < 0.01 for test in result.segment_tests)
     assert all(row.p_adjusted > 0.001 for row in result.segment_contrasts)
@@ -204,10 +262,14 @@ def test_pairs_and_plans_follow_the_stretches():
 
 def test_windows_are_what_the_scorecard_shows():
     log = world()
-    for entries in ({}, {"assignment": schedule()}, {"inference": {"adjust": "cuped"}}):
-        loaded = experiment(**entries)
-        windows = loaded.windows(logs={"impressions": log}, widths=())
-        result = loaded.analyze(logs={"impressions": log})
+    plain, cuped = {"impressions": log}, {"inference": {"adjust": "cuped"}}
+    for loaded, logs in (
+        (scheduled(), plain),
+        (scheduled(**cuped), plain),
+        (experiment(logs=EXPOSED), exposed(log)),
+    ):
+        windows = loaded.windows(logs=logs, widths=())
+        result = loaded.analyze(logs=logs)
         last = [r for r in windows.windows if r.kind == "cumulative" and r.axis == "calendar"]
         for row in result.scorecard:
             twin = [r for r in last if r.metric == row.metric][-1]
@@ -232,7 +294,7 @@ def test_a_store_sees_the_split_change(tmp_path, users):
     logs = tmp_path / "log"
     logs.mkdir()
     source = {"impressions": {"path": str(logs / "*.parquet")}}
-    loaded = experiment(logs=source, pre_period=None)
+    loaded = scheduled(logs=source, pre_period=None)
     for pair, rows in log.groupby((log.ts.dt.day - 5) // 2):
         rows.to_parquet(logs / f"{pair}.parquet")
         kept = loaded.analyze(store=tmp_path / "store")
@@ -245,7 +307,7 @@ def test_a_store_sees_the_split_change(tmp_path, users):
 
 def test_small_stretches_are_left_out_and_a_note_says_so():
     log = world(per_day=120)
-    result = experiment().analyze(logs={"impressions": log})
+    result = scheduled().analyze(logs={"impressions": log})
     note = next(note for note in result.notes if "are not compared" in note)
     assert "2026-01-05" in note
     assert "fewer than 30" in note
@@ -256,7 +318,7 @@ def test_few_successes_at_a_changed_split_have_no_exact_test():
     log = world()
     log["click"] = (log.click == 1) & (log.user_id % 97 == 0) & ~log.user_id.duplicated()
     own = [{"name": "converted", "value": "click"}]
-    result = experiment(metrics=own).analyze(logs={"impressions": log.assign(click=log.click * 1)})
+    result = scheduled(metrics=own).analyze(logs={"impressions": log.assign(click=log.click * 1)})
     assert result["converted"].reason == "split_changed"
 
 
@@ -309,29 +371,34 @@ RAMP = entries_of(
 
 
 def test_a_stretch_has_the_units_of_all_hours_of_its_days() -> None:
-    assert stretches_of(plan(), RAMP) == (
-        Stretch("2026-01-05", "2026-01-06", {"a": 1800, "b": 200}, None, False),
-        Stretch("2026-01-07", "2026-01-10", {"a": 1500, "b": 1500}, None, False),
+    exposures = plan(logs=EXPOSED)
+    assert stretches_of(exposures, RAMP) == (
+        Stretch("2026-01-05", "2026-01-06", {"a": 1800, "b": 200}, None),
+        Stretch("2026-01-07", "2026-01-10", {"a": 1500, "b": 1500}, None),
     )
-    assert stretches_of(plan(), RAMP[RAMP.entry_day <= "2026-01-06"]) == ()
+    assert stretches_of(exposures, RAMP[RAMP.entry_day <= "2026-01-06"]) == ()
+    # First impressions alone are no assignments.
+    assert stretches_of(plan(), RAMP) == ()
+    assert entry_stretches(plan(), RAMP) == stretches_of(exposures, RAMP)
     # Rows of one user come together, so that counts of rows show no split.
-    assert stretches_of(plan(unit="row"), RAMP) == ()
+    assert entry_stretches(plan(unit="row"), RAMP) == ()
 
 
-def test_a_change_within_a_scheduled_split_is_not_announced() -> None:
+def test_a_schedule_is_believed_and_nothing_is_sought_within_its_splits() -> None:
     first = {"from": "2026-01-01", "weights": {"a": 0.5, "b": 0.5}}
     second = {"from": "2026-01-05T06:00:00", "weights": {"a": 0.9, "b": 0.1}}
     before = entries_of((0, "2026-01-04", 1, "a", 500), (0, "2026-01-04", 1, "b", 500))
     counts = pd.concat([before, RAMP.assign(planned=1)])
     weights = {"a": {"weight": 1}, "b": {"weight": 1}}
-    scheduled = plan(variants=weights, assignment={"splits": [first, second]})
-    ramps = stretches_of(scheduled, counts)
-    assert [(ramp.start, ramp.end, ramp.announced) for ramp in ramps] == [
-        ("2026-01-04", "2026-01-04", False),
-        ("2026-01-05 06:00:00", "2026-01-06", True),
-        ("2026-01-07", "2026-01-10", False),
+    two = plan(variants=weights, assignment={"splits": [first, second]})
+    ramps = stretches_of(two, counts)
+    assert [(ramp.start, ramp.end) for ramp in ramps] == [
+        ("2026-01-04", "2026-01-04"),
+        ("2026-01-05 06:00:00", "2026-01-10"),
     ]
-    assert [ramp.weights for ramp in ramps] == [{"a": 1, "b": 1}, *[second["weights"]] * 2]
+    assert [ramp.weights for ramp in ramps] == [{"a": 1, "b": 1}, second["weights"]]
+    constant = plan(variants=weights, assignment={"splits": [{**first, "from": "2026-01-05"}]})
+    assert entry_stretches(constant, RAMP) == ()
 
 
 @pytest.mark.parametrize(
@@ -360,5 +427,5 @@ def test_shares_of_a_stretch_are_of_its_units(
     units: tuple[int, int], shares: tuple[float, float]
 ) -> None:
     counts = dict(zip("ab", units, strict=True))
-    stretch = Stretch("2026-01-05", "2026-01-06", counts, None, False)
+    stretch = Stretch("2026-01-05", "2026-01-06", counts, None)
     assert stretch.shares == dict(zip("ab", shares, strict=True))

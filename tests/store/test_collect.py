@@ -164,7 +164,7 @@ def test_what_is_carried_on_is_added_up_anew_where_the_split_changes(tmp_path: P
     log = ramps.world(per_day=150)
     log = log[log["ts"] >= "2026-01-05"]
     source = {"impressions": {"path": str(tmp_path / "log" / "*.parquet")}}
-    loaded = ramps.experiment(logs=source, pre_period=None, metrics=[{"name": "ctr"}])
+    loaded = ramps.scheduled(logs=source, pre_period=None, metrics=[{"name": "ctr"}])
     store, carried = tmp_path / "store", []
     for day in (5, 6, 7, 8):
         write(tmp_path, f"day-{day}", log[log["ts"].dt.day == day])

@@ -85,7 +85,12 @@ def test_shares_that_changed_leave_only_what_adds_up():
     late["user_id"] += 2000
     log = pd.concat([early, late]).assign(dwell=5.0 + early.user_id.iloc[0])
     metrics = [{"name": "ctr"}, {"name": "dwell_p50"}]
-    found = small().replace(metrics=metrics).windows(logs={"impressions": log})
+    splits = [
+        {"from": "2027-03-01", "weights": {"a": 0.9, "b": 0.1}},
+        {"from": "2027-03-02", "weights": {"a": 0.5, "b": 0.5}},
+    ]
+    loaded = small().replace(metrics=metrics, assignment={"splits": splits})
+    found = loaded.windows(logs={"impressions": log})
     assert len(found.ramps) > 1
     assert "traffic shares changed" in found.refused["dwell_p50"]
     assert {row.metric for row in found.windows} == {"ctr"}

@@ -29,8 +29,8 @@ def judge(case: Case, _: Frames) -> Finding:
         threshold_reason="shares that differ by 5 points or more",
         p_value=None,
         accounts_for=None,
-        remedy="Compare within the stretches of one split (the scorecard does so already), and "
-        "replay models on one of them.",
+        remedy="Compare within the stretches of one split (the scorecard does so where it is known "
+        "when units were assigned), and replay models on one of them.",
     )
 
 

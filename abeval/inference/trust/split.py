@@ -12,9 +12,9 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
-from abeval.inference.trust.split_counts import only_plan
+from abeval.inference.trust.split_counts import weights_by_stretch
 from abeval.inference.trust.split_places import running, split_places, where
-from abeval.logs.stretches import Stretch, Stretches
+from abeval.logs.stretches import Stretch, Stretches, entry_stretches, knows_assignment
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats import multiplicity, srm
@@ -28,12 +28,20 @@ _ANNOUNCE = (
     "one variant then"
 )
 
+_SETTLE = (
+    "map [logs.exposures] (ts: when a unit was assigned), or write how traffic was split. If it "
+    "was ramped, one [[assignment.splits]] with `from` and the planned `weights` for each change, "
+    "such as from = {change}. If it never changed: [[assignment.splits]] from = {start}, "
+    "weights = {{ {weights} }}. If neither is so, look for what lost units of one variant then"
+)
+
 _NAMED = 0.01
 """A stretch is named in the message where its p-value is smaller."""
 
 _UNANNOUNCED = Limits(
-    1, None, "a change is found where p < 1e-6; without one, in 0 of 9,000 simulated logs"
+    1, None, "a change is found where p < 1e-6: at one split, if entries do not move, in 0 of 9,000"
 )
+_UNEXPLAINED = _UNANNOUNCED._replace(fail=1)
 
 
 def srm_check(experiment: Experiment, aggregates: Aggregates) -> Finding:
@@ -71,13 +79,13 @@ class _Split(NamedTuple):
 def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
     stretches = aggregates.stretches
     totals = {name: aggregates.units_of(name) for name in experiment.variants}
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
     if not stretches:
-        plan = {} if len(experiment.schedule) == 0 else only_plan(experiment, aggregates)
-        whole = srm.believable(list(totals.values()), list((plan or weights).values()))
+        planned = weights_by_stretch(experiment, aggregates)[0]
+        whole = srm.believable(list(totals.values()), planned)
         return _Split(whole.p_value, _test(whole), "", _listed(totals))
     if experiment.schedule:
         return _as_scheduled(stretches)
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
     return _unannounced(stretches, totals, weights)
 
 
@@ -138,31 +146,42 @@ def _named(stretch: Stretch) -> str:
 
 
 def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]:
-    """Whether a schedule announces that the split changed; no check where it did not."""
-    stretches = aggregates.stretches
+    """Whether the split changed, and is known to have; no check where it did not."""
+    stretches = entry_stretches(experiment, aggregates.entered)
     if not stretches:
         return []
-    surprises = [
-        f"from {stretch.start} on ({_moved(experiment, before, stretch)})"
-        for before, stretch in pairwise(stretches)
-        if not stretch.announced
-    ]
+    value, limits, remedy = float(len(stretches) - 1), _UNANNOUNCED, _ANNOUNCE
     within = (
         f"units are compared within {len(stretches)} stretches of entry days of one split, each "
         "weighed alike in all variants"
     )
-    if not surprises:
+    message = f"the split changed {_changes(experiment, stretches)}, which no schedule announces"
+    message = f"{message}; {within}"
+    if experiment.schedule:
+        value, remedy = 0.0, ""
         message = f"the split changed as [[assignment.splits]] says; {within}"
-        return [graded("split", 0.0, _UNANNOUNCED, Words(message, message))]
-    message = f"the split changed {fmt.listing(surprises)}, which no schedule announces; {within}"
-    return [
-        graded("split", float(len(surprises)), _UNANNOUNCED, Words(message, message, _ANNOUNCE))
-    ]
+    elif not knows_assignment(experiment):
+        limits, message = _UNEXPLAINED, unexplained_words(experiment, stretches)
+        weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
+        start, change = (stretch.start for stretch in stretches[:2])
+        remedy = _SETTLE.format(start=start, change=change, weights=weights)
+    return [graded("split", value, limits, Words(message, message, remedy))]
 
 
-def _moved(experiment: Experiment, before: Stretch, after: Stretch) -> str:
-    """The variant, other than control, whose share moved most, with its shares."""
-    moves = {name: abs(after.shares[name] - before.shares[name]) for name in experiment.treatments}
-    name = max(moves, key=lambda variant: moves[variant])
-    shares = before.shares[name], after.shares[name]
-    return f"{name} {shares[0]:.1%} before, {shares[1]:.1%} then"
+def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
+    """What first impressions show, and why that compares nothing."""
+    return (
+        f"by first impressions the split changed {_changes(experiment, stretches)}, and nothing "
+        "says when units were assigned: a ramp and a treatment that moves first impressions look "
+        "alike, and need opposite comparisons"
+    )
+
+
+def _changes(experiment: Experiment, stretches: Stretches) -> str:
+    """When the split changed, with the shares of the treatment whose share moved most."""
+    changes = []
+    for before, after in pairwise(stretches):
+        shares = [(before.shares[name], after.shares[name], name) for name in experiment.treatments]
+        was, then, name = max(shares, key=lambda share: abs(share[1] - share[0]))
+        changes.append(f"from {after.start} on ({name} {was:.1%} before, {then:.1%} then)")
+    return fmt.listing(changes)

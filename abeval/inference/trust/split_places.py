@@ -54,19 +54,25 @@ def split_days(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitDay
 
     Empty without times, without weights to test, and where the split changed.
     """
-    counts = by_day(experiment, aggregates)
+    path = _along(experiment, aggregates, by_day(experiment, aggregates))
+    return tuple(
+        SplitDay(day, dict(zip(experiment.variants, units, strict=True)), p_value)
+        for (day, units), p_value in path
+    )
+
+
+def _along(
+    experiment: Experiment, aggregates: Aggregates, counts: Mapping[str, list[int]]
+) -> list[tuple[tuple[str, list[int]], float]]:
+    """The cells in the order of time, each with the p-value of all units until then."""
     if not counts or aggregates.stretches or experiment.weights == "observed":
-        return ()
+        return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
     try:
         p_values = srm.sequential(path, weights_by_stretch(experiment, aggregates)[0]).p_values
     except Refusal:
-        return ()
-    names = list(experiment.variants)
-    return tuple(
-        SplitDay(day, dict(zip(names, units, strict=True)), p_value)
-        for (day, units), p_value in zip(counts.items(), p_values, strict=True)
-    )
+        return []
+    return list(zip(counts.items(), p_values, strict=True))
 
 
 def split_places(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitPlace, ...]:
@@ -143,16 +149,9 @@ def running(experiment: Experiment, aggregates: Aggregates, alarm: float) -> Run
         aggregates: When units entered.
         alarm: The p-value from which on it sees a mismatch.
     """
-    counts = by_hour(experiment, aggregates)
-    if not counts or aggregates.stretches or experiment.weights == "observed":
-        return Running()
-    path = np.cumsum(np.array(list(counts.values())), axis=0)
-    try:
-        p_values = srm.sequential(path, weights_by_stretch(experiment, aggregates)[0]).p_values
-    except Refusal:
-        return Running()
-    seen = (cell for cell, p_value in zip(counts, p_values, strict=True) if p_value < alarm)
-    return Running(p_values[-1], next(seen, None))
+    path = _along(experiment, aggregates, by_hour(experiment, aggregates))
+    seen = (cell for (cell, _), p_value in path if p_value < alarm)
+    return Running(path[-1][1], next(seen, None)) if path else Running()
 
 
 def where(places: Sequence[SplitPlace], test: Running) -> str:
