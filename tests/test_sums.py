@@ -234,7 +234,7 @@ def test_mistakes_of_the_command(
     for flags, says in (
         ((), "name an experiment file, a table, or --sums"),
         (("--sums", file, "--metric", "m"), "--metric is for a table"),
-        (("--sums", file, "--json", file), "would replace the sums"),
+        (("--sums", file, "--json", file), "would replace --sums"),
         (("--sums", file, "--store", tmp_path / "store"), "--sums reads no log"),
     ):
         assert call(monkeypatch, "analyze", *flags) == 2

@@ -205,7 +205,7 @@ def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
 
     Example:
         >>> [round(critical_of_sequence(fraction), 3) for fraction in (0.25, 1, 4)]
-        [3.295, 3.035, 3.127]
+        [3.264, 3.035, 3.127]
     """
     check_alpha(alpha)
     clock = tuning(alpha, 1.0) ** 2 * fraction

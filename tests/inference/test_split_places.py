@@ -138,14 +138,14 @@ def test_the_running_test_seldom_cries_although_it_is_read_every_day() -> None:
     assert cries <= 15 < 30 < fixed
 
 
-@pytest.mark.parametrize("what", ["no times", "a changed split"])
-def test_without_one_split_by_day_there_is_no_running_test(what: str) -> None:
-    if what == "no times":
-        table = log(lambda t, u: u < 0).drop(columns="ts")
-    else:
-        changed = log(lambda t, u: u < 0)
-        early = changed["ts"] < "2026-09-18"
-        thinned = np.random.default_rng(1).random(len(changed)) < 0.7
-        table = changed[~(early & (changed["variant"] == "b") & thinned)]
-    result = analysed(table)
-    assert result.split_days == ()
+def test_without_one_split_by_day_there_is_no_running_test() -> None:
+    sound = log(lambda t, u: u < 0)
+    assert analysed(sound.drop(columns="ts")).split_days == ()
+    early = sound["ts"] < "2026-09-18"
+    thinned = np.random.default_rng(1).random(len(sound)) < 0.7
+    ramped = sound[~(early & (sound["variant"] == "b") & thinned)]
+    splits = [
+        {"from": "2026-09-14", "weights": {"a": 0.77, "b": 0.23}},
+        {"from": "2026-09-18", "weights": {"a": 0.5, "b": 0.5}},
+    ]
+    assert analysed(ramped, assignment={"splits": splits}).split_days == ()

@@ -254,7 +254,7 @@ def test_pairs_and_plans_follow_the_stretches():
     pair = loaded.compare("clicks_per_user", logs={"impressions": log}).pairs[0]
     row = loaded.analyze(logs={"impressions": log})["clicks_per_user"]
     assert (pair.difference, pair.p_value) == (row.difference, row.p_value)
-    plan = loaded.power(mde=0.1, logs={"impressions": log}).plans[1]
+    plan = loaded.power(days=6, logs={"impressions": log}).plans[1]
     assert plan.baseline == pytest.approx(row.control)
     # The plan goes on at the latest split, which is even.
     assert plan.units_control == plan.units

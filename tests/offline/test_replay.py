@@ -440,7 +440,7 @@ def test_what_is_odd_about_scores_is_said():
 def test_an_empty_log_is_nothing_to_replay():
     loaded, logs = small(random_rows(4))
     empty = {"impressions": logs["impressions"].head(0)}
-    with pytest.raises(LogError, match="nothing to replay"):
+    with pytest.raises(LogError, match="the impressions have no rows"):
         loaded.replay(logs=empty)
 
 

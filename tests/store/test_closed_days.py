@@ -211,8 +211,9 @@ def test_the_closed_cells_of_earlier_runs_are_removed(
     listed = Path.glob
     # One of them is removed meanwhile.
     monkeypatch.setattr(Path, "glob", lambda path, name: [*listed(path, name), path / "closed-9"])
-    for name in ("closed-0.parquet", "part-2"):
+    for name in (f"closed-{'0' * 32}.parquet", "closed-notes.parquet", "part-2"):
         (tmp_path / name).touch()
     close(tmp_path, part("2", 2))
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"closed-2024-03-02.parquet", "part-2", "state.json"}
+    kept = {"closed-notes.parquet", "part-2"}
+    assert names == {"closed-2024-03-02.parquet", "state.json", *kept}
