@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
