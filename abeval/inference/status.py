@@ -8,7 +8,7 @@ Whether an effect is good or bad is decided here alone, for the scorecard and th
 from abeval.inference.comparison import MIN_UNITS, Comparison
 from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import Status
-from abeval.stats import decisions, margin_tests
+from abeval.stats import decisions
 
 HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
 """Statuses of a guardrail that holds: equivalence within a margin implies non-inferiority."""
@@ -110,7 +110,7 @@ def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | N
     return decisions.gain(interval, _way(metric.direction))
 
 
-def _way(direction: Direction) -> margin_tests.Direction:
+def _way(direction: Direction) -> decisions.Direction:
     return "increase" if direction.sign == 1 else "decrease"
 
 

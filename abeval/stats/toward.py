@@ -3,19 +3,13 @@
 The gain is |c − T| − |t − T|, of control c, treatment t and target T. It follows from two
 differences: D = t − c, and S = t − (2T − c), to the mirror image of control in the target. The gain
 is min(−min(D, S), max(D, S)), so that every claim on it is one on linear contrasts.
-
-`inference/toward.py` applies it to comparisons of any kind; `interval` and `non_inferiority` are
-for two estimates of your own.
 """
 
 import math
-from collections.abc import Callable
 
-from abeval.stats import effects
 from abeval.stats.decisions import Gain
 from abeval.stats.distributions import check_alpha, quantile, two_sided_quantile, upper_tail
-from abeval.stats.margin_tests import Decision, check_margin
-from abeval.stats.records import Estimate, Interval
+from abeval.stats.records import Interval
 
 SIDE = 0.02
 """Share of alpha that goes into knowing on which side of the target a value lies."""
@@ -88,96 +82,7 @@ def contrast_level(
         return one_sided
     # Rounding may put a root at an end outside of the bracket.
     most = -quantile(one_sided / 2, df) + 1e-9
-    return 2 * upper_tail(_root(excess, 0.0, most), df).p_value
-
-
-def interval(control: Estimate, treatment: Estimate, target: float, alpha: float = 0.05) -> Gain:
-    """The gain of independent estimates at worst and at best, each end one-sided at alpha / 2.
-
-    It keeps this level wherever control, treatment and target lie (`contrast_level`).
-
-    Raises:
-        Refusal: `zero_variance`, `not_finite`.
-
-    Example:
-        >>> low, high = interval(Estimate(3, 0.02, 99, 98), Estimate(2, 0.02, 99, 98), target=0)
-        >>> round(low, 2), round(high, 2)
-        (0.6, 1.4)
-    """
-    se, df = _error(control, treatment)
-    difference = treatment.value - control.value
-    mirrored = treatment.value + control.value - 2 * target
-    ends = []
-    for value in (control, treatment):
-        level = contrast_level(
-            value.value - target, math.sqrt(value.variance), se, alpha, min(df, value.df)
-        )
-        contrasts = (effects.interval(one, se, df, level) for one in (difference, mirrored))
-        ends.append(gain_interval(*contrasts))
-    return Gain(ends[0].low, ends[1].high)
-
-
-def non_inferiority(
-    control: Estimate, treatment: Estimate, target: float, margin: float, alpha: float = 0.025
-) -> Decision:
-    """Whether the treatment is farther from the target than control by less than a margin.
-
-    H0: |t − T| ≥ |c − T| + m, by the contrasts of `contrast_level`. It passes exactly where the
-    lower end of `interval` at 2·alpha is above −m; the p-value is the smallest such alpha.
-
-    Args:
-        control: Estimate of the control.
-        treatment: Independent estimate of the treatment.
-        target: The value that the metric should meet.
-        margin: Largest loss that is acceptable, in the metric's unit.
-        alpha: One-sided.
-
-    Raises:
-        Refusal: `zero_variance`, `not_finite`.
-        ValueError: For a negative margin.
-
-    Example:
-        >>> control, treatment = Estimate(1.0, 1e-4, 99, 98), Estimate(1.01, 1e-4, 99, 98)
-        >>> decision = non_inferiority(control, treatment, target=1.0, margin=0.05)
-        >>> decision.passed, round(decision.p_value, 4)
-        (True, 0.0053)
-    """
-    check_margin(margin)
-    check_alpha(alpha)
-    se, df = _error(control, treatment)
-    difference = treatment.value - control.value
-    nearer = gain(difference, treatment.value + control.value - 2 * target)
-    statistic = (nearer + margin) / se
-    one = upper_tail(statistic, df)
-    distance, spread = control.value - target, math.sqrt(control.variance)
-
-    def excess(log_alpha: float) -> float:
-        level = contrast_level(distance, spread, se, 2 * math.exp(log_alpha), min(df, control.df))
-        return math.log(level / 2) - log_one
-
-    log_one = one.log10 * math.log(10)
-    least, most = log_one - math.log(1 - SIDE), log_one + math.log(2 / (1 - SIDE))
-    # Beyond these, alpha is no longer an error rate.
-    if most >= math.log(0.5) or least < math.log(1e-290):
-        log_p = min(most, 0.0)
-    else:
-        log_p = _root(excess, least - 1e-9, most + 1e-9)
-    passed = interval(control, treatment, target, 2 * alpha).low > -margin
-    p_value = math.exp(log_p)
-    return Decision(
-        passed, p_value, log_p / math.log(10), statistic, df, margin, "non_inferiority_toward"
-    )
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
     # Few analyses need it, and importing it costs all of them a quarter of a second.
     from scipy.optimize import brentq
 
-    return float(brentq(function, low, high))
-
-
-def _error(control: Estimate, treatment: Estimate) -> tuple[float, float]:
-    """Standard error and degrees of freedom of D, which are those of S."""
-    variance = effects.total_variance(control, treatment)
-    variances, dfs = zip(*((one.variance, one.df) for one in (control, treatment)), strict=True)
-    return math.sqrt(variance), effects.satterthwaite(variances, dfs)
+    return 2 * upper_tail(float(brentq(excess, 0.0, most)), df).p_value

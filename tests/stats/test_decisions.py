@@ -4,11 +4,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
+from scipy import stats as scipy_stats
 from statsmodels.stats.weightstats import ttost_ind
 from test_means import arms
 
 from abeval.stats import decisions, effects, means, relative
-from abeval.stats.records import Estimate, Refusal
+from abeval.stats.records import Effect, Estimate, Refusal
 
 estimates = st.builds(
     Estimate,
@@ -18,6 +19,7 @@ estimates = st.builds(
     df=st.floats(3, 1e4) | st.just(math.inf),
 )
 margins = st.floats(0, 0.9)
+levels = st.floats(0.01, 0.2)
 
 
 def pair() -> tuple[Estimate, Estimate]:
@@ -25,73 +27,136 @@ def pair() -> tuple[Estimate, Estimate]:
     return control, treatment
 
 
+def p_of(
+    control: Estimate, treatment: Estimate, factor: float = 1.0, shift: float = 0.0, sign: int = 1
+) -> float:
+    """One-sided p-value of sign·(μt − factor·μc + shift) > 0, by Welch's degrees of freedom."""
+    c, t = control.variance, treatment.variance
+    inverse = (c**2 / control.df + t**2 / treatment.df) / (c + t) ** 2
+    df = 1 / inverse if inverse > 0 else math.inf
+    se = math.sqrt(t + factor**2 * c)
+    distance = sign * (treatment.value - factor * control.value + shift)
+    return float(scipy_stats.t.sf(distance / se, df))
+
+
+def p_relative(control: Estimate, treatment: Estimate, margin: float, sign: int) -> float:
+    """One-sided p-value of a loss of less than a share of control's size."""
+    factor = 1 - sign * math.copysign(margin, control.value)
+    return p_of(control, treatment, factor, sign=sign)
+
+
+def not_worse_relative(
+    control: Estimate,
+    treatment: Estimate,
+    margin: float,
+    alpha: float = 0.05,
+    direction: decisions.Direction = "increase",
+) -> bool:
+    effect = effects.compare(control, treatment, 2 * alpha)
+    return decisions.not_worse_relative(
+        effect, control.variance, -control.variance, margin, direction
+    )
+
+
+def ends(effect: Effect) -> tuple[float, float]:
+    return effect.low, effect.high
+
+
 def test_vector_tost_mean() -> None:
     v = vector("tost_mean")
-    e = decisions.equivalence(*pair(), low=v.inputs["low"], high=v.inputs["high"])
-    assert e.p_value == pytest.approx(v.expected["p"], abs=v.tol)
-    assert e.p_low == pytest.approx(v.expected["p_lower"], abs=v.tol)
-    assert e.p_high == pytest.approx(v.expected["p_upper"], abs=v.tol)
-    assert (e.low, e.high) == pytest.approx(v.expected["ci90"], abs=v.tol)
-    assert not e.passed
+    control, treatment = pair()
+    effect = effects.compare(control, treatment, 0.10)
+    assert ends(effect) == pytest.approx(v.expected["ci90"], abs=v.tol)
+    low, high = v.inputs["low"], v.inputs["high"]
+    assert -low == high
+    assert not decisions.equivalent(decisions.gain(ends(effect)), high)
+    # The level at which both ends are at last inside the margins is the p-value.
+    for more, equivalent in ((1e-6, True), (-1e-6, False)):
+        alpha = 2 * (v.expected["p"] + more)
+        within = decisions.gain(ends(effects.compare(control, treatment, alpha)))
+        assert decisions.equivalent(within, high) == equivalent
+    for direction, p in (("increase", "p_lower"), ("decrease", "p_upper")):
+        for more, kept in ((1e-6, True), (-1e-6, False)):
+            at = effects.compare(control, treatment, 2 * (v.expected[p] + more))
+            assert decisions.not_worse(decisions.gain(ends(at), direction), high) == kept
 
 
-def test_equivalence_agrees_with_statsmodels() -> None:
+@pytest.mark.parametrize("margin", [2.0, 3.0, 4.0, 5.0])
+def test_equivalence_agrees_with_statsmodels(margin: float) -> None:
     c, t = [1.0, 4.0, 2.0, 8.0, 3.0], [2.0, 3.0, 5.0, 6.0, 4.5, 1.0]
-    mine = decisions.equivalence(*(estimate(x) for x in (c, t)), low=-4, high=5)
-    p, low, high = ttost_ind(t, c, -4, 5, usevar="unequal")
-    assert mine.p_value == pytest.approx(p, rel=1e-9)
-    assert mine.p_low == pytest.approx(low[1], rel=1e-9)
-    assert mine.p_high == pytest.approx(high[1], rel=1e-9)
-
-
-def estimate(values: list[float]) -> Estimate:
-    return means.estimate(means.Moments.of(values))
+    control, treatment = (means.estimate(means.Moments.of(values)) for values in (c, t))
+    p, low, high = ttost_ind(t, c, -margin, margin, usevar="unequal")
+    for more, passed in ((1e-9, True), (-1e-9, False)):
+        up, down, both = (
+            effects.compare(control, treatment, 2 * (p_value + more))
+            for p_value in (low[1], high[1], p)
+        )
+        assert decisions.not_worse(decisions.gain(ends(up)), margin) == passed
+        assert decisions.not_worse(decisions.gain(ends(down), "decrease"), margin) == passed
+        assert decisions.equivalent(decisions.gain(ends(both)), margin) == passed
 
 
 @quick
-@given(estimates, estimates, st.floats(0.01, 20), st.floats(0.01, 0.2))
-def test_equivalence_is_the_interval_within_the_margins(
+@given(estimates, estimates, st.floats(0.01, 20), levels)
+def test_equivalence_is_two_one_sided_tests(
     control: Estimate, treatment: Estimate, margin: float, alpha: float
 ) -> None:
-    e = decisions.equivalence(control, treatment, -margin, margin, alpha)
-    assert e.passed == (-margin < e.low and e.high < margin)
-    assert e.passed == (e.p_value < alpha) or abs(e.p_value - alpha) < 1e-9
+    p_value = max(
+        p_of(control, treatment, shift=margin), p_of(control, treatment, shift=-margin, sign=-1)
+    )
+    assume(abs(p_value / alpha - 1) > 1e-6)
+    interval = ends(effects.compare(control, treatment, 2 * alpha))
+    for direction in ("increase", "decrease"):
+        gain = decisions.gain(interval, direction)
+        assert decisions.equivalent(gain, margin) == (p_value < alpha)
 
 
 @quick
-@given(estimates, estimates, margins, st.floats(0.01, 0.2))
+@given(estimates, estimates, margins, levels)
 def test_relative_non_inferiority_is_the_bound_of_fieller(
     control: Estimate, treatment: Estimate, margin: float, alpha: float
 ) -> None:
     lift = relative.fieller(control, treatment, 2 * alpha)
     assume(lift.bounded)
-    up = decisions.non_inferiority_relative(control, treatment, margin, alpha)
     assume(abs(lift.low + margin) > 1e-7 * (1 + margin))
-    assert up.passed == (lift.low > -margin)
-    down = decisions.non_inferiority_relative(control, treatment, margin, alpha, "decrease")
+    assert not_worse_relative(control, treatment, margin, alpha) == (lift.low > -margin)
     assume(abs(lift.high - margin) > 1e-7 * (1 + margin))
-    assert down.passed == (lift.high < margin)
+    down = not_worse_relative(control, treatment, margin, alpha, "decrease")
+    assert down == (lift.high < margin)
 
 
 @quick
-@given(estimates, estimates, margins, margins)
+@given(estimates, estimates, margins, levels)
+def test_relative_non_inferiority_is_a_test_of_a_contrast(
+    control: Estimate, treatment: Estimate, margin: float, alpha: float
+) -> None:
+    for sign, direction in ((1, "increase"), (-1, "decrease")):
+        p_value = p_relative(control, treatment, margin, sign)
+        assume(abs(p_value / alpha - 1) > 1e-6)
+        kept = not_worse_relative(control, treatment, margin, alpha, direction)
+        assert kept == (p_value < alpha)
+
+
+@quick
+@given(estimates, estimates, margins)
 def test_relative_equivalence_is_fieller_within_the_margins(
-    control: Estimate, treatment: Estimate, low: float, high: float
+    control: Estimate, treatment: Estimate, margin: float
 ) -> None:
     lift = relative.fieller(control, treatment, 0.10)
-    assume(lift.bounded and low + high > 1e-3)
-    assume(min(abs(lift.low + low), abs(lift.high - high)) > 1e-6)
-    e = decisions.equivalence_relative(control, treatment, -low, high)
-    assert e.passed == (-low < lift.low and lift.high < high)
+    assume(lift.bounded and margin > 1e-3)
+    p_value = max(p_relative(control, treatment, margin, sign) for sign in (1, -1))
+    assume(abs(p_value / 0.05 - 1) > 1e-6)
+    equivalent = decisions.equivalent(decisions.gain((lift.low, lift.high)), margin)
+    assert equivalent == (p_value < 0.05)
 
 
 def test_relative_non_inferiority_statistic() -> None:
     control, treatment = Estimate(10, 0.04, 99, math.inf), Estimate(9.9, 0.05, 99, math.inf)
-    d = decisions.non_inferiority_relative(control, treatment, 0.02)
     z = (9.9 - 0.98 * 10) / math.sqrt(0.05 + 0.98**2 * 0.04)
-    assert d.statistic == pytest.approx(z, rel=1e-12)
-    assert d.p_value == pytest.approx(0.5 * math.erfc(z / math.sqrt(2)), rel=1e-9)
-    assert not d.passed
+    p_value = 0.5 * math.erfc(z / math.sqrt(2))
+    assert not_worse_relative(control, treatment, 0.02, p_value * (1 + 1e-9))
+    assert not not_worse_relative(control, treatment, 0.02, p_value * (1 - 1e-9))
+    assert not not_worse_relative(control, treatment, 0.02)
 
 
 @quick
@@ -99,26 +164,30 @@ def test_relative_non_inferiority_statistic() -> None:
 def test_absolute_non_inferiority_is_the_bound_of_the_difference(
     control: Estimate, treatment: Estimate, margin: float
 ) -> None:
-    up = decisions.non_inferiority(control, treatment, margin)
     bound = effects.compare(control, treatment, alternative="greater")
     assume(abs(bound.low + margin) > 1e-6)
-    assert up.passed == (bound.low > -margin)
-    turned = [e._replace(value=-e.value) for e in (control, treatment)]
-    down = decisions.non_inferiority(*turned, margin, direction="decrease")
-    assert down.statistic == pytest.approx(up.statistic, rel=1e-12)
+    p_value = p_of(control, treatment, shift=margin)
+    assume(abs(p_value / 0.05 - 1) > 1e-6)
+    interval = ends(effects.compare(control, treatment, 0.10))
+    for each in (ends(bound), interval):
+        assert decisions.not_worse(decisions.gain(each), margin) == (p_value < 0.05)
+    turned = effects.compare(*(e._replace(value=-e.value) for e in (control, treatment)), 0.10)
+    down = decisions.gain(ends(turned), "decrease")
+    assert down == pytest.approx(interval, rel=1e-12)
+    assert decisions.not_worse(down, margin) == (p_value < 0.05)
 
 
 @quick
-@given(estimates, estimates)
+@given(estimates, estimates, levels)
 def test_superiority_is_the_two_sided_test_with_the_right_sign(
-    control: Estimate, treatment: Estimate
+    control: Estimate, treatment: Estimate, alpha: float
 ) -> None:
-    e = effects.compare(control, treatment)
-    assume(abs(e.p_value - 0.05) > 1e-9)
-    good = decisions.superiority(control, treatment)
-    assert good.passed == (e.p_value < 0.05 and e.difference > 0)
-    less = decisions.superiority(control, treatment, direction="decrease")
-    assert less.passed == (e.p_value < 0.05 and e.difference < 0)
+    better, worse = (p_of(control, treatment, sign=sign) for sign in (1, -1))
+    assume(all(abs(p_value / (alpha / 2) - 1) > 1e-6 for p_value in (better, worse)))
+    effect = effects.compare(control, treatment, alpha)
+    proven = decisions.conclusive(effect.p_value, ends(effect), alpha)
+    assert (proven and effect.difference > 0) == (better < alpha / 2)
+    assert (proven and effect.difference < 0) == (worse < alpha / 2)
 
 
 @quick
@@ -127,80 +196,29 @@ def test_a_wider_margin_is_easier(
     control: Estimate, treatment: Estimate, one: float, two: float
 ) -> None:
     low, high = sorted((one, two))
-    strict = decisions.non_inferiority(control, treatment, low)
-    lax = decisions.non_inferiority(control, treatment, high)
-    assert lax.statistic >= strict.statistic
-    assert lax.passed or not strict.passed
-
-
-@quick
-@given(estimates, estimates, st.floats(0.01, 20), st.floats(0.01, 0.2))
-def test_rules_of_an_interval_agree_with_the_tests(
-    control: Estimate, treatment: Estimate, margin: float, alpha: float
-) -> None:
-    effect = effects.compare(control, treatment, 2 * alpha)
-    ends = effect.low, effect.high
-    assume(all(abs(abs(end) - margin) > 1e-6 and abs(end) > 1e-6 for end in ends))
-    up, down = decisions.gain(ends), decisions.gain(ends, "decrease")
-    tested = decisions.non_inferiority(control, treatment, margin, alpha)
-    assert decisions.not_worse(up, margin) == tested.passed
-    tested = decisions.non_inferiority(control, treatment, margin, alpha, "decrease")
-    assert decisions.not_worse(down, margin) == tested.passed
-    both = decisions.equivalence(control, treatment, -margin, margin, alpha)
-    assert decisions.equivalent(up, margin) == decisions.equivalent(down, margin) == both.passed
-    better = decisions.superiority(control, treatment, alpha).passed
-    worse = decisions.superiority(control, treatment, alpha, "decrease").passed
-    assert decisions.conclusive(effect.p_value, ends, 2 * alpha) == (better or worse)
+    gain = decisions.gain(ends(effects.compare(control, treatment)))
+    assert decisions.not_worse(gain, high) or not decisions.not_worse(gain, low)
+    assert decisions.equivalent(gain, high) or not decisions.equivalent(gain, low)
 
 
 def test_not_significant_is_not_proven_harmless() -> None:
     noisy = Estimate(10, 4.0, 50, 49), Estimate(9.5, 4.0, 50, 49)
     assert effects.compare(*noisy).p_value > 0.05
-    assert not decisions.non_inferiority_relative(*noisy, margin=0.02).passed
+    assert not not_worse_relative(*noisy, margin=0.02)
 
 
 def test_a_relative_margin_works_where_fieller_is_unbounded() -> None:
     control, treatment = Estimate(0.1, 0.01, 50, math.inf), Estimate(1.5, 0.01, 50, math.inf)
     assert not relative.fieller(control, treatment).bounded
-    assert decisions.non_inferiority_relative(control, treatment, 0.02).passed
+    assert not_worse_relative(control, treatment, 0.02)
 
 
 def test_a_negative_control_loses_downwards() -> None:
     control = Estimate(-10, 0.001, 50, math.inf)
     better, worse = control._replace(value=-9.5), control._replace(value=-10.5)
-    assert decisions.non_inferiority_relative(control, better, 0.02).passed
-    assert not decisions.non_inferiority_relative(control, worse, 0.02).passed
-    assert decisions.non_inferiority_relative(control, worse, 0.10).passed
-
-
-def test_d4_a_sure_decision_keeps_its_logarithm() -> None:
-    d = decisions.superiority(Estimate(0, 1, 9, math.inf), Estimate(60, 1, 9, math.inf))
-    assert d.p_value == 0
-    assert d.log10_p_value == pytest.approx(-392.892, abs=1e-3)
-
-
-def test_degenerate_input_is_refused() -> None:
-    fine, known = Estimate(1, 0.1, 9, 8), Estimate(1, 0, 9, 8)
-    nothing = Estimate(0, 0.1, 9, 8)
-    calls = [
-        (lambda: decisions.superiority(known, known), "zero_variance"),
-        (lambda: decisions.non_inferiority(known, known, 1), "zero_variance"),
-        (lambda: decisions.non_inferiority_relative(nothing, fine, 0.1), "control_near_zero"),
-        (lambda: decisions.equivalence_relative(nothing, fine, -1, 1), "control_near_zero"),
-        (lambda: decisions.non_inferiority_relative(fine, known, 1.0), "zero_variance"),
-        (lambda: decisions.superiority(fine, fine._replace(value=math.nan)), "not_finite"),
-        (lambda: decisions.superiority(fine, fine._replace(value=math.nan), df=9), "not_finite"),
-    ]
-    for call, reason in calls:
-        with pytest.raises(Refusal) as refusal:
-            call()
-        assert refusal.value.reason == reason
-    with pytest.raises(ValueError, match="margin"):
-        decisions.non_inferiority(fine, fine, -0.1)
-    with pytest.raises(ValueError, match="margin"):
-        decisions.equivalence(fine, fine, 1, -1)
-    with pytest.raises(ValueError, match="alpha"):
-        decisions.superiority(fine, fine, alpha=0)
+    assert not_worse_relative(control, better, 0.02)
+    assert not not_worse_relative(control, worse, 0.02)
+    assert not_worse_relative(control, worse, 0.10)
 
 
 def test_at_the_edge_nothing_is_proven():
@@ -215,6 +233,10 @@ def test_at_the_edge_nothing_is_proven():
     assert decisions.equivalent(decisions.Gain(-0.05, math.nextafter(0.1, 0)), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.05, 0.1), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.1, 0.05), 0.1)
+    effect = effects.from_difference(1.0, 2.0, 1.0, 1.0)
+    touching, clear = (effect._replace(low=low, high=2 - low) for low in (0.0, 1e-9))
+    assert not decisions.not_worse_relative(touching, 0.1, -0.1, 0.0)
+    assert decisions.not_worse_relative(clear, 0.1, -0.1, 0.0)
 
 
 @pytest.mark.parametrize(("control", "treatment"), [(10.0, 9.5), (-10.0, -10.6), (1.0, 0.9)])
@@ -242,8 +264,16 @@ def test_a_margin_of_a_control_of_zero_has_no_sign() -> None:
     assert refusal.value.reason == "control_near_zero"
 
 
-def test_the_levels_are_one_sided() -> None:
-    """2.5 % for superiority, 5 % for a margin, where no level is named."""
+def test_margins_are_finite_and_not_negative() -> None:
+    effect = effects.from_difference(1.0, 1.0, 0.0, 0.1)
+    for margin in (-0.1, -1e-9, math.inf, math.nan):
+        with pytest.raises(ValueError, match="margin must not be negative"):
+            decisions.not_worse_relative(effect, 0.01, -0.01, margin)
+    # Without a margin, what is as good as control is proven by nothing.
+    assert not decisions.not_worse_relative(effect, 0.01, -0.01, 0.0)
+
+
+def test_intervals_of_95_and_90_percent_are_tests_at_2_5_and_5() -> None:
     control = Estimate(0.0, 0.5, 99, math.inf)
 
     def treatment(z: float) -> Estimate:
@@ -251,12 +281,11 @@ def test_the_levels_are_one_sided() -> None:
 
     z_40, z_20 = 1.959963984540054, 1.6448536269514722
     for more, passed in ((1e-9, True), (-1e-9, False)):
-        assert decisions.superiority(control, treatment(z_40 + more)).passed == passed
-        shifted = treatment(z_20 + more - 1)
-        assert decisions.non_inferiority(control, shifted, 1.0).passed == passed
-        inside = decisions.equivalence(control, shifted, -1.0, 9.0)
-        assert inside.passed == passed
+        effect = effects.compare(control, treatment(z_40 + more))
+        assert decisions.conclusive(effect.p_value, ends(effect)) == passed
+        shifted = decisions.gain(ends(effects.compare(control, treatment(z_20 + more - 5), 0.10)))
+        assert decisions.not_worse(shifted, 5.0) == passed
+        assert decisions.equivalent(shifted, 5.0) == passed
         ten = control._replace(value=10.0, variance=0.5 / 0.95**2)
         less = treatment(9.5 + z_20 + more)
-        assert decisions.non_inferiority_relative(ten, less, 0.05).passed == passed
-        assert decisions.equivalence_relative(ten, less, -0.05, 9.0).passed == passed
+        assert not_worse_relative(ten, less, 0.05) == passed
