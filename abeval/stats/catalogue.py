@@ -57,17 +57,18 @@ class CatalogueComparison(NamedTuple):
     permutations: int
 
 
-def compare(
+def compare_all(
     control: Incidence,
     treatment: Incidence,
-    functional: Functional,
+    functionals: Collection[Functional] = ("coverage", "gini", "entropy"),
     alpha: float = 0.05,
     permutations: int = PERMUTATIONS,
     seed: int = SEED,
-) -> CatalogueComparison:
-    """Compare two variants' coverage, Gini or entropy at the smaller one's number of units.
+) -> dict[Functional, CatalogueComparison | Refusal]:
+    """Compare two variants' coverage, Gini and entropy at the smaller one's number of units.
 
-    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981).
+    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). Gini
+    and entropy share their counts.
 
     The permutation test pools the variants within each group and cuts the groups at random into
     blocks of the smaller variant's share; each block is compared with the others. Control's and
@@ -77,17 +78,17 @@ def compare(
     Args:
         control: Incidence of control.
         treatment: Incidence of treatment, with the same groups and catalogue.
-        functional: `coverage`, `gini` or `entropy` (nats).
+        functionals: Any of `coverage`, `gini` and `entropy` (nats).
         alpha: Two-sided level of the interval.
         permutations: Least number of permutations; the p-value is no smaller than
             1 / (permutations + 1). With 0 it is that of the jackknife's t.
         seed: Seed of the sets of groups and of the permutations.
 
-    Raises:
-        Refusal: `too_few_units` for fewer than eight groups, an empty variant, or a smaller
-            variant with less than two groups' worth of the pooled units (use more groups);
-            `zero_variance` if no group changes the values; `not_applicable` for groups or
-            catalogues that differ.
+    Returns:
+        By functional, the comparison, or its refusal: `too_few_units` for fewer than eight groups,
+        an empty variant, or a smaller variant with less than two groups' worth of the pooled units
+        (use more groups); `zero_variance` if no group changes the values; `not_applicable` for
+        groups or catalogues that differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -95,36 +96,12 @@ def compare(
         >>> def arm(policy):
         ...     shown = rng.binomial(30, np.repeat(policy, 16))
         ...     return Incidence(item, group, shown, shown, np.full(16, 30), 60)
-        >>> comparison = compare(arm(np.full(50, 0.02)), arm(np.full(50, 0.001)), "coverage")
+        >>> arms = arm(np.full(50, 0.02)), arm(np.full(50, 0.001))
+        >>> comparison = compare_all(*arms)["coverage"]
         >>> comparison.at, comparison.effect.difference < 0, round(comparison.effect.p_value, 3)
         (480, True, 0.001)
-    """
-    outcomes = compare_all(control, treatment, [functional], alpha, permutations, seed)
-    outcome = outcomes[functional]
-    if isinstance(outcome, Refusal):
-        raise outcome
-    return outcome
-
-
-def compare_all(
-    control: Incidence,
-    treatment: Incidence,
-    functionals: Collection[Functional] = ("coverage", "gini", "entropy"),
-    alpha: float = 0.05,
-    permutations: int = PERMUTATIONS,
-    seed: int = SEED,
-) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Compare several functionals as in `compare`; Gini and entropy share their counts.
-
-    Arguments as in `compare`. Returns, by functional, what `compare` returns, or the refusal that
-    it raises.
-
-    Example:
-        >>> one = Incidence(
-        ...     *np.divmod(np.arange(80), 16), *np.full((2, 80), 2), np.full(16, 5), 10
-        ... )
-        >>> compare_all(one, one)["gini"]
-        Refusal('gini does not change when any group is left out')
+        >>> compare_all(arms[0], arms[0]._replace(units_in_group=np.zeros(16)))["gini"].reason
+        'too_few_units'
     """
     size, test = control.catalogue_size, _Test(alpha, permutations, seed)
     outcomes: dict[Functional, CatalogueComparison | Refusal] = {}

@@ -48,38 +48,6 @@ def mean(
     return _adjust(control, treatment, _mean_arm, alpha, theta, "welch_t")
 
 
-def ratio(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    theta: Sequence[float] | None = None,
-) -> Adjusted:
-    """Ratio metric adjusted by the same ratio in the pre-period.
-
-    Both ratios are linearised (Deng et al. 2013, appendix B; Deng et al. 2018): θ at the
-    pooled means, variances at each variant's own. A unit without a pre-period enters with
-    zero over zero, which is the linearised mean.
-
-    Args:
-        control: Moments of (numerator, denominator, pre-numerator, pre-denominator, …);
-            any further variables are plain covariates.
-        treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
-        theta: Coefficients to use instead.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
-
-    Example:
-        >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0], [5, 4, 6, 5])
-        >>> treatment = Moments.of([2, 1, 3, 1], [4, 6, 6, 5], [2, 1, 2, 1], [5, 6, 6, 4])
-        >>> a = ratio(control, treatment)
-        >>> round(a.effect.difference, 4), round(a.unadjusted.difference, 4)
-        (0.0647, 0.1333)
-    """
-    return _adjust(control, treatment, _ratio_arm, alpha, theta, "delta_t")
-
-
 def ratio_with(
     control: Moments,
     treatment: Moments,
@@ -88,7 +56,9 @@ def ratio_with(
 ) -> Adjusted:
     """Ratio metric adjusted by any covariates, none of them a ratio.
 
-    Arguments and refusals as in `ratio`; the variables are (numerator, denominator, covariate, …).
+    The metric is linearised (Deng, Knoblich and Lu 2018): θ at the pooled means, variances at each
+    variant's own. Arguments and refusals as in `mean`, with moments of (numerator, denominator,
+    covariate, …); also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])
@@ -122,12 +92,6 @@ def _arm(moments: Moments, rows: list[Floats], value: float, covariates: list[fl
 def _mean_arm(moments: Moments) -> _Arm:
     rows = list(np.eye(moments.mean.size))
     return _arm(moments, rows, float(moments.mean[0]), moments.mean[1:].tolist())
-
-
-def _ratio_arm(moments: Moments) -> _Arm:
-    m = moments.mean
-    rows = [gradient(m, 0, 1), gradient(m, 2, 3), *np.eye(m.size)[4:]]
-    return _arm(moments, rows, float(m[0] / m[1]), [float(m[2] / m[3]), *m[4:].tolist()])
 
 
 def _ratio_with_arm(moments: Moments) -> _Arm:

@@ -18,31 +18,12 @@ _LONGEST = math.exp(20)
 """Times the observed days: beyond, no end is predicted."""
 
 
-def days_for_units(cumulative: Sequence[float], needed: float) -> float:
-    """Days until enough distinct units are in, from those seen up to each observed day.
-
-    After the observed days, units are assumed to grow as in the last week, as a power of time:
-    returning units make that slower than linear.
-
-    Args:
-        cumulative: Distinct units up to and with each day, from the first.
-        needed: Units wanted.
-
-    Raises:
-        Refusal: `too_few_units` below two days; `not_applicable` when units no longer grow.
-
-    Example:
-        >>> days_for_units([100, 180, 250], 180), days_for_units([100, 200, 400], 800)
-        (2.0, 6.0)
-    """
-    return _days(cumulative, needed)
-
-
 def days_for_se(ses: Sequence[float], wanted: float) -> float:
     """Days until the difference has a wanted standard error, from that of each observed day.
 
     Information is 1/se², which takes account of returning units and of their growing
-    variance; a wanted `mde` is `mde / mde_from_se(1.0)` as a standard error.
+    variance; a wanted `mde` is `mde / mde_from_se(1.0)` as a standard error. After the observed
+    days it is assumed to grow as in the last week, as a power of time.
 
     Args:
         ses: Standard error of the difference with the data up to each day, from the first.
@@ -58,7 +39,17 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
     """
     if not (min(ses, default=1.0) > 0 and wanted > 0):
         raise Refusal("zero_variance", "standard errors must be positive")
-    return _days([se**-2 for se in ses], wanted**-2)
+    information, needed = [se**-2 for se in ses], wanted**-2
+    reached = [day for day, value in enumerate(information, 1) if value >= needed]
+    if reached:
+        return float(reached[0])
+    slope = _slope(information)
+    exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
+    if exponent > math.log(_LONGEST):
+        raise Refusal(
+            "not_applicable", "almost no information is added any more: no end can be predicted"
+        )
+    return float(len(information) * math.exp(exponent))
 
 
 def information_at(information: Sequence[float], days: float) -> float:
@@ -109,17 +100,6 @@ def value_at(values: Sequence[float], days: float) -> float:
     return float(values[-1] * (days / len(values)) ** _slope(values))
 
 
-def _days(information: Sequence[float], needed: float) -> float:
-    reached = [day for day, value in enumerate(information, 1) if value >= needed]
-    if reached:
-        return float(reached[0])
-    slope = _slope(information)
-    exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
-    if exponent > math.log(_LONGEST):
-        raise _no_end()
-    return float(len(information) * math.exp(exponent))
-
-
 def _slope(values: Sequence[float]) -> float:
     """The power of time by which the last week grew: value ~ day^b, never above 1 for long."""
     if len(values) < 2:
@@ -141,9 +121,3 @@ def _last_week(values: Sequence[float]) -> tuple[Floats, Floats]:
     if not last.min() > 0:
         raise Refusal("not_applicable", "no units on some of the last days")
     return np.arange(1.0, len(values) + 1)[-WEEK:], last
-
-
-def _no_end() -> Refusal:
-    return Refusal(
-        "not_applicable", "almost no information is added any more: no end can be predicted"
-    )

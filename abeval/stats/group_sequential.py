@@ -13,7 +13,7 @@ from scipy import special
 
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
-from abeval.stats.records import Interval, Refusal
+from abeval.stats.records import Refusal
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 
@@ -34,22 +34,6 @@ class Bounds(NamedTuple):
     fractions: tuple[float, ...]
     z: tuple[float, ...]
     spent: tuple[float, ...]
-
-
-class GroupSequential(NamedTuple):
-    """Looks judged against their bounds.
-
-    Attributes:
-        bounds: The bounds.
-        z: Statistics of the looks.
-        intervals: Repeated confidence intervals, jointly at 1 - alpha.
-        crossed_at: First look (0-based) that crosses; None while none does.
-    """
-
-    bounds: Bounds
-    z: tuple[float, ...]
-    intervals: tuple[Interval, ...]
-    crossed_at: int | None
 
 
 def spent(
@@ -150,59 +134,6 @@ def _increasing(fractions: ArrayLike) -> Floats:
     if len(times) == 0 or not np.all(np.diff(times, prepend=0.0) > 0) or times[-1] > 1 + 1e-12:
         raise Refusal("not_applicable", "information fractions must increase within (0, 1]")
     return times
-
-
-def group_sequential(
-    differences: ArrayLike,
-    ses: ArrayLike,
-    fractions: ArrayLike,
-    alpha: float = 0.05,
-    spending: Spending = "obrien_fleming",
-    rho: float = 2.0,
-) -> GroupSequential:
-    """Judge the looks held so far.
-
-    Args:
-        differences: Effect at every look, shape (looks,).
-        ses: Standard errors, shape (looks,).
-        fractions: Information fractions (`sequential.information` over the planned), shape
-            (looks,). The last look of all has fraction 1.
-        alpha: Two-sided level over all looks.
-        spending: As in `spent`.
-        rho: Exponent of the power family.
-
-    Returns:
-        Bounds, statistics, repeated confidence intervals and the first crossing.
-
-    Raises:
-        Refusal: As `bounds`; `zero_variance`; `not_finite`.
-
-    Source:
-        Jennison & Turnbull (JRSS B 1989), repeated confidence intervals.
-
-    Example:
-        >>> looks = group_sequential([0.06, 0.05], [0.02, 0.015], [0.5, 1.0])
-        >>> looks.crossed_at, round(looks.bounds.z[0], 3)
-        (0, 2.963)
-    """
-    effects = np.atleast_1d(np.asarray(differences, dtype=float))
-    errors = np.atleast_1d(np.asarray(ses, dtype=float))
-    times = np.atleast_1d(np.asarray(fractions, dtype=float))
-    if not (effects.shape == errors.shape == times.shape):
-        raise Refusal("not_applicable", "one effect, standard error and fraction per look")
-    if not (np.isfinite(effects).all() and np.isfinite(errors).all()):
-        raise Refusal("not_finite", "a look needs finite numbers")
-    if np.any(errors <= 0):
-        raise Refusal("zero_variance", "a look needs a positive standard error")
-    plan = bounds(times, alpha, spending, rho)
-    z = effects / errors
-    crossed = np.flatnonzero(np.abs(z) >= plan.z)
-    width = np.asarray(plan.z) * errors
-    intervals = tuple(
-        Interval(float(d - w), float(d + w)) for d, w in zip(effects, width, strict=True)
-    )
-    first = int(crossed[0]) if len(crossed) else None
-    return GroupSequential(plan, tuple(z.tolist()), intervals, first)
 
 
 class RepeatedPValue(NamedTuple):

@@ -1,10 +1,4 @@
-"""Difference in means of a value per unit: Welch's test, or z.
-
-`inference/means_and_ratios.py` takes `estimate` from the moments of one variant; `welch` and `z`
-are for other modules of `stats/` and for your own numbers.
-"""
-
-import math
+"""Difference in means of a value per unit, by Welch's test."""
 
 from abeval.stats import effects
 from abeval.stats.distributions import Alternative
@@ -53,26 +47,3 @@ def welch(
         (2.75, 4.3664, 0.1277)
     """
     return effects.compare(estimate(control), estimate(treatment), alpha, "welch_t", alternative)
-
-
-def z(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    alternative: Alternative = "two-sided",
-) -> Effect:
-    """Difference in means against the normal distribution, for large samples.
-
-    Arguments and refusals as in `welch`.
-
-    Example:
-        >>> round(z(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9])).p_value, 4)
-        0.0605
-    """
-    return effects.compare(
-        estimate(control)._replace(df=math.inf),
-        estimate(treatment)._replace(df=math.inf),
-        alpha,
-        "z",
-        alternative,
-    )

@@ -78,6 +78,9 @@ def chi_square(observed: Sequence[int], weights: Sequence[float]) -> SRM:
 def believable(observed: Sequence[int], weights: Sequence[float]) -> SRM:
     """Chi-square, or the exact test where an expected count is below five.
 
+    With more than two arms the exact test is of each against the others: the smallest p-value is
+    multiplied by the number of arms, which is valid and conservative.
+
     Args:
         observed: Units per arm, shape (arms,).
         weights: Promised shares in any scale, shape (arms,), not negative.
@@ -86,7 +89,7 @@ def believable(observed: Sequence[int], weights: Sequence[float]) -> SRM:
         Refusal: As `chi_square`.
 
     Source:
-        Cochran (1954) for the count; `exact`.
+        Cochran (1954) for the count; Clopper & Pearson (1934); Bonferroni over arms.
 
     Example:
         >>> split = believable([291, 9], [99, 1])
@@ -140,33 +143,6 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     if srm_exact.are_few(table, shares):
         return SRM(statistic, df, srm_exact.of_strata(table, shares), is_exact=True)
     return SRM(statistic, df, float(special.chdtrc(df, statistic)))
-
-
-def exact(observed: Sequence[int], weights: Sequence[float]) -> float:
-    """Exact p-value of a split, for counts too small for chi-square.
-
-    With more than two arms each is tested against the others and the smallest p-value is
-    multiplied by the number of arms, which is valid and conservative.
-
-    Args:
-        observed: Units per arm, shape (arms,).
-        weights: Promised shares in any scale, shape (arms,).
-
-    Returns:
-        The p-value; 1 without units.
-
-    Raises:
-        Refusal: As `chi_square`, but no units are no evidence rather than an error.
-
-    Source:
-        Clopper & Pearson (1934); Bonferroni over arms.
-
-    Example:
-        >>> round(exact([50321, 49679], [1, 1]), 6)
-        0.04266
-    """
-    counts, shares = checked(observed, weights)
-    return srm_exact.of_split(counts, shares)
 
 
 def sequential(

@@ -13,6 +13,7 @@ from abeval.stats import (
     multiplicity,
     simpson,
     srm,
+    srm_exact,
     srm_segments,
 )
 from abeval.stats.records import Estimate
@@ -108,8 +109,9 @@ def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
     """Exact test of the split of a few units."""
     rng = np.random.default_rng([seed, 23])
     treated = rng.binomial(units, 0.5, size=runs).tolist()
-    p_values = np.array([[srm.exact([units - n, n], [1, 1]) for n in treated]])
-    return outcomes([("srm.exact", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
+    half = np.array([0.5, 0.5])
+    p_values = np.array([[srm_exact.of_split(np.array([units - n, n]), half) for n in treated]])
+    return outcomes([("srm_exact.of_split", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
 
 
 def small_segments(seed: int, runs: int) -> list[Outcome]:

@@ -73,8 +73,8 @@ def nominal(*tests: str) -> list[tuple[str, Promise]]:
     """Tests that promise their nominal error rate.
 
     Example:
-        >>> nominal("means.welch", "means.z")
-        [('means.welch', 'nominal'), ('means.z', 'nominal')]
+        >>> nominal("means.welch", "ratios.delta")
+        [('means.welch', 'nominal'), ('ratios.delta', 'nominal')]
     """
     return [(test, "nominal") for test in tests]
 

@@ -7,6 +7,7 @@ import numpy as np
 from abeval.stats import catalogue, replay, resampling
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import Functional
+from abeval.stats.records import Refusal
 from benchmarks.calibration.logs import CLICKS, SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
@@ -110,13 +111,19 @@ def catalogues(seed: int, runs: int, split: Split) -> list[Outcome]:
     rejected, covered = (np.zeros((len(FUNCTIONALS), runs), dtype=bool) for _ in range(2))
     for run in range(runs):
         control, treatment = (_incidence(rng, users, n) for n in split)
+        comparisons = catalogue.compare_all(
+            control, treatment, FUNCTIONALS, permutations=200, seed=run
+        )
         for i, functional in enumerate(FUNCTIONALS):
-            effect = catalogue.compare(
-                control, treatment, functional, permutations=200, seed=run
-            ).effect
+            comparison = comparisons[functional]
+            if isinstance(comparison, Refusal):
+                raise comparison
+            effect = comparison.effect
             rejected[i, run] = effect.p_value <= ALPHA
             covered[i, run] = effect.low <= 0 <= effect.high
-    tests: list[tuple[str, Promise]] = [(f"catalogue.compare, {f}", "at_most") for f in FUNCTIONALS]
+    tests: list[tuple[str, Promise]] = [
+        (f"catalogue.compare_all, {f}", "at_most") for f in FUNCTIONALS
+    ]
     return outcomes(tests, f"{split}, {ITEMS} items, {GROUPS} groups", rejected, covered)
 
 

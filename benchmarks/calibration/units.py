@@ -1,17 +1,16 @@
-"""Calibration of the tests that need values per unit: rates, quantiles, regression."""
+"""Calibration of the tests that need counts or values per unit: rates and quantiles."""
 
-from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-from abeval.stats import effects, proportions, quantiles, regression
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats import effects, proportions, quantiles
+from abeval.stats.arrays import Floats
 from abeval.stats.proportions import Count
-from abeval.stats.records import Adjusted, Interval
-from benchmarks.calibration.logs import CLICKS, PRE_CLICKS, SHOWN, Split, pool
+from abeval.stats.records import Interval
+from benchmarks.calibration.logs import SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
 RATES = (0.01, 0.013)
@@ -70,35 +69,18 @@ def _decide(c: Count, t: Count, shift: float, exact: bool) -> Decisions:
 
 
 def values(seed: int, runs: int, split: Split) -> list[Outcome]:
-    """Measure regression and quantiles of values per user, without an effect."""
+    """Measure quantiles of values per user, without an effect."""
     users = pool(1).values
     rng = np.random.default_rng([seed, 5])
     tests = nominal(
-        "regression.ancova, HC2",
-        "regression.lin, HC2",
         "quantiles.iid, p50 of impressions",
         "quantiles.iid, p90 of impressions",
     )
     rejected = np.zeros((len(tests), runs), dtype=bool)
     for run in range(runs):
         sample = users[rng.integers(0, len(users), sum(split))]
-        rejected[:, run] = _rejections(sample, split)
+        rejected[:, run] = [_quantile_rejects(sample[:, SHOWN], split, nu) for nu in (0.5, 0.9)]
     return outcomes(tests, f"{split}", rejected)
-
-
-def _rejections(sample: Floats, split: Split) -> list[bool]:
-    treated = np.arange(len(sample)) >= split.control
-    return [
-        _regression_rejects(regression.ancova, sample, treated),
-        _regression_rejects(regression.lin, sample, treated),
-        _quantile_rejects(sample[:, SHOWN], split, 0.5),
-        _quantile_rejects(sample[:, SHOWN], split, 0.9),
-    ]
-
-
-def _regression_rejects(method: Callable[..., Adjusted], sample: Floats, treated: Bools) -> bool:
-    adjusted = method(sample[:, CLICKS], treated, sample[:, PRE_CLICKS])
-    return bool(adjusted.effect.p_value <= ALPHA)
 
 
 def _quantile_rejects(values: Floats, split: Split, level: float) -> bool:

@@ -7,18 +7,24 @@ from abeval.stats import duration
 from abeval.stats.records import Refusal
 
 
+def days_for_information(information: list[float], needed: float) -> float:
+    """Days until the standard error is that of the information needed."""
+    ses = [value**-0.5 if value > 0 else math.inf for value in information]
+    return duration.days_for_se(ses, needed**-0.5)
+
+
 def test_steady_traffic_is_proportional() -> None:
-    assert duration.days_for_units([1000 * d for d in range(1, 8)], 21_000) == pytest.approx(21)
+    assert days_for_information([1000 * d for d in range(1, 8)], 21_000) == pytest.approx(21)
 
 
 def test_days_already_reached_are_the_first_such_day() -> None:
-    assert duration.days_for_units([100, 250, 300], 250) == 2
+    assert days_for_information([100, 250, 300], 250) == 2
 
 
 def test_returning_users_take_longer() -> None:
     days = np.arange(1, 15)
     cumulative = 1000 * days**0.7
-    found = duration.days_for_units(cumulative.tolist(), 1000 * 40**0.7)
+    found = days_for_information(cumulative.tolist(), 1000 * 40**0.7)
     assert found == pytest.approx(40, rel=1e-9)
     assert found > 14 * (1000 * 40**0.7) / cumulative[-1]
 
@@ -31,11 +37,11 @@ def test_information_counts_rather_than_units() -> None:
 
 def test_no_date_in_sight_is_a_refusal() -> None:
     calls = [
-        (lambda: duration.days_for_units([100] * 9, 200), "not_applicable"),
-        (lambda: duration.days_for_units([1.0] * 9, 2), "not_applicable"),
-        (lambda: duration.days_for_units([0] * 9, 200), "not_applicable"),
-        (lambda: duration.days_for_units([100], 200), "too_few_units"),
-        (lambda: duration.days_for_units([], 200), "too_few_units"),
+        (lambda: days_for_information([100] * 9, 200), "not_applicable"),
+        (lambda: days_for_information([1.0] * 9, 2), "not_applicable"),
+        (lambda: days_for_information([0] * 9, 200), "not_applicable"),
+        (lambda: days_for_information([100], 200), "too_few_units"),
+        (lambda: days_for_information([], 200), "too_few_units"),
         (lambda: duration.days_for_se([0.1, 0.0], 0.05), "zero_variance"),
         (lambda: duration.days_for_se([0.1, 0.1, 0.1], 0.05), "not_applicable"),
         (lambda: duration.days_for_se([0.2, 0.1], 0.0), "zero_variance"),
@@ -49,7 +55,7 @@ def test_no_date_in_sight_is_a_refusal() -> None:
 
 
 def test_growth_faster_than_linear_is_not_believed() -> None:
-    assert duration.days_for_units([100, 400, 900], 1800) == pytest.approx(6)
+    assert days_for_information([100, 400, 900], 1800) == pytest.approx(6)
 
 
 def settling(days: int, stays: float, before: int = 0) -> list[float]:
@@ -67,7 +73,7 @@ def test_what_differs_between_returning_units_stays() -> None:
 def test_only_the_last_week_tells_how_information_grows() -> None:
     # Twelve days of nearly nothing, then a week of one unit of information a day.
     slow = [0.001 * day for day in range(1, 13)]
-    predicted = duration.days_for_units([*slow, *[1.0 * d for d in range(13, 20)]], 100.0)
+    predicted = days_for_information([*slow, *[1.0 * d for d in range(13, 20)]], 100.0)
     assert predicted == pytest.approx(100, rel=1e-9)
     later = settling(19, 0.3)
     assert duration.information_at([1e-9] * 12 + later[12:], 50) == pytest.approx(
@@ -103,10 +109,10 @@ def test_an_end_in_half_a_billion_days_is_none() -> None:
     # As the logarithm of information grows by a twentieth of that of the days.
     slow = [day**0.05 for day in range(1, 11)]
     near = slow[-1] * math.exp(19 * 0.05)
-    assert duration.days_for_units(slow, near) == pytest.approx(10 * math.exp(19), rel=1e-6)
+    assert days_for_information(slow, near) == pytest.approx(10 * math.exp(19), rel=1e-6)
     with pytest.raises(Refusal):
-        duration.days_for_units(slow, slow[-1] * math.exp(20.5 * 0.05))
+        days_for_information(slow, slow[-1] * math.exp(20.5 * 0.05))
 
 
 def test_two_days_are_enough_to_grow_on() -> None:
-    assert duration.days_for_units([100, 200], 400) == pytest.approx(4)
+    assert days_for_information([100, 200], 400) == pytest.approx(4)

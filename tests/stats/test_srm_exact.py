@@ -11,16 +11,16 @@ from abeval.stats.records import Refusal
 
 
 def test_the_rarest_of_three_arms_counts_three_times() -> None:
-    counts, shares = [14, 3, 3], [0.5, 0.3, 0.2]
+    counts, shares = np.array([14, 3, 3]), np.array([0.5, 0.3, 0.2])
     each = [stats.binomtest(n, 20, p).pvalue for n, p in zip(counts, shares, strict=True)]
-    assert srm.exact(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
-    one = srm.exact([18, 1, 1], shares)
+    assert srm_exact.of_split(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
+    one = srm_exact.of_split(np.array([18, 1, 1]), shares)
     assert one == pytest.approx(3 * stats.binomtest(18, 20, 0.5).pvalue)
-    assert srm.exact([10, 6, 4], shares) == 1.0
-    assert srm.exact([0, 0, 0], shares) == 1.0
+    likely = srm_exact.of_split(np.array([10, 6, 4]), shares)
+    assert srm_exact.of_split(np.zeros(3), shares) == 1.0
     table = np.array([[6.0, 3, 1], [4, 3, 3]])
     of_strata = srm_exact.of_strata(table, np.array([shares, shares]))
-    assert of_strata == pytest.approx(srm.exact([10, 6, 4], shares)) == 1.0
+    assert of_strata == pytest.approx(likely) == 1.0
     far = srm_exact.of_strata(np.array([[18.0, 1, 1], [0, 0, 0]]), np.array([shares, shares]))
     assert far == pytest.approx(one, rel=1e-9)
 
@@ -30,7 +30,7 @@ def test_a_count_beyond_all_that_doubles_can_tell_is_no_chance(observed: int) ->
     """Of 1,000 units one is expected in the arm: its probability is below the least double."""
     assert stats.binomtest(observed, 1000, 0.001).pvalue == 0.0
     assert srm_exact.two_sided(observed, [1000], [0.001]) == 0.0
-    assert srm.exact([1000 - observed, observed], [0.999, 0.001]) == 0.0
+    assert srm.believable([1000 - observed, observed], [0.999, 0.001]).p_value == 0.0
 
 
 @pytest.mark.parametrize("count", [1050, 960])
