@@ -102,7 +102,8 @@ def not_worse_relative(
     side = math.copysign(1.0, effect.control)
     distance = sign * effect.difference + margin * abs(effect.control)
     variance = effect.se**2 + margin**2 * control_variance + 2 * margin * sign * side * covariance
-    half = (effect.high - effect.difference) / effect.se
+    harmful = effect.low if direction == "increase" else effect.high
+    half = abs(harmful - effect.difference) / effect.se
     return distance > half * math.sqrt(max(variance, 0.0))
 
 

@@ -289,3 +289,24 @@ def test_intervals_of_95_and_90_percent_are_tests_at_2_5_and_5() -> None:
         ten = control._replace(value=10.0, variance=0.5 / 0.95**2)
         less = treatment(9.5 + z_20 + more)
         assert not_worse_relative(ten, less, 0.05) == passed
+
+
+def test_a_relative_margin_is_judged_by_the_harmful_end_of_an_uneven_interval() -> None:
+    control, treatment = Estimate(1.0, 4e-4, 100, 99), Estimate(1.0, 4e-4, 100, 99)
+    effect = effects.compare(control, treatment)
+    far, near = 4 * effect.se, 1 * effect.se
+    low_is_far = effect._replace(low=-far, high=near)
+    high_is_far = effect._replace(low=-near, high=far)
+    kept = {
+        (uneven is low_is_far, direction): decisions.not_worse_relative(
+            uneven, control.variance, -control.variance, 0.06, direction
+        )
+        for uneven in (low_is_far, high_is_far)
+        for direction in ("increase", "decrease")
+    }
+    assert kept == {
+        (True, "increase"): False,
+        (True, "decrease"): True,
+        (False, "increase"): True,
+        (False, "decrease"): False,
+    }
