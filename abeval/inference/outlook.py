@@ -68,13 +68,18 @@ def error_shown(comparison: Comparison, alpha: float) -> float | None:
 
     It is that of the test, but where a test of skewed values, or Student's t, has a wider interval.
     """
-    effect, boundary = comparison.effect, comparison.boundary
+    effect = comparison.effect
     if effect is None:
         return None
-    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    critical = critical_values(looks, information, alpha)[-1]
-    se = (effect.high - effect.low) / 2 / critical
+    se = (effect.high - effect.low) / 2 / critical_now(comparison, alpha)
     return se if 0 < se < math.inf else None
+
+
+def critical_now(comparison: Comparison, level: float) -> float:
+    """The |z| from which on a row rejects at this look."""
+    boundary = comparison.boundary
+    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
+    return critical_values(looks, information, level)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:

@@ -20,8 +20,7 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.context import partial_days
 from abeval.inference.families import adjusted, guardrails_adjusted
-from abeval.inference.looks import critical_values
-from abeval.inference.outlook import detectable, error_shown, level_of, treated_part
+from abeval.inference.outlook import critical_now, detectable, error_shown, level_of, treated_part
 from abeval.inference.status import HELD, goodness_interval, goodness_p_value, status_of
 from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -62,9 +61,12 @@ def judged_rows(
         for variant in experiment.treatments:
             key = metric.name, variant
             row = _row(experiment, metric, variant, comparisons[key], p_values.get(key))
-            level = level_of(experiment, metrics, metric)
-            treated = treated_part(experiment, metric, variant)
-            yield replace(row, mde=_mde(experiment, comparisons[key], level, treated))
+            se = error_shown(comparisons[key], experiment.alpha)
+            if se is not None and row.control and comparisons[key].lift is not None:
+                critical = critical_now(comparisons[key], level_of(experiment, metrics, metric))
+                treated = treated_part(experiment, metric, variant)
+                row = replace(row, mde=detectable(se, row.control, critical, treated))
+            yield row
 
 
 def _row(
@@ -112,18 +114,6 @@ def _why_unclear(
         return "interval_includes_zero" if p_value <= experiment.alpha else None
     own = goodness_p_value(metric.direction, comparison)
     return "not_after_correction" if own is not None and own < experiment.alpha else None
-
-
-def _mde(
-    experiment: Experiment, comparison: Comparison, level: float, treated: float
-) -> float | None:
-    """The smallest lift that the row's own test finds with a power of 80 %."""
-    se, boundary = error_shown(comparison, experiment.alpha), comparison.boundary
-    if se is None or not comparison.control or comparison.lift is None:
-        return None
-    looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    critical = critical_values(looks, information, level)[-1]
-    return detectable(se, comparison.control, critical, treated)
 
 
 def _with_total(row: Row, total: Row) -> Row:

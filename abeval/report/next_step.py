@@ -102,19 +102,9 @@ class _Question:
         return f"{self.row.metric} of {self.row.variant}" if several else self.row.metric
 
     @property
-    def metric(self) -> MetricInfo:
-        """Its definition."""
-        return next(one for one in self.result.metrics if one.name == self.row.metric)
-
-    @property
     def ahead(self) -> MetricOutlook | None:
         """What the row can see after more days."""
         return self.outlook.of(self.row.metric, self.row.variant)
-
-    @property
-    def seen(self) -> str:
-        """The effect that the row could have seen."""
-        return f"{either_way(self.row.mde)} of {self.name}"
 
     @property
     def target(self) -> str:
@@ -151,19 +141,8 @@ class _Question:
         if self.end is None:
             return ""
         day = (self.end - timedelta(microseconds=1)).date()
-        end = f"the planned end, {day}"
-        return (
-            f"Run on, and look on any day up to {end}"
-            if looks == "always_valid"
-            else f"Run on to {end}"
-        )
-
-    @property
-    def fits(self) -> bool:
-        """Whether the target is for days that are planned and have yet to come."""
-        days = None if self.ahead is None else self.ahead.target_days
-        planned = self.outlook.planned_days
-        return bool(self.until and days is not None and planned is not None and days <= planned)
+        way = ", and look on any day up to" if looks == "always_valid" else " to"
+        return f"Run on{way} the planned end, {day}"
 
     @property
     def anew(self) -> str:
@@ -176,31 +155,33 @@ class _Question:
 
 
 def _goal(asked: _Question) -> str:
+    seen = f"{either_way(asked.row.mde)} of {asked.name}"
     if asked.until:
         planned, points = asked.outlook.planned_days, asked.ahead.points if asked.ahead else ()
         at_end = dict(points).get(planned or 0.0)
         then = "" if at_end is None else f", {either_way(at_end)} at the planned end"
-        return f"{asked.until}: this test can see {asked.seen} so far{then}."
+        return f"{asked.until}: this test can see {seen} so far{then}."
     stop = f"Stop and keep {asked.result.experiment.control}"
     if asked.size is None:
         hopeless = f", and more days will not show {asked.target}" if asked.target else ""
-        return f"{stop}: this test could have seen {asked.seen}{hopeless}."
+        return f"{stop}: this test could have seen {seen}{hopeless}."
     return (
-        f"{stop}, unless an effect below {asked.seen} is worth it: seeing {asked.target} would"
+        f"{stop}, unless an effect below {seen} is worth it: seeing {asked.target} would"
         f" take about {asked.size}{asked.anew}."
     )
 
 
 def _guardrail(asked: _Question) -> str:
-    row, metric = asked.row, asked.metric
+    metric = next(one for one in asked.result.metrics if one.name == asked.row.metric)
     if metric.margin is None:
         return f"Give {asked.name} a margin: without one it cannot be shown to hold."
     margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
     way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
-    worst = _worst(row, metric)
+    worst = _worst(asked.row, metric)
     possible = "" if worst is None else f" ({_margin(worst, metric)} still possible)"
     lead = f"{asked.name}: {way} more than {margin} is not ruled out{possible}."
-    if asked.fits:
+    days = None if asked.ahead is None else asked.ahead.target_days
+    if asked.until and days is not None and days <= (asked.outlook.planned_days or 0.0):
         return f"{lead} {_wait(asked)}".rstrip()
     wider = [] if worst is None else [f"accept a margin of {_margin(_rounded_up(worst), metric)}"]
     cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
@@ -251,11 +232,8 @@ def size_words(ahead: MetricOutlook) -> str | None:
         '112 days in all, 8 times this test'
     """
     if ahead.days is None:
-        return (
-            None
-            if ahead.target_units is None
-            else f"{math.ceil(ahead.target_units):,} units in all"
-        )
+        units = ahead.target_units
+        return None if units is None else f"{math.ceil(units):,} units in all"
     if ahead.target_days is None:
         return None
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days

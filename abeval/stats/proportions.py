@@ -1,8 +1,4 @@
-"""Two proportions: pooled z, score intervals and the exact test by its mid-p, on counts.
-
-An analysis calls only `exact` and `exact_lift` (`inference/proportions.py`, for rare successes);
-`stats/off_policy.py` calls `interval`.
-"""
+"""Proportions from counts: two by the exact test and its mid-p, one by its interval."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import Literal, NamedTuple
 from abeval.stats import contingency, effects
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Effect, Interval, Lift, Refusal
-from abeval.stats.scores import difference_interval
 
 SingleMethod = Literal["wilson", "beta", "jeffreys", "agresti_coull", "normal"]
 
@@ -30,11 +25,11 @@ class Count(NamedTuple):
     units: int
 
 
-def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Difference tested with one common rate under the null (Pearson's chi-square, rooted).
+def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+    """Fisher's exact test by its mid-p, with the interval that agrees (Lancaster 1961).
 
-    The interval is the score interval of Mee (1984), which excludes zero exactly when this
-    test rejects; the usual one from an unpooled standard error may disagree with it.
+    Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
+    split (docs/calibration.md). The standard error is that of one common rate.
 
     Args:
         control: Count of the control.
@@ -42,59 +37,17 @@ def z_pooled(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
         alpha: Error rate of test and interval.
 
     Raises:
-        Refusal: `too_few_units`, `zero_variance` when nobody or everybody succeeds.
-
-    Example:
-        >>> e = z_pooled(Count(100, 1000), Count(130, 1000))
-        >>> round(e.statistic, 4), round(e.p_value, 4)
-        (2.1027, 0.0355)
-    """
-    _check(control, treatment)
-    ends = difference_interval(*control, *treatment, two_sided_quantile(alpha))
-    return _score(control, treatment, 1.0, ends, "prop_z_pooled")
-
-
-def miettinen_nurminen(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Score test and interval of the difference (Miettinen and Nurminen 1985).
-
-    As `z_pooled` with variances times N/(N − 1); keeps its coverage with rare successes.
-    Arguments and refusals as in `z_pooled`.
-
-    Example:
-        >>> e = miettinen_nurminen(Count(1, 50), Count(6, 50))
-        >>> round(e.p_value, 4), round(e.low, 4), round(e.high, 4)
-        (0.0512, -0.0007, 0.2219)
-    """
-    ends = miettinen_nurminen_interval(control, treatment, alpha)
-    return _score(control, treatment, _inflation(control, treatment), ends, "miettinen_nurminen")
-
-
-def miettinen_nurminen_interval(control: Count, treatment: Count, alpha: float = 0.05) -> Interval:
-    """Score interval of the difference, also where nobody succeeds and no test is possible.
-
-    Example:
-        >>> low, high = miettinen_nurminen_interval(Count(0, 100), Count(0, 100))
-        >>> round(low, 4), round(high, 4)
-        (-0.0372, 0.0372)
-    """
-    _check(control, treatment)
-    q = two_sided_quantile(alpha) * math.sqrt(_inflation(control, treatment))
-    return difference_interval(*control, *treatment, q)
-
-
-def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Fisher's exact test by its mid-p, with the interval that agrees (Lancaster 1961).
-
-    Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split (docs/calibration.md). Standard error and statistic are those of `z_pooled`. Arguments and
-    refusals as in `z_pooled`.
+        Refusal: `too_few_units`; `zero_variance` when nobody or everybody succeeds.
 
     Example:
         >>> e = exact(Count(293, 11298), Count(5, 464))
         >>> round(e.p_value, 4), round(e.low, 4), round(e.high, 4)
         (0.0281, -0.0227, -0.0019)
     """
-    effect = _score(control, treatment, 1.0, Interval(-1.0, 1.0), "fisher_mid_p")
+    c, t = _share(control), _share(treatment)
+    common = (control.successes + treatment.successes) / (control.units + treatment.units)
+    se = math.sqrt(common * (1 - common) * (1 / control.units + 1 / treatment.units))
+    effect = effects.from_difference(c, t, t - c, se, method="fisher_mid_p")
     p = contingency.fisher(*control, *treatment)
     ends = contingency.exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
     return effect._replace(
@@ -190,27 +143,6 @@ def _share(count: Count) -> float:
     if not 0 <= count.successes <= count.units:
         raise ValueError(f"{count.successes} successes of {count.units} units")
     return count.successes / count.units
-
-
-def _check(*counts: Count) -> None:
-    for count in counts:
-        _share(count)
-
-
-def _inflation(control: Count, treatment: Count) -> float:
-    total = control.units + treatment.units
-    return total / (total - 1)
-
-
-def _score(
-    control: Count, treatment: Count, inflation: float, ends: Interval, method: str
-) -> Effect:
-    """Score test of no difference, with the interval of the same test turned round."""
-    c, t = _share(control), _share(treatment)
-    common = (control.successes + treatment.successes) / (control.units + treatment.units)
-    spread = common * (1 - common) * (1 / control.units + 1 / treatment.units)
-    effect = effects.from_difference(c, t, t - c, math.sqrt(spread * inflation), method=method)
-    return effect._replace(low=ends.low, high=ends.high)
 
 
 def _wilson(count: Count, q: float) -> Interval:

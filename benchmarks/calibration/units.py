@@ -9,63 +9,44 @@ from scipy import special
 from abeval.stats import effects, proportions, quantiles
 from abeval.stats.arrays import Floats
 from abeval.stats.proportions import Count
-from abeval.stats.records import Interval
 from benchmarks.calibration.logs import SHOWN, Split, pool
-from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
+from benchmarks.calibration.outcome import ALPHA, Outcome, nominal, outcomes
 
-RATES = (0.01, 0.013)
+RATES = (0.2, 0.26)
 """True conversion rates of control and treatment."""
 
 
 class Decisions(NamedTuple):
-    """Rejections and coverages for one table of counts, in the order of `METHODS`."""
+    """Whether one table of counts is rejected, and its interval contains the truth."""
 
-    rejected: tuple[bool, ...]
-    covered: tuple[bool, ...]
-
-
-METHODS: tuple[tuple[str, Promise], ...] = (
-    ("proportions.z_pooled", "nominal"),
-    ("proportions.miettinen_nurminen", "nominal"),
-    ("proportions.exact", "at_most"),
-)
+    rejected: bool
+    covered: bool
 
 
-def counts(seed: int, runs: int, split: Split, exact: bool = False) -> list[Outcome]:
-    """Two conversion rates; the exact test only for samples with few distinct tables."""
+def counts(seed: int, runs: int, split: Split) -> list[Outcome]:
+    """Two conversion rates, in samples with few distinct tables."""
     rng = np.random.default_rng([seed, 4])
-    units, rates = np.array(split), np.array(RATES) * (20 if exact else 1)
+    units, rates = np.array(split), np.array(RATES)
     null = rng.binomial(units, rates[0], size=(runs, 2))
     effect = rng.binomial(units, rates, size=(runs, 2))
     shift = float(rates[1] - rates[0])
-    methods = METHODS if exact else METHODS[:2]
 
     @cache
     def decide(x_c: int, x_t: int) -> Decisions:
-        return _decide(Count(x_c, split.control), Count(x_t, split.treatment), shift, exact)
+        return _decide(Count(x_c, split.control), Count(x_t, split.treatment), shift)
 
-    rejected = np.array([decide(int(c), int(t)).rejected for c, t in null]).T
-    covered = np.array([decide(int(c), int(t)).covered for c, t in effect]).T
+    rejected = np.array([[decide(int(c), int(t)).rejected for c, t in null]])
+    covered = np.array([[decide(int(c), int(t)).covered for c, t in effect]])
     data = f"{split}, conversion {100 * rates[0]:g} %"
-    return outcomes(methods, data, rejected, covered)
+    return outcomes([("proportions.exact", "at_most")], data, rejected, covered)
 
 
-def _decide(c: Count, t: Count, shift: float, exact: bool) -> Decisions:
+def _decide(c: Count, t: Count, shift: float) -> Decisions:
     if c.successes + t.successes == 0:
         # Refused for zero variance: no test rejects, and every interval contains the truth.
-        size = 3 if exact else 2
-        return Decisions((False,) * size, (True,) * size)
-    effects = [
-        proportions.z_pooled(c, t),
-        proportions.miettinen_nurminen(c, t),
-    ]
-    rejected = [e.p_value <= ALPHA for e in effects]
-    intervals = [Interval(e.low, e.high) for e in effects]
-    if exact:
-        effect = proportions.exact(c, t)
-        rejected.append(effect.p_value <= ALPHA)
-        intervals.append(Interval(effect.low, effect.high))
-    return Decisions(tuple(rejected), tuple(i.low <= shift <= i.high for i in intervals))
+        return Decisions(rejected=False, covered=True)
+    effect = proportions.exact(c, t)
+    return Decisions(effect.p_value <= ALPHA, effect.low <= shift <= effect.high)
 
 
 def values(seed: int, runs: int, split: Split) -> list[Outcome]:

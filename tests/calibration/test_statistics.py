@@ -21,7 +21,7 @@ from benchmarks.calibration.run import merge
 SHORT = {
     "moments": partial(moments.effects, runs=400, split=Split(500, 500)),
     "margins": partial(moments.margins, runs=600, split=Split(500, 500)),
-    "counts": partial(units.counts, runs=1500, split=Split(2500, 2500)),
+    "counts": partial(units.counts, runs=1500, split=Split(40, 41)),
     "values": partial(units.values, runs=150, split=Split(500, 500)),
     "clustered quantiles": partial(units.clustered_quantiles, runs=150, split=Split(400, 400)),
     "buckets": partial(resampled.buckets, runs=150, split=Split(600, 600)),

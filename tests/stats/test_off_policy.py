@@ -217,10 +217,11 @@ def test_vector_on_policy(name: str) -> None:
 def test_vector_the_real_ab_test() -> None:
     expected = VECTORS["onpolicy"]["AB_men_bts_minus_random"]
     arms = [proportions.Count(int(log_of(n).click.sum()), 10_000) for n in ("random", "bts")]
-    pooled = proportions.z_pooled(*arms)
-    assert pooled.difference == close(expected["diff"])
-    assert pooled.statistic == close(expected["z_pooled"])
-    assert pooled.p_value == close(expected["p_two_sided"])
+    effect = proportions.exact(*arms)
+    assert effect.difference == close(expected["diff"])
+    assert effect.statistic == close(expected["z_pooled"])
+    # The p-value of the vector is that of z; the exact one is near it with 138 clicks.
+    assert effect.p_value == pytest.approx(expected["p_two_sided"], rel=0.05)
 
 
 def test_a_model_taken_as_known_is_too_sure_of_itself() -> None:
