@@ -31,7 +31,7 @@ from abeval.report.section import Block, Closed
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.study import Study, read_results, study_of
-from abeval.stats.catalogue import compare
+from abeval.stats.catalogue import compare_all
 from tests import builders
 from tests.agreement.test_sample import GOLDEN, golden_of, same
 from tests.report.numbers import Known, plain, printed, shares
@@ -363,7 +363,10 @@ def test_the_draws_of_a_row_and_their_seed_give_its_p_value_again() -> None:
     arms = [aggregates.incidence(name) for name in ("control", "treatment")]
     assert row.draws is not None
     assert row.seed is not None
-    again = [compare(*arms, "gini", 0.05, row.draws, seed).effect.p_value for seed in (row.seed, 1)]
+    again = [
+        compare_all(*arms, ["gini"], 0.05, row.draws, seed)["gini"].effect.p_value
+        for seed in (row.seed, 1)
+    ]
     assert again[0] == row.p_value != again[1]
 
 
