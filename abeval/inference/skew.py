@@ -26,7 +26,7 @@ from abeval.metrics.definition import Metric
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
-from abeval.stats.split_moments import Skewed, Spread, Stratum, at
+from abeval.stats.split_moments import Skewed, Spread, Stratum, standing
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""
@@ -171,7 +171,7 @@ def of_image(
         return None
     compared = skewed.strata(control, treatment, shares, metric.kind != "mean")
     compared = compared._replace(scaled=False)
-    return compared if abs(at(compared, 0.0).own.skewness) > LIMIT else None
+    return compared if abs(standing(compared, 0.0).own.skewness) > LIMIT else None
 
 
 def _without_covariates(metric: Metric, moments: Moments) -> Moments:

@@ -24,7 +24,14 @@ from abeval.stats.moments import Moments, Units
 from abeval.stats.ratios import gradient, quadratic
 from abeval.stats.records import Effect, Interval, Lift, Refusal
 from abeval.stats.skewed_ends import baseline, difference_at, ends
-from abeval.stats.split_moments import Skewed, Spread, Stratum, at, skewness_if_times
+from abeval.stats.split_moments import (
+    Skewed,
+    Spread,
+    Stratum,
+    at,
+    skewness_if_times,
+    standing,
+)
 
 FINDABLE = 2.8
 """Standard errors of an effect that four of five experiments find at 5 %."""
@@ -95,7 +102,7 @@ def skewness(compared: Skewed) -> float:
         >>> round(skewness(means(Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
         0.978
     """
-    return at(compared, 1.0 if compared.scaled else 0.0).skewness
+    return standing(compared, 1.0 if compared.scaled else 0.0).skewness
 
 
 def skewness_at_effects(compared: Skewed) -> float:
@@ -117,7 +124,7 @@ def skewness_at_effects(compared: Skewed) -> float:
     value, _ = baseline(compared, 1.0)
     if value <= 0:
         return 0.0
-    effect = FINDABLE * at(compared, 1.0).se / value
+    effect = FINDABLE * standing(compared, 1.0).se / value
     ratios = (1 + effect, 1 - min(effect, _MOST_LOSS))
     return max(abs(skewness_if_times(compared, ratio)) for ratio in ratios)
 

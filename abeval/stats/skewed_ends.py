@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
-from abeval.stats.split_moments import Skewed, at
+from abeval.stats.split_moments import Skewed, at, standing
 
 _ROUNDING = 1e-9
 _FAR = math.log(1e4)
@@ -80,7 +80,8 @@ def _most_without_any(compared: Skewed, alpha: float) -> float:
 
 def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
     half, difference = math.log10(alpha / 2), compared.treatment - compared.control
-    step = max(at(compared, 0.0).se, at(compared, 0.0).own.se)
+    here = standing(compared, 0.0)
+    step = max(here.se, here.own.se)
 
     def end(side: int) -> float:
         def excess(shift: float) -> float:

@@ -84,13 +84,28 @@ class Own(NamedTuple):
     skewness: float
 
 
-class At(NamedTuple):
-    """The test of one hypothesis: the statistic, and log-precise one-sided p-values.
+class Standing(NamedTuple):
+    """A difference beside those of all splits, by moments alone.
 
     Attributes:
         z: The difference over its standard error if the variants do not differ.
         se: This standard error.
         skewness: Of the difference over all splits.
+        own: The difference by each variant's own moments.
+    """
+
+    z: float
+    se: float
+    skewness: float
+    own: Own
+
+
+class At(NamedTuple):
+    """The test of one hypothesis: where the difference stands, and log-precise p-values.
+
+    Attributes:
+        z: As of `Standing`, and so the next two.
+        se: The standard error.
         own: The difference by each variant's own moments.
         lower: P-value of a lower value of the treatment, and its log10.
         upper: Of a higher one.
@@ -98,10 +113,34 @@ class At(NamedTuple):
 
     z: float
     se: float
-    skewness: float
     own: Own
     lower: tuple[float, float]
     upper: tuple[float, float]
+
+
+def standing(compared: Skewed, effect: float) -> Standing:
+    """Place a difference among all splits if treatment is `effect` times control, or more by it.
+
+    Raises:
+        Refusal: `zero_variance`.
+
+    Example:
+        >>> arm = Spread(100, 400.0, 1_000.0)
+        >>> standing(Skewed(1.0, 1.0, (Stratum(1.0, arm, arm),), True), 1.0).z
+        0.0
+    """
+    ratio = effect if compared.scaled else 1.0
+    shift = 0.0 if compared.scaled else effect
+    variance, cube = _moments_of_splits(compared, ratio)
+    if variance <= 0:
+        raise Refusal("zero_variance", "neither variant varies: no test is possible")
+    difference = compared.treatment / ratio - shift - compared.control
+    se = math.sqrt(variance)
+    free = max(compared.units - 2 * len(compared.strata), 1)
+    # The difference itself is part of the spread of all units together.
+    z = difference / se
+    z *= math.sqrt((free + 1) / (free + z * z))
+    return Standing(z, se, cube / se**3, _own(compared, ratio, difference))
 
 
 def at(compared: Skewed, effect: float) -> At:
@@ -116,24 +155,14 @@ def at(compared: Skewed, effect: float) -> At:
         >>> round(at(compared, 1.0).upper[0], 3), round(at(compared, 1.5).upper[0], 1)
         (0.011, 0.5)
     """
-    ratio = effect if compared.scaled else 1.0
-    shift = 0.0 if compared.scaled else effect
-    variance, cube = _moments_of_splits(compared, ratio)
-    if variance <= 0:
-        raise Refusal("zero_variance", "neither variant varies: no test is possible")
-    difference = compared.treatment / ratio - shift - compared.control
-    se = math.sqrt(variance)
-    free = max(compared.units - 2 * len(compared.strata), 1)
-    # The difference itself is part of the spread of all units together.
-    z = difference / se
-    z *= math.sqrt((free + 1) / (free + z * z))
-    skew, own = cube / se**3, _own(compared, ratio, difference)
+    z, se, skew, own = standing(compared, effect)
     lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
     upper = max(tail(z, skew), _hall(own, 1), key=_log)
     if compared.pair is not None and own.se > 0:
-        p_values = permuted_units.p_values(*compared.pair, ratio, difference)
+        ratio = effect if compared.scaled else 1.0
+        p_values = permuted_units.p_values(*compared.pair, ratio, own.difference)
         lower, upper = map(_of_draws, p_values, (lower, upper))
-    return At(z, se, skew, own, lower, upper)
+    return At(z, se, own, lower, upper)
 
 
 def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, float]:
