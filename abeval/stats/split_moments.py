@@ -104,8 +104,9 @@ class At(NamedTuple):
     """The test of one hypothesis: where the difference stands, and log-precise p-values.
 
     Attributes:
-        z: As of `Standing`, and so the next two.
+        z: As of `Standing`, and so the next three.
         se: The standard error.
+        skewness: Of the difference over all splits.
         own: The difference by each variant's own moments.
         lower: P-value of a lower value of the treatment, and its log10.
         upper: Of a higher one.
@@ -113,6 +114,7 @@ class At(NamedTuple):
 
     z: float
     se: float
+    skewness: float
     own: Own
     lower: tuple[float, float]
     upper: tuple[float, float]
@@ -162,7 +164,7 @@ def at(compared: Skewed, effect: float) -> At:
         ratio = effect if compared.scaled else 1.0
         p_values = permuted_units.p_values(*compared.pair, ratio, own.difference)
         lower, upper = map(_of_draws, p_values, (lower, upper))
-    return At(z, se, own, lower, upper)
+    return At(z, se, skew, own, lower, upper)
 
 
 def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, float]:
