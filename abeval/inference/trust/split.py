@@ -150,22 +150,23 @@ def change_checks(experiment: Experiment, aggregates: Aggregates) -> list[Check]
     stretches = entry_stretches(experiment, aggregates.entered)
     if not stretches:
         return []
-    value, limits, remedy = float(len(stretches) - 1), _UNANNOUNCED, _ANNOUNCE
+    value = float(len(stretches) - 1)
+    if not knows_assignment(experiment):
+        message = unexplained_words(experiment, stretches)
+        weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
+        start, change = (stretch.start for stretch in stretches[:2])
+        remedy = _SETTLE.format(start=start, change=change, weights=weights)
+        return [graded("split", value, _UNEXPLAINED, Words(message, message, remedy))]
     within = (
         f"units are compared within {len(stretches)} stretches of entry days of one split, each "
         "weighed alike in all variants"
     )
-    message = f"the split changed {_changes(experiment, stretches)}, which no schedule announces"
-    message = f"{message}; {within}"
     if experiment.schedule:
-        value, remedy = 0.0, ""
         message = f"the split changed as [[assignment.splits]] says; {within}"
-    elif not knows_assignment(experiment):
-        limits, message = _UNEXPLAINED, unexplained_words(experiment, stretches)
-        weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
-        start, change = (stretch.start for stretch in stretches[:2])
-        remedy = _SETTLE.format(start=start, change=change, weights=weights)
-    return [graded("split", value, limits, Words(message, message, remedy))]
+        return [graded("split", 0.0, _UNANNOUNCED, Words(message, message))]
+    changes = f"{_changes(experiment, stretches)}, which no schedule announces"
+    message = f"the split changed {changes}; {within}"
+    return [graded("split", value, _UNANNOUNCED, Words(message, message, _ANNOUNCE))]
 
 
 def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
