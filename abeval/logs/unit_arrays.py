@@ -1,0 +1,66 @@
+"""Analysed units, and their sums by day, as arrays: what everything after the pass over a log reads.
+
+`place.py` makes them of the cells of a log; `aggregates/` and `time/` sum them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Whole = NDArray[np.int64]
+
+NO_DAY = np.int32(np.iinfo(np.int32).min)
+"""The day of rows without a time."""
+
+
+class Labels(NamedTuple):
+    """A text of each unit, as a code.
+
+    Attributes:
+        code: Place of the text in `names`, shape (units,).
+        names: Every text once, sorted.
+    """
+
+    code: NDArray[np.int32]
+    names: Sequence[str]
+
+
+class Units(NamedTuple):
+    """The analysed units, sorted by their hash; a unit is named by its place.
+
+    Attributes:
+        hash: 64-bit hash of the unit as logged (`Engine.unit_hash`), each once, shape (units,).
+        variant: Place of its variant in the experiment file.
+        stretch: Number of the stretch in which it entered; 0 where the split did not change.
+        is_new: 1 where it was not seen before the period.
+        first_ms: Its first impression in the period, or its exposure, in epoch milliseconds; -1
+            where that is not known.
+        segments: Name of each segment → its value.
+        covariates: Columns `u_1`, … of the table of units beside the log.
+    """
+
+    hash: NDArray[np.uint64]
+    variant: NDArray[np.int8]
+    stretch: NDArray[np.int16]
+    is_new: NDArray[np.int8]
+    first_ms: Whole
+    segments: Mapping[str, Labels]
+    covariates: Mapping[str, Whole]
+
+
+class UnitDays(NamedTuple):
+    """Sums of a source by unit, phase and day, sorted by unit, phase and day; each once.
+
+    Attributes:
+        unit: Place of the unit in `Units`, shape (rows,).
+        in_period: Whether the day is in the period; else it is before it.
+        day: Local day, counted from 1970-01-01; `NO_DAY` without a time.
+        columns: `c_1`, … or the columns of the source → sums.
+    """
+
+    unit: NDArray[np.int32]
+    in_period: NDArray[np.bool_]
+    day: NDArray[np.int32]
+    columns: Mapping[str, Whole]
