@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
@@ -25,6 +25,7 @@ from abeval.logs.audited import (
     audited_units,
     audited_view,
     flags,
+    logged_cells,
     places,
 )
 from abeval.logs.prepare import Prepared
@@ -51,18 +52,6 @@ def no_audits() -> pd.DataFrame:
     return pd.DataFrame(columns=list(COLUMNS))
 
 
-def seen_in(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """Where units were seen first and at all, and where their rule places them."""
-    ruled = experiment.assignment_rule is not None
-    engine.view(
-        "expected_variant",
-        "select unit_id, expected from expected_units"
-        if ruled
-        else "select unit_id, cast(null as varchar) as expected from hashed_units where false",
-    )
-    return engine.frame(query("audit/seen_in"))
-
-
 def audit_sums(run: Run, prepared: Prepared) -> pd.DataFrame:
     """Every audit that these logs allow, with the columns `COLUMNS`.
 
@@ -82,7 +71,8 @@ def _parts(
 ) -> Iterator[_Part]:
     chosen = flags(experiment, shape)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    engine.table("audited_units", audited_units(shape, _buckets(engine)))
+    engine.view("logged_cells", logged_cells(experiment, shape))
+    engine.table("audited_units", audited_units(shape, _buckets(prepared)))
     engine.table("audited_names", AUDITED_NAMES)
     engine.table("audited", audited_view(chosen, has_lists))
     flagged = engine.frame(query("audit/flags")) if chosen else pd.DataFrame()
@@ -110,10 +100,10 @@ def _parts(
     yield from _set_aside(experiment, engine, shape)
 
 
-def _buckets(engine: Engine) -> int:
+def _buckets(prepared: Prepared) -> int:
     """How many of the sub-buckets of units are audited."""
-    sql = "select sum(c_1) from unit_day where in_period"
-    share = MOST_ROWS / max(whole_number(engine, sql), 1)
+    cells = prepared.cells
+    share = MOST_ROWS / max(int(cells.sums["c_1"][cells.counts & cells.in_period].sum()), 1)
     return SUB_BUCKETS if share >= 1 else max(CLUSTERS, int(SUB_BUCKETS * share))
 
 

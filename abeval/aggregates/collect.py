@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.audits import audit_sums, no_audits, seen_in
+from abeval.aggregates.audits import audit_sums, no_audits
 from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
@@ -33,11 +33,14 @@ from abeval.logs.accounting import (
     check_all_counted,
     check_some_left,
     count_other_variants,
+    days_of,
     facts,
+    seen_in,
 )
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import Units
 from abeval.logs.sums import Sums, one_pass
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE
@@ -106,9 +109,9 @@ def gathered(
     experiment, engine = run.experiment, run.engine
     wanted = wanted_of(experiment, metrics, prepared)
     queries = _queries(run, prepared)
-    units = engine.frame(query("units/unit_counts"))
+    units = unit_counts(experiment, prepared.placed.units)
     besides = _besides(experiment, prepared, units, audited, by_bucket)
-    per_unit = per_unit_sums(queries, wanted, besides, run.step)
+    per_unit = per_unit_sums(queries, prepared, wanted, besides, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     cuts = _cuts(queries, wanted, units, run.step) if prepared.summed.has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
@@ -122,20 +125,31 @@ def gathered(
         catalogue_size=catalogue.size,
         units=units,
         accounts=counted,
-        days=engine.frame(query("units/days")),
+        days=days_of(prepared),
         refused=wanted.refused,
-        facts=facts(prepared, engine) | count_other_variants(experiment, counted, engine),
+        facts=facts(prepared) | count_other_variants(experiment, prepared),
         quantiles=quantiles.quantiles,
         buckets=per_unit.buckets,
-        entered=prepared.entries.counts,
-        stretches=prepared.entries.stretches,
+        entered=prepared.placed.entered,
+        stretches=prepared.placed.stretches,
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
         audits=audit_sums(run, prepared) if audited else no_audits(),
         extremes=per_unit.extremes,
         unit_values=per_unit.values,
-        seen_in=seen_in(experiment, engine) if audited else pd.DataFrame(),
+        seen_in=seen_in(prepared) if audited else pd.DataFrame(),
         unit_aucs=per_unit.unit_aucs,
     )
+
+
+def unit_counts(experiment: Experiment, units: Units) -> pd.DataFrame:
+    """`variant, units, crossovers`: analysed units, and those of them in several variants."""
+    rows = [
+        (variant, int(own.sum()), int(units.crosses[own].sum()))
+        for place, variant in enumerate(experiment.variants)
+        for own in (units.variant == place,)
+        if own.any()
+    ]
+    return pd.DataFrame(rows, columns=["variant", "units", "crossovers"])
 
 
 def _queries(run: Run, prepared: Prepared) -> MetricQueries:
@@ -143,7 +157,7 @@ def _queries(run: Run, prepared: Prepared) -> MetricQueries:
         run.experiment,
         prepared.shape,
         run.engine,
-        by_stretch=bool(prepared.entries.stretches),
+        by_stretch=bool(prepared.placed.stretches),
         covered=prepared.covered,
     )
 

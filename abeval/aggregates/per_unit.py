@@ -1,23 +1,26 @@
 """The sums of all metrics that have a value per unit, source by source.
 
-`collect.py` calls it. A source's values stay at hand until the next one is loaded, so its extreme
-units and its sums by sub-bucket are taken at once.
+`collect.py` calls it. A source's values are dropped before those of the next one are read.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from abeval.aggregates.balance import balance_slices
 from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.terms import Row, SourceSums
-from abeval.aggregates.unit_values import no_values, unit_values
+from abeval.aggregates.source_values import EXTREMES, Caps, SourceValues
+from abeval.aggregates.unit_sums import Row, sums_of
+from abeval.aggregates.unit_values import COLUMNS, FEW_UNITS, FEW_VALUES
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
+from abeval.logs.cells import unit_days
+from abeval.logs.names import sub_buckets
+from abeval.logs.prepare import Prepared
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Whole
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import GAUC, UNIT_DAY, Source
 from abeval.steps import Step
@@ -47,76 +50,106 @@ class PerUnitSums(NamedTuple):
     """
 
     rows: Sequence[Row]
-    caps: Mapping[str, tuple[int, int | None]]
+    caps: Mapping[str, Caps]
     buckets: Mapping[str, BucketSums]
     extremes: pd.DataFrame
     values: pd.DataFrame
     unit_aucs: pd.DataFrame
 
 
-class _OfSource(NamedTuple):
-    """The same of one source, in the order in which it is read; None for what is not taken."""
-
-    sums: SourceSums
-    unit_aucs: pd.DataFrame | None
-    extremes: pd.DataFrame | None
-    values: pd.DataFrame
-    buckets: Mapping[str, BucketSums]
-
-
 def per_unit_sums(
-    queries: MetricQueries, wanted: Wanted, besides: Besides, step: Step
+    queries: MetricQueries, prepared: Prepared, wanted: Wanted, besides: Besides, step: Step
 ) -> PerUnitSums:
     """Sums of every metric that has a value per unit.
 
     Args:
         queries: Over prepared logs.
+        prepared: What is known of them.
         wanted: The metrics.
         besides: What else is taken of each source.
         step: Called with the name of each step.
     """
-    parts = []
+    experiment, units = queries.experiment, prepared.placed.units
+    active = unit_days(prepared.cells, prepared.placed.unit_of)
+    needs_buckets = wanted.resampled or (besides.buckets and not besides.by_units)
+    bucket = (
+        sub_buckets(queries.engine, experiment, units.hash)
+        if needs_buckets
+        else np.empty(0, dtype=np.int64)
+    )
+    rows, days, extremes, values = list[Row](), list[Row](), list[Row](), list[Row]()
+    caps, buckets, unit_aucs = dict[str, Caps](), dict[str, BucketSums](), pd.DataFrame()
+    few = len(units.hash) <= FEW_UNITS
+    hidden = queries.by_stretch or experiment.privacy.min_units is not None
     for source in dict.fromkeys([*wanted.sources, *([UNIT_DAY] if besides.before else [])]):
-        if source.per_unit:
-            step(source.title)
-            parts.append(_of_source(queries, wanted, source, besides))
-    return _together(parts)
-
-
-def _of_source(
-    queries: MetricQueries, wanted: Wanted, source: Source, besides: Besides
-) -> _OfSource:
-    chosen, resampled = (_of(source, metrics) for metrics in (wanted.metrics, wanted.resampled))
-    balance = balance_slices(queries, besides.before if source is UNIT_DAY else ())
-    return _OfSource(
-        sums=queries.of_source(source, chosen, resampled, balance),
-        unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
-        extremes=extreme_units(queries, chosen) if besides.extremes else None,
-        values=unit_values(queries, chosen),
-        buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}
-        if besides.buckets
-        else {},
-    )
-
-
-def _of(source: Source, metrics: Sequence[Metric]) -> list[Metric]:
-    return [metric for metric in metrics if metric.source == source]
-
-
-def _unit_aucs(engine: Engine) -> pd.DataFrame:
-    """How many units have which AUC of their own, while `source_unit` has it."""
-    engine.view("gauc_unit", "select * from source_unit")
-    return engine.frame(query("metric/unit_aucs"))
-
-
-def _together(parts: Sequence[_OfSource]) -> PerUnitSums:
-    aucs = [part.unit_aucs for part in parts if part.unit_aucs is not None]
-    extremes = [part.extremes for part in parts if part.extremes is not None]
+        if not source.per_unit:
+            continue
+        step(source.title)
+        metrics = [metric for metric in wanted.metrics if metric.source == source]
+        resampled = [metric for metric in wanted.resampled if metric.source == source]
+        own = active if source is UNIT_DAY else _read(queries, source, [*metrics, *resampled])
+        of = SourceValues(experiment, queries.shape, units, own)
+        slices = [one for metric in metrics for one in of.slices(metric)]
+        slices += [of.in_buckets(metric, bucket) for metric in resampled]
+        if source is UNIT_DAY:
+            slices += [of.balance(metric) for metric in besides.before]
+        rows += sums_of(slices, of.groups)
+        if source.daily and experiment.period is not None and queries.shape.has_time:
+            days += of.day_rows(metrics, active)
+        judged = [metric for metric in metrics if metric.is_mean_or_ratio]
+        caps |= {metric.name: of.caps(metric) for metric in metrics if metric.cap is not None}
+        if besides.extremes:
+            extremes += [row for metric in judged for row in of.extremes(metric)]
+        if few and not hidden:
+            values += [row for metric in judged for row in of.few_values(metric, FEW_VALUES)]
+        if besides.buckets:
+            by = None if besides.by_units else bucket
+            buckets |= {metric.name: of.buckets(metric, by) for metric in metrics}
+        if source is GAUC:
+            unit_aucs = _unit_aucs(queries, of)
     return PerUnitSums(
-        rows=[row for part in parts for row in part.sums.rows],
-        caps={metric: caps for part in parts for metric, caps in part.sums.caps.items()},
-        buckets={metric: sums for part in parts for metric, sums in part.buckets.items()},
-        extremes=pd.concat([no_extremes(), *extremes], ignore_index=True),
-        values=pd.concat([part.values for part in parts if len(part.values)] or [no_values()]),
-        unit_aucs=aucs[-1] if aucs else pd.DataFrame(),
+        rows=[*rows, *days],
+        caps=caps,
+        buckets=buckets,
+        extremes=pd.DataFrame(extremes, columns=list(EXTREMES)),
+        values=pd.DataFrame(values, columns=list(COLUMNS)),
+        unit_aucs=unit_aucs,
     )
+
+
+def _read(queries: MetricQueries, source: Source, metrics: Sequence[Metric]) -> UnitDays:
+    """The values of a source by unit and day, by its query or its kernel."""
+    queries.load(source, metrics)
+    return days_of(queries.engine, "source_day")
+
+
+def days_of(engine: Engine, relation: str) -> UnitDays:
+    """A relation of `unit_id, in_period`, perhaps `day`, and sums `c_…`, as arrays."""
+    arrays = engine.arrays(f"select * from {relation}")
+    unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
+    in_period = np.asarray(arrays["in_period"], dtype=bool)
+    day = _days(arrays["day"]) if "day" in arrays else np.full(len(unit), NO_DAY, dtype=np.int32)
+    order = np.lexsort((day, in_period, unit))
+    columns: dict[str, Whole] = {
+        name: np.ma.filled(column, 0).astype(np.int64)[order]
+        for name, column in arrays.items()
+        if name.startswith("c_")
+    }
+    return UnitDays(unit[order], in_period[order], day[order], columns)
+
+
+def _days(dates: "np.ndarray[tuple[int], np.dtype[np.generic]]") -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+    days = np.ma.getdata(dates).astype("datetime64[D]").astype(np.int64)
+    return np.where(np.ma.getmaskarray(dates), NO_DAY, days).astype(np.int32)
+
+
+def _unit_aucs(queries: MetricQueries, of: SourceValues) -> pd.DataFrame:
+    """How many units have which AUC of their own."""
+    variants = np.array([*queries.experiment.variants])
+    queries.engine.add_arrays(
+        "gauc_values", {f"t_{name.removeprefix('c_')}": column for name, column in of.now.items()}
+        | {"arm": of.units.variant},
+    )
+    arms = " ".join(f"when {n} then '{v}'" for n, v in enumerate(variants))
+    queries.engine.view("gauc_unit", f"select *, case arm {arms} end as variant from gauc_values")
+    return queries.engine.frame(query("metric/unit_aucs"))

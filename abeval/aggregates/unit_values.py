@@ -30,34 +30,6 @@ FEW_VALUES = 1_000
 """Metrics whose units have more values than this are summed alone, as the query has it."""
 
 
-def no_values() -> pd.DataFrame:
-    """Of no metric."""
-    return pd.DataFrame(columns=list(COLUMNS))
-
-
-def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> pd.DataFrame:
-    """The values of each mean or ratio, and how many units of a variant have them.
-
-    None of many units, of units in stretches, or where single units are private.
-
-    Args:
-        queries: After `of_source`, whose `source_unit` has the values of the metrics.
-        metrics: Metrics of that source.
-    """
-    hidden = queries.by_stretch or queries.experiment.privacy.min_units is not None
-    parts = [
-        f"select {literal(metric.name)} as part, variant, {queries.judged_terms(metric).listed} "
-        f"from source_unit{condition_of(metric)}"
-        for metric in metrics
-        if metric.is_mean_or_ratio and not hidden
-    ]
-    rows: Sequence[Row] = ()
-    if parts and whole(queries.engine.rows("select count(*) from source_unit")[0][0]) <= FEW_UNITS:
-        queries.engine.view("valued_unit", " union all ".join(parts))
-        rows = queries.engine.rows(query("metric/unit_values"))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
 def units_of(values: pd.DataFrame) -> dict[str, dict[str, Units]]:
     """Metric → variant → values of its units, in counted units, where they are few."""
     return {

@@ -14,8 +14,8 @@ from abeval.assignment.draws import Rule
 from abeval.assignment.randomness import Independence, independence, uniformity
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.logs.expected import expected_variants
-from abeval.logs.prepare import prepare
+from abeval.logs.accounting import expected_variants
+from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.results.audit import AuditDay, AuditResult, Reassigned
 
@@ -44,7 +44,7 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         )
     prepared = prepare(run, [])
     run.step("audit")
-    cells = expected_variants(run.engine) if prepared.has_rule else _NO_CELLS
+    cells = _cells(prepared)
     units = _units(run)
     pairs = _pairs(experiment, units, others)
     days = _days(cells)
@@ -66,7 +66,10 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
     )
 
 
-_NO_CELLS = pd.DataFrame(columns=["day", "logged", "expected", "units"])
+def _cells(prepared: Prepared) -> pd.DataFrame:
+    """`day, logged, expected, units` of the units that the log shows in a variant."""
+    rows = expected_variants(prepared) if prepared.has_rule else []
+    return pd.DataFrame(rows, columns=["day", "logged", "expected", "units"])
 
 
 def _scheme(experiment: Experiment) -> str | None:

@@ -139,6 +139,13 @@ class DuckDBEngine:
         # Enums are fetched as pandas categoricals, everything else as arrays already.
         return {name: np.ma.asanyarray(column) for name, column in columns.items()}
 
+    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Make arrays of one length the columns of the relation `name`."""
+        with query_errors():
+            self._connection.register("abeval_arrays", dict(columns))
+            self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
+            self._connection.unregister("abeval_arrays")
+
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query without nulls and fetch some rows at a time, in any order."""
         with query_errors():
@@ -184,6 +191,10 @@ class DuckDBEngine:
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
         return f"{builders.HASH60}({literal(salt)}, {unit})"
+
+    def hash64(self, values: Sequence[str]) -> str:
+        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        return f"cast(hash({', '.join(values)}) >> 1 as bigint)"
 
     def close(self) -> None:
         """Release memory and files, and detach what was attached to the caller's connection."""

@@ -60,6 +60,15 @@ class Engine(Protocol):
     def hash60(self, salt: str, unit: str) -> str:
         """SQL: the `md5_60` of a salt and a unit expression."""
 
+    def hash64(self, values: Sequence[str]) -> str:
+        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        """Run a query and fetch its columns as arrays, masked where something is null."""
+
+    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Make arrays of one length the columns of the relation `name`."""
+
     def close(self) -> None:
         """Release memory and files."""
 
@@ -67,9 +76,6 @@ class Engine(Protocol):
 @runtime_checkable
 class ArrayEngine(Engine, Protocol):
     """An engine in this process, which can fetch many rows as arrays."""
-
-    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
-        """Run a query and fetch its columns as arrays, masked where something is null."""
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query without nulls and fetch some rows at a time, in any order.

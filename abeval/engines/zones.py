@@ -10,6 +10,9 @@ from functools import cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+import numpy as np
+from numpy.typing import NDArray
+
 SINCE, UNTIL = datetime(2010, 1, 1, tzinfo=UTC), datetime(2037, 1, 1, tzinfo=UTC)
 """Between these, offsets are looked up; before and after, the engine converts."""
 
@@ -48,6 +51,24 @@ def offsets(timezone: str) -> tuple[Offset, ...]:
             changes.append(Offset(_ms(moment), _added(moment, zone)))
         day += _STEP
     return tuple(changes)
+
+
+def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
+    """Local time of epoch milliseconds, counted from 1970 as a clock on the wall shows it.
+
+    Example:
+        >>> (local_ms(np.array([0, 10**12]), "Asia/Kolkata") - [0, 10**12]).tolist()
+        [19800000, 19800000]
+    """
+    known = offsets(timezone)
+    since = np.array([offset.since_ms for offset in known])
+    add = np.array([offset.add_ms for offset in known])
+    local = milliseconds + add[np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)]
+    zone = ZoneInfo(timezone)
+    for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= _ms(UNTIL))):
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(milliseconds[place]))
+        local[place] = milliseconds[place] + _added(moment, zone)
+    return local
 
 
 def _added(moment: datetime, zone: ZoneInfo) -> int:

@@ -7,25 +7,28 @@ result and the trust checks; `store/` and `time/open.py` check that rows are lef
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
-from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.spelling import meant_by
 from abeval.logs import checks
+from abeval.logs.cells import reduced
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.expected import expected_variants
 from abeval.logs.outcomes import relation
+from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole
 from abeval.logs.unit_table import UNITS
 
 
 def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
     """`log, reason, rows` of the impressions, and of click and outcome logs that were read."""
     log = prepared.shape.impressions.log
-    rows = [(log, reason, count) for reason, count in _impressions(prepared, engine)]
+    rows = [(log, reason, count) for reason, count in _impressions(prepared)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
         rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
     if prepared.shape.table is not None:
@@ -38,27 +41,10 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
     """Refuse logs without an impression to analyse, and say why impressions are set aside.
 
-    If only some of the units are in the tables, `check_total_left` checks all of them later.
-
     Raises:
         LogError: Every impression is set aside.
     """
-    used = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
-    if prepared.summed.all_units and not engine.rows(f"{used} limit 1"):
-        check_total_left(experiment, prepared, engine, accounts(prepared, engine))
-
-
-def check_total_left(
-    experiment: Experiment, prepared: Prepared, engine: Engine, accounts: pd.DataFrame
-) -> None:
-    """The same check for the accounts of all units together.
-
-    Raises:
-        LogError: Every impression is set aside.
-    """
-    own = accounts[accounts["log"] == prepared.shape.impressions.log]
-    pairs = own[["reason", "rows"]].itertuples(index=False, name=None)
-    counts = [(str(reason), int(rows)) for reason, rows in pairs]
+    counts = _impressions(prepared)
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
 
@@ -80,16 +66,18 @@ def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
         )
 
 
-def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
+def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
+    """Impressions by what became of them: used in the period and before it, then set aside."""
     used, reasons = Counter[bool](), Counter[str]()
-    for reason, in_period, rows in engine.rows(query("log/impression_accounting")):
-        if reason is None:
-            used[bool(in_period)] += whole(rows)
-        else:
-            reasons[str(reason)] += whole(rows)
-    for reason, in_period, _, rows in engine.rows(query("units/set_aside_units")):
-        used[bool(in_period)] -= whole(rows)
-        reasons[str(reason)] += whole(rows)
+    for kind, rows in zip(prepared.cells.kinds, _by_kind(prepared), strict=True):
+        if kind.set_aside is not None:
+            reasons[kind.set_aside] += int(rows)
+    reasons["null_unit"] += sum(prepared.cells.nameless)
+    for in_period in (True, False):
+        rows = _by_reason(prepared, in_period)
+        used[in_period] = int(rows[NONE])
+        for reason, count in zip(REASONS, rows[:NONE].tolist(), strict=True):
+            reasons[reason] += int(count)
     repeats = {"duplicate": prepared.dropped, "repeated_unit": prepared.repeated}
     set_aside = [*repeats.items(), *sorted(reasons.items())]
     return [
@@ -97,6 +85,23 @@ def _impressions(prepared: Prepared, engine: Engine) -> list[tuple[str, int]]:
         (USED_BEFORE, used[False]),
         *((reason, rows) for reason, rows in set_aside if rows),
     ]
+
+
+def _by_kind(prepared: Prepared) -> Whole:
+    """Impressions of each kind that have a unit."""
+    cells = prepared.cells
+    return np.bincount(cells.kind, cells.sums["c_1"], len(cells.kinds)).astype(np.int64)
+
+
+def _by_reason(prepared: Prepared, in_period: bool) -> Whole:
+    """Impressions that count by `REASONS` of their units; at the end, those that are used."""
+    cells, placed = prepared.cells, prepared.placed
+    rows = np.flatnonzero(cells.counts & (cells.in_period == in_period))
+    # A unit that is not among those that might be analysed is not in the experiment.
+    reason = np.append(placed.set_aside, REASONS.index("not_in_experiment"))[placed.place]
+    code = reason[cells.unit[rows]] % (len(REASONS) + 1)
+    sums = np.bincount(code, cells.sums["c_1"][rows], len(REASONS) + 1)
+    return sums.astype(np.int64)
 
 
 def _clicks(engine: Engine) -> list[tuple[str, int]]:
@@ -131,23 +136,119 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
 
 
-def facts(prepared: Prepared, engine: Engine) -> dict[str, int]:
+def facts(prepared: Prepared) -> dict[str, int]:
     """Counts for the trust checks; `duplicates` only where they were looked for."""
-    ((units, crossovers, tied, tied_out),) = engine.rows(query("units/crossovers"))
-    shape = prepared.shape
+    shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
+    known = placed.set_aside != REASONS.index("not_in_experiment")
     counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
-    assigned, reassigned = _assigned(prepared, engine)
+    rows = np.flatnonzero(cells.counts & cells.in_period)
+
+    def total(components: Sequence[str]) -> int:
+        return sum(int(cells.sums[name][rows].sum()) for name in components)
+
+    assigned, reassigned = _assigned(prepared)
     return {
-        "clicks": _sum(engine, [shape.clicks_component]),
-        "scored": _sum(engine, shape.scored_components),
-        "units": whole(units),
-        "crossovers": whole(crossovers),
-        "tied": whole(tied),
-        "tied_out": whole(tied_out),
+        "clicks": total([shape.clicks_component]),
+        "scored": total(shape.scored_components),
+        "units": int(known.sum()),
+        "crossovers": int((placed.logged.crosses & known).sum()),
+        "tied": int(placed.tied.sum()),
+        "tied_out": int((placed.set_aside == REASONS.index("tied_crossover")).sum()),
         "assigned": assigned,
         "reassigned": reassigned,
         **counted,
     }
+
+
+def _assigned(prepared: Prepared) -> tuple[int, int]:
+    """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
+    rows = expected_variants(prepared) if prepared.has_rule else []
+    return sum(row[3] for row in rows), sum(row[3] for row in rows if row[1] != row[2])
+
+
+def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
+    """Day, logged variant, variant of the rule, and units that the log shows in a variant.
+
+    Without units of several variants of which the log does not tell the first.
+    """
+    placed, cells = prepared.placed, prepared.cells
+    logged, expected = placed.logged, placed.expected
+    if expected is None:
+        return []
+    shown = np.where(logged.crosses, logged.first, logged.low)
+    rows = np.flatnonzero(cells.counts & cells.in_period)
+    days = reduced(np.minimum, cells.unit[rows], cells.day[rows], len(cells.hashes), NO_DAY)
+    first_day = np.full(len(shown), NO_DAY)
+    present = placed.place != NONE
+    first_day[placed.place[present]] = days[present]
+    compared = [*(name in prepared.variants for name in logged.names), False]
+    chosen = np.flatnonzero(np.array(compared)[shown])
+    keys = np.stack([first_day[chosen], shown[chosen], expected[chosen]])
+    values, units = np.unique(keys, axis=1, return_counts=True)
+    names = [*logged.names, None]
+    return [
+        (day_text(day), str(names[own]), names[rule], count)
+        for (day, own, rule), count in zip(values.T.tolist(), units.tolist(), strict=True)
+    ]
+
+
+def days_of(prepared: Prepared) -> pd.DataFrame:
+    """`day, units, new_units, impressions, first_ms, last_ms` of each local day of the period.
+
+    Units and impressions are those that are analysed; the times are of all that count.
+    """
+    cells, unit_of = prepared.cells, prepared.placed.unit_of
+    day = cells.day
+    rows = np.flatnonzero(cells.counts & cells.in_period & (day != NO_DAY))
+    days, number = np.unique(day[rows], return_inverse=True)
+    first = np.full(len(days), NO_FIRST)
+    last = np.full(len(days), NO_LAST)
+    np.minimum.at(first, number, cells.first_ms[rows])
+    np.maximum.at(last, number, cells.last_ms[rows])
+    analysed = unit_of[cells.unit[rows]] != NONE
+    unit, number, rows = cells.unit[rows][analysed], number[analysed], rows[analysed]
+    active = np.unique(unit * len(days) + number)
+    first_day = reduced(np.minimum, unit, number, len(cells.hashes), NONE)
+    counts = (
+        np.bincount(active % len(days), minlength=len(days)),
+        np.bincount(first_day[first_day != NONE], minlength=len(days)),
+        np.bincount(number, cells.sums["c_1"][rows], len(days)).astype(np.int64),
+    )
+    texts = [day_text(one) for one in days.tolist()]
+    columns = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
+    values = zip(texts, *(one.tolist() for one in (*counts, first, last)), strict=True)
+    return pd.DataFrame(values, columns=list(columns))
+
+
+def day_text(day: int) -> str | None:
+    """A day since 1970 as ISO text, None for none.
+
+    Example:
+        >>> day_text(20_000)
+        '2024-10-04'
+    """
+    return None if day == NO_DAY else str(np.datetime64(day, "D"))
+
+
+def seen_in(prepared: Prepared) -> pd.DataFrame:
+    """Where units were seen first and at all, and where their rule places them.
+
+    Columns `variant_low, variant_high, first_variant, expected, units`.
+    """
+    placed = prepared.placed
+    logged = placed.logged
+    nowhere = np.full(len(logged.low), NONE)
+    first = np.where(logged.crosses, logged.first, NONE)
+    expected = nowhere if placed.expected is None else placed.expected
+    keys = np.stack([logged.low, logged.high, first, expected])
+    values, units = np.unique(keys, axis=1, return_counts=True)
+    names = [*logged.names, None]
+    rows = [
+        (*(names[code] for code in codes), count)
+        for codes, count in zip(values.T.tolist(), units.tolist(), strict=True)
+    ]
+    columns = ["variant_low", "variant_high", "first_variant", "expected", "units"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 _OTHER = "variant:"
@@ -155,34 +256,27 @@ _LISTED = 10
 """Variants that are counted by name, besides other spellings of the file's."""
 
 
-def count_other_variants(
-    experiment: Experiment, accounts: pd.DataFrame, engine: Engine
-) -> dict[str, int]:
+def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str, int]:
     """Facts on the variants that the file does not name: the other spellings, and the largest."""
-    if not accounts["reason"].isin(["not_compared", "no_variant"]).any():
-        return {}
-    rows = [(str(n), whole(rows)) for n, rows in engine.rows(query("units/other_variants"))]
-    listed = {n: rows for n, rows in rows if meant_by(n, experiment.variants) is not None}
-    return {f"{_OTHER}{name}": count for name, count in {**dict(rows[:_LISTED]), **listed}.items()}
+    cells, placed = prepared.cells, prepared.placed
+    rows = Counter[str]()
+    for kind, count in zip(cells.kinds, _by_kind(prepared).tolist(), strict=True):
+        if kind.set_aside == "not_compared" and kind.variant is not None:
+            rows[kind.variant] += count
+    elsewhere = placed.set_aside == REASONS.index("no_variant")
+    cell = np.flatnonzero(cells.counts & cells.in_period)
+    place = placed.place[cells.unit[cell]]
+    own = np.where(elsewhere, placed.variant, NONE)
+    code = at(own, place)
+    sums = np.bincount(code[code != NONE], cells.sums["c_1"][cell][code != NONE])
+    for variant, count in enumerate(sums.astype(np.int64).tolist()):
+        rows[placed.logged.names[variant]] += count
+    largest = sorted(((n, c) for n, c in rows.items() if c), key=lambda row: (-row[1], row[0]))
+    listed = {n: c for n, c in largest if meant_by(n, experiment.variants) is not None}
+    return {f"{_OTHER}{n}": c for n, c in {**dict(largest[:_LISTED]), **listed}.items()}
 
 
 def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
     """Variants that the file does not name, with their impressions in the period, most first."""
     rows = {n.removeprefix(_OTHER): count for n, count in facts.items() if n.startswith(_OTHER)}
     return {n: rows[n] for n in sorted(rows, key=lambda name: (-rows[name], name)) if rows[n]}
-
-
-def _assigned(prepared: Prepared, engine: Engine) -> tuple[int, int]:
-    """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
-    if not prepared.has_rule:
-        return 0, 0
-    rows = expected_variants(engine)
-    units = rows["units"].astype(int)
-    return int(units.sum()), int(units[rows["logged"] != rows["expected"].fillna("")].sum())
-
-
-def _sum(engine: Engine, components: Sequence[str]) -> int:
-    if not components:
-        return 0
-    total = " + ".join(components)
-    return whole_number(engine, f"select sum({total}) from unit_day where in_period")

@@ -18,10 +18,12 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME, EventLog
 from abeval.experiment.values import moment
 from abeval.logs import canonical
+from abeval.logs.cells import Cells
 from abeval.logs.mapping import LogColumns
 from abeval.logs.row_sql import event_name, own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, OutcomeShape
+from abeval.logs.unit_arrays import NO_LAST
 from abeval.logs.views import phase
 from abeval.metrics.definition import Metric, row_values
 
@@ -61,7 +63,7 @@ def check_outcome(log: LogColumns) -> None:
 
 
 def write_outcomes(
-    run: Run, shape: LogShape, metrics: Sequence[Metric]
+    run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
 ) -> Mapping[str, Coverage | None]:
     """Create `unit_entry`, and `outcomes_NAME` of each outcome log.
 
@@ -73,7 +75,7 @@ def write_outcomes(
     if not any(row_values(metric) for metric in metrics):
         return {}
     engine.view("unit_entry", _entry(experiment, shape, engine))
-    covered = {"impressions": _covered_impressions(experiment, shape, engine)}
+    covered = {"impressions": _covered_impressions(experiment, shape, cells)}
     for name, outcome in shape.outcomes.items():
         run.step(name)
         engine.view("outcome_log", outcome_view(experiment, name, outcome, engine))
@@ -154,9 +156,10 @@ def _entry(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
 
 
 def _covered_impressions(
-    experiment: Experiment, shape: LogShape, engine: Engine
+    experiment: Experiment, shape: LogShape, cells: Cells
 ) -> Coverage | None:
-    last = whole_or_none(engine, "select max(last_ms) from logged_cells")
+    times = cells.last_ms[cells.last_ms != NO_LAST]
+    last = int(times.max()) if len(times) else None
     log = shape.impressions
     if last is not None and "ts" in log and log.type_of("ts") == "DATE":
         # The day that it names ends when the local day does.

@@ -1,76 +1,249 @@
-"""From sums per logged unit to `unit_day` and `units`: each unit's variant, entry and segments.
+"""The variant of each unit, from the cells of the log, the exposures, and the rule of assignment.
 
-`prepare.py` calls it; `store/collect.py` once more, of units that changed.
+`prepare.py` calls it after the pass. A unit is placed by what the log shows first, or by its rule;
+why units are set aside, and when they entered, follow from the same cells.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
+from abeval.assignment import SLOTS, Assignment
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
-from abeval.logs import checks, views
-from abeval.logs.expected import write_expected_units
+from abeval.logs import checks
+from abeval.logs.cells import Cells, reduced
+from abeval.logs.names import drawn, expected_by_rule, places_of_hashes, same_ids
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.stretches import (
-    ENTERED,
-    Stretches,
-    entered,
-    planned_splits,
-    stretched,
-    stretches_of,
-)
-from abeval.logs.sums import Summed
-from abeval.logs.unit_segments import segments_view
-from abeval.logs.unit_table import write_unit_rows
+from abeval.logs.stretches import Stretches, entered, planned_splits, stretch_of, stretches_of
+from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
+from abeval.logs.unit_segments import segments_of
+
+REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
+"""Why a unit is not analysed."""
 
 
-class Entries(NamedTuple):
-    """When the analysed units entered.
+class Logged(NamedTuple):
+    """Where logs show the units that might be analysed, sorted by hash.
 
     Attributes:
-        counts: Units by scheduled split, hour and variant, with the columns `ENTERED`.
+        hashes: Of the units, shape (units,).
+        first_ms: First impression in the period, or exposure; `NO_FIRST` without a time.
+        low: The lowest variant that the log shows them in, by name.
+        high: The highest.
+        first: Of those that it shows in several: the first, `NONE` where the log does not tell.
+        names: Every variant that a log names or the file has, sorted; variants are places in it.
+    """
+
+    hashes: Whole
+    first_ms: Whole
+    low: Codes
+    high: Codes
+    first: Codes
+    names: Sequence[str]
+
+    @property
+    def crosses(self) -> NDArray[np.bool_]:
+        """Whether the log shows a unit in more than one variant."""
+        return self.low != self.high
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """The units that might be analysed, and which of them are.
+
+    Attributes:
+        logged: Where logs show them.
+        variant: Where they are placed, a place in `logged.names`.
+        expected: Where the rule of assignment places them; None without a rule.
+        tied: Whether the log does not tell which of their variants was first.
+        set_aside: Place in `REASONS`, `NONE` for units that are analysed.
+        place: The place here of each unit of the cells, `NONE` for units that are not here.
+        units: The analysed units.
+        analysed: The place of each unit in `units`, `NONE` for those that are not analysed.
+        entered: When the analysed units entered: `stretches.ENTERED`.
         stretches: Stretches of one split each; none where it did not change.
     """
 
-    counts: pd.DataFrame
+    logged: Logged
+    variant: Codes
+    expected: Codes | None
+    tied: NDArray[np.bool_]
+    set_aside: Codes
+    place: Codes
+    units: Units
+    analysed: Codes
+    entered: pd.DataFrame
     stretches: Stretches
 
-
-def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
-    """Create `unit_day` and `units` from `logged_sums`, and count when units entered."""
-    engine = run.engine
-    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=summed.closed))
-    known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
-    engine.view("known_units", query(f"units/{known}"))
-    engine.table("unit_names", query("units/unit_names"))
-    engine.view("unit_cells", query("units/unit_cells"))
-    # A table of units has no times, and rows of a repeated unit are set aside.
-    one_row = run.experiment.of_units and summed.has_rows
-    engine.table("unit_day", query(f"units/unit_{'row' if one_row else 'day'}"))
-    run.step("assignment")
-    changes = len(planned_splits(run.experiment)) > 1
-    by_rule = _placement(run.experiment, shape) != "placed_by_log"
-    checks.check_schedule(changes, knows_entries(shape), by_rule)
-    engine.table("seen_units", query(f"units/seen_{'rows' if one_row else 'units'}"))
-    _write_candidates(run.experiment, shape, engine)
-    entries = _entries(run.experiment, shape, engine, summed)
-    _write_units(run.experiment, shape, engine, entries.stretches)
-    return entries
+    @cached_property
+    def unit_of(self) -> Codes:
+        """The place in `units` of each unit of the cells, `NONE` where it is not analysed."""
+        return at(self.analysed, self.place)
 
 
-def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Summed) -> Entries:
-    """When units entered; of some of the units only, stretches cannot be known."""
-    if not knows_entries(shape):
-        return Entries(pd.DataFrame(columns=list(ENTERED)), ())
-    counts = entered(experiment, engine)
-    return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
+def at(values: Codes, places: Codes) -> Codes:
+    """The values at places, `NONE` where there is no place."""
+    return np.append(values, NONE)[places]
+
+
+def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
+    """Place every unit that has an impression in the period, or was exposed."""
+    experiment, engine = run.experiment, run.engine
+    by = _placement(experiment, shape)
+    changes = len(planned_splits(experiment)) > 1
+    checks.check_schedule(changes, knows_entries(shape), by != "log")
+    named = {kind.variant for kind in cells.kinds if kind.variant is not None}
+    logged = seen_units(cells, sorted(named | {*experiment.variants}))
+    if shape.exposures is not None:
+        logged = exposed_units(engine, logged)
+    rule = experiment.assignment_rule
+    expected = None
+    if rule is not None:
+        expected = expected_by_rule(engine, rule, logged.hashes, logged.names)
+    tied = logged.crosses & (logged.first == NONE) & (by == "log")
+    if by == "log":
+        ties = _ties(experiment, engine, logged, tied, expected)
+        variant = np.where(logged.crosses, np.where(tied, ties, logged.first), logged.low)
+    elif by == "rule" and expected is not None:
+        variant = expected
+    else:
+        variant = _by_slot(experiment, engine, logged)
+    set_aside = _set_aside(experiment, logged, variant, tied)
+    if by == "hash":
+        set_aside[variant == NONE] = REASONS.index("not_in_experiment")
+    chosen = np.flatnonzero(set_aside == NONE)
+    analysed = np.full(len(set_aside), NONE)
+    analysed[chosen] = np.arange(len(chosen))
+    place = places_of_hashes(cells.hashes, logged.hashes)
+    arms = np.array([_index(experiment.variants, name) for name in logged.names])
+    arm, first_ms = arms[variant[chosen]], logged.first_ms[chosen]
+    knows = knows_entries(shape)
+    entries = entered(experiment, first_ms if knows else first_ms[:0], arm if knows else arm[:0])
+    stretches = stretches_of(experiment, entries) if knows else ()
+    unit_of = at(analysed, place)
+    units = Units(
+        hash=logged.hashes[chosen],
+        variant=arm.astype(np.int8),
+        stretch=stretch_of(experiment, first_ms, stretches),
+        is_new=_is_new(cells, unit_of, len(chosen)),
+        first_ms=first_ms,
+        segments=segments_of(experiment, engine, shape, cells, logged.hashes[chosen], unit_of),
+        covariates={},
+        crosses=logged.crosses[chosen],
+    )
+    return Placed(
+        *(logged, variant, expected, tied, set_aside, place),
+        *(units, analysed, entries, stretches),
+    )
+
+
+def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
+    """The units with an impression that counts in the period, and where the log shows them."""
+    code = np.array([_index(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
+    rows = np.flatnonzero(cells.counts & cells.in_period)
+    unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
+    units = len(cells.hashes)
+    first_ms = reduced(np.minimum, unit, first, units, NO_FIRST)
+    known = variant != NONE
+    low = reduced(np.minimum, unit[known], variant[known], units, NONE)
+    high = reduced(np.maximum, unit[known], variant[known], units, NONE)
+    # Of units in several variants: the cells that may hold their first impression.
+    several = (low != high)[unit] & ((first == first_ms[unit]) | (first == NO_FIRST))
+    least = reduced(np.minimum, unit[several], variant[several], units, NONE)
+    most = reduced(np.maximum, unit[several], variant[several], units, NONE)
+    present = np.unique(unit)
+    first_variant = np.where(least == most, most, NONE)
+    columns = (one[present] for one in (cells.hashes, first_ms, low, high, first_variant))
+    return Logged(*columns, names)
+
+
+def exposed_units(engine: Engine, seen: Logged) -> Logged:
+    """Every exposed unit, active or not; where the exposures name no variant, the log does."""
+    rows = engine.rows("select distinct variant_low, variant_high from exposed")
+    named = {str(name) for row in rows for name in row if name is not None}
+    names = sorted({*seen.names, *named})
+    columns = ("variant_low", "variant_high", "first_variant")
+    listed = ", ".join(
+        f"cast(coalesce({numbered(name, names)}, {NONE}) as bigint) as {name}" for name in columns
+    )
+    arrays = engine.arrays(
+        f"select {engine.hash64([same_ids(engine, 'exposed')])} as unit, "
+        f"cast(coalesce(first_ms, {NO_FIRST}) as bigint) as first_ms, {listed} from exposed"
+    )
+    order = np.argsort(arrays["unit"])
+    hashes, first_ms, *exposed = (
+        arrays[name][order].astype(np.int64) for name in ("unit", "first_ms", *columns)
+    )
+    renumbered = np.array([names.index(name) for name in seen.names])
+    place = places_of_hashes(hashes, seen.hashes)
+    of_log = (at(at(renumbered, own), place) for own in (seen.low, seen.high, seen.first))
+    is_named = exposed[0] != NONE
+    codes = (np.where(is_named, own, log) for own, log in zip(exposed, of_log, strict=True))
+    return Logged(hashes, first_ms, *codes, names)
+
+
+def _ties(
+    experiment: Experiment,
+    engine: Engine,
+    logged: Logged,
+    tied: NDArray[np.bool_],
+    expected: Codes | None,
+) -> Codes:
+    """Where units are placed of which the log does not tell the first variant."""
+    if experiment.ties == "rule" and expected is not None:
+        return expected
+    if experiment.ties == "weight" and tied.any():
+        return _by_slot(experiment, engine, logged)
+    return np.full(len(tied), NONE)
+
+
+def _by_slot(experiment: Experiment, engine: Engine, logged: Logged) -> Codes:
+    """The variant that owns the slot of each unit."""
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    slots = drawn(engine, experiment, logged.hashes) % SLOTS
+    variant = np.full(len(slots), NONE)
+    for one in Assignment(experiment.salt, weights).ranges:
+        variant[(slots >= one.start) & (slots < one.stop)] = logged.names.index(one.variant)
+    return variant
+
+
+def _set_aside(
+    experiment: Experiment, logged: Logged, variant: Codes, tied: NDArray[np.bool_]
+) -> Codes:
+    """Why each unit is not analysed; of several reasons the first of `REASONS`."""
+    is_compared = np.array([*(name in experiment.variants for name in logged.names), False])
+    excludes = experiment.cleaning.crossover == "exclude"
+    tests = (logged.crosses & excludes, tied & (variant == NONE), ~is_compared[variant])
+    return np.select(tests, range(len(tests)), NONE)
+
+
+def _is_new(cells: Cells, unit_of: Codes, units: int) -> NDArray[np.int8]:
+    """1 for each analysed unit that has no impression before the period."""
+    before = unit_of[cells.unit[cells.counts & ~cells.in_period]]
+    is_new = np.ones(units + 1, dtype=np.int8)
+    is_new[before] = 0
+    return is_new[:units]
+
+
+def _index(names: Sequence[str] | dict[str, object], name: str | None) -> int:
+    return [*names].index(name) if name in names else NONE
+
+
+def _placement(experiment: Experiment, shape: LogShape) -> Literal["log", "hash", "rule"]:
+    """What places a unit: the log, its own hash, or another rule."""
+    as_assigned = experiment.cleaning.crossover == "as_assigned"
+    rule = experiment.assignment
+    if rule is None or not experiment.assigns or (names_variant(shape) and not as_assigned):
+        return "log"
+    return "hash" if rule.is_plain else "rule"
 
 
 def knows_entries(shape: LogShape) -> bool:
@@ -78,78 +251,7 @@ def knows_entries(shape: LogShape) -> bool:
     return shape.has_time or (shape.exposures is not None and "ts" in shape.exposures)
 
 
-def _write_candidates(experiment: Experiment, shape: LogShape, engine: Engine) -> None:
-    engine.table("first_variant", query("units/first_variant"))
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    slots = Assignment(experiment.salt, weights).ranges
-    excludes = "true" if experiment.cleaning.crossover == "exclude" else "false"
-    engine.view("crossover_policy", f"select {excludes} as excludes")
-    engine.view("variants", _values("variant", [(name,) for name in experiment.variants]))
-    engine.view(
-        "allocation",
-        _values("variant, first_slot, end_slot", [(r.variant, r.start, r.stop) for r in slots]),
-    )
-    population = "exposed_units" if shape.exposures is not None else "active_units"
-    engine.view("present_units", query(f"units/{population}"))
-    engine.table("hashed_units", _hashed_units(experiment, engine))
-    rule = experiment.assignment_rule
-    if rule is not None:
-        write_expected_units(rule, engine)
-    engine.table("tie_variants", query(f"units/tied_by_{experiment.ties}"))
-    engine.view("placed_units", query(f"units/{_placement(experiment, shape)}"))
-    engine.table("candidates", query("units/candidates"))
-
-
-def _write_units(
-    experiment: Experiment, shape: LogShape, engine: Engine, stretches: Stretches
-) -> None:
-    engine.view("stretched", stretched(experiment, engine, stretches))
-    if shape.segments:
-        engine.table("entry_segments", query("units/first_segments"))
-        engine.view("earlier_segments", query("units/earlier_segments"))
-        if known_from(experiment, "exposure"):
-            engine.view("exposure_segments", query("units/exposure_segments"))
-        engine.table("first_segments", segments_view(experiment, shape))
-    listed = query("units/segmented_units" if shape.segments else "units/units")
-    if shape.table is not None:
-        write_unit_rows(experiment, shape.table, engine)
-        engine.view("listed_units", listed)
-        listed = query("units/described_units")
-    engine.table("units", listed)
-
-
-def _hashed_units(experiment: Experiment, engine: Engine) -> str:
-    """Each unit's slot and sub-bucket: hashed once per unit, not once per impression."""
-    h60 = engine.hash60(experiment.salt, "cast(n.logged_id as varchar)")
-    return f"""
-    with hashed as (
-      select p.*, {h60} as h60 from present_units p join unit_names n on p.unit_id = n.unit_id
-    )
-    select unit_id, first_ms, variant_low, variant_high, first_variant,
-      h60 % {SLOTS} as slot,
-      cast(floor(h60 / {SLOTS}) as bigint) % {SUB_BUCKETS} as sub_bucket
-    from hashed
-    """
-
-
-def _placement(experiment: Experiment, shape: LogShape) -> str:
-    """The query for a unit's variant."""
-    as_assigned = experiment.cleaning.crossover == "as_assigned"
-    rule = experiment.assignment
-    if rule is None or not experiment.assigns or (names_variant(shape) and not as_assigned):
-        return "placed_by_log"
-    return "placed_by_hash" if rule.is_plain else "placed_by_rule"
-
-
 def names_variant(shape: LogShape) -> bool:
     """Whether a log says which variant a unit was in."""
     by_exposure = shape.exposures is not None and "variant" in shape.exposures
     return shape.names_variant or by_exposure
-
-
-def _values(columns: str, rows: Sequence[tuple[str | int, ...]]) -> str:
-    listed = ", ".join(
-        "(" + ", ".join(literal(v) if isinstance(v, str) else str(v) for v in row) + ")"
-        for row in rows
-    )
-    return f"select * from (values {listed}) as v ({columns})"

@@ -5,12 +5,14 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from abeval.engines.queries import query
 from abeval.errors import QueryError
+from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
+from abeval.logs.cells import Cells, read_cells
 from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.faults import faulty_expression
@@ -18,13 +20,14 @@ from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
-from abeval.logs.placing import Entries, knows_entries, names_variant, place_units
+from abeval.logs.names import write_names, write_unit_names, write_units
+from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read
 from abeval.logs.shaping import shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_segments import exposures_view
-from abeval.logs.unit_table import missing_note
+from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
 
 Extra = Callable[[LogColumns], Sequence[str]]
@@ -41,7 +44,9 @@ class Prepared:
         dropped: Number of those that are set aside: all, unless the file says to keep them.
         repeated: Number of rows that are set aside, because their unit has other rows too.
         summed: How the sums per unit and day were computed.
-        entries: When the units entered, and how traffic was split then.
+        cells: The cells of the log.
+        placed: The analysed units, and why others are set aside.
+        variants: Those of the experiment.
         covered: Log that units are judged by since their exposure → up to when it is whole.
         files: What is to be known of the files of the impressions.
         rows: Number of impressions that were read; each is used or set aside.
@@ -55,7 +60,9 @@ class Prepared:
     dropped: int
     repeated: int
     summed: Summed
-    entries: Entries
+    cells: Cells
+    placed: Placed
+    variants: Sequence[str]
     covered: Mapping[str, Coverage | None]
     has_rule: bool
     files: FileFacts
@@ -112,7 +119,9 @@ def prepare(
         dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
         repeated=repeated,
         summed=written.summed,
-        entries=written.entries,
+        cells=written.cells,
+        placed=written.placed,
+        variants=[*experiment.variants],
         covered=written.covered,
         has_rule=experiment.assignment_rule is not None and names_variant(shape),
         files=files,
@@ -131,7 +140,8 @@ class _Written(NamedTuple):
     """What is known once views and tables are there; as in `Prepared`."""
 
     summed: Summed
-    entries: Entries
+    cells: Cells
+    placed: Placed
     covered: Mapping[str, Coverage | None]
 
 
@@ -148,11 +158,31 @@ def _write(
     run.step("units and days")
     checks.check_positions(metrics, shape, run.engine)
     summed = sums(run, metrics, shape)
-    entries = place_units(run, shape, summed)
+    run.step("assignment")
+    cells = read_cells(run.engine, shape, _compared(run.experiment, shape))
+    write_names(run.engine, shape)
+    placed = _described(run, shape, place_units(run, shape, cells))
     with_rows = summed.has_rows
     _write_impressions(run, metrics if with_rows else [], shape, cuts if with_rows else ())
     checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
-    return _Written(summed, entries, write_outcomes(run, shape, metrics))
+    return _Written(summed, cells, placed, write_outcomes(run, shape, metrics, cells))
+
+
+def _compared(experiment: Experiment, shape: LogShape) -> list[str] | None:
+    """The variants whose impressions count, None where the impressions do not say who is in one."""
+    if not shape.names_variant or experiment.assigns or shape.exposures is not None:
+        return None
+    return [*experiment.variants]
+
+
+def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
+    """The units with what the table of units says of them; they are written for queries, too."""
+    units = placed.units
+    write_unit_names(run.engine, units)
+    if shape.table is not None:
+        units = write_unit_rows(run.experiment, shape.table, run.engine, units)
+    write_units(run.engine, run.experiment, units)
+    return replace(placed, units=units)
 
 
 def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
@@ -172,7 +202,6 @@ def _write_impressions(
     run: Run, metrics: Sequence[Metric], shape: LogShape, cuts: Sequence[str]
 ) -> None:
     engine = run.engine
-    engine.view("analysed_names", query("units/analysed_names"))
     engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
     read = _columns_read(metrics, shape, run.experiment.unit)
     if cuts:

@@ -10,17 +10,18 @@ were assigned, or when. `placing.py` gives each unit its stretch; `aggregates/` 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.engines.zones import local_ms
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.experiment.values import moment
+from abeval.logs.unit_arrays import NO_FIRST, Whole
 from abeval.stats import changed_split
 
 ENTERED = ("planned", "entry_day", "entry_hour", "variant", "units")
@@ -78,17 +79,28 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
-def entered(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """Units that entered in each scheduled split, hour and variant: `ENTERED`."""
-    local = engine.local_time("first_ms", experiment.timezone)
+def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> pd.DataFrame:
+    """Units that entered in each scheduled split, hour and variant: `ENTERED`.
+
+    Args:
+        experiment: Its variants, its schedule and its time zone.
+        first_ms: When each unit entered, `NO_FIRST` where that is not known.
+        variant: Place of its variant in the file.
+    """
+    known = first_ms != NO_FIRST
+    local = local_ms(first_ms[known], experiment.timezone)
     starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
-    engine.view(
-        "entry_day",
-        f"select variant, {place_of(local, starts)} as planned, "
-        f"cast({local} as date) as entry_day, hour({local}) as entry_hour "
-        "from candidates where set_aside is null and first_ms is not null",
+    names = np.array([*experiment.variants])
+    keys = np.stack([_over(local, starts), local // _HOUR_MS, variant[known]])
+    cells, counts = np.unique(keys, axis=1, return_counts=True)
+    planned, hours, arms = cells
+    days = np.datetime_as_string((hours // 24).astype("datetime64[D]"))
+    rows = zip(
+        *(planned.tolist(), days.tolist(), (hours % 24).tolist()),
+        *(names[arms].tolist(), counts.tolist()),
+        strict=True,
     )
-    return engine.frame(query("units/entered"))
+    return pd.DataFrame(sorted(rows), columns=list(ENTERED))
 
 
 def entered_by(experiment: Experiment, counts: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
@@ -154,17 +166,19 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     ]
 
 
-def stretched(experiment: Experiment, engine: Engine, stretches: Stretches) -> str:
-    """SQL of the candidates, each with the number of its stretch."""
-    local = engine.local_time("first_ms", experiment.timezone)
+def stretch_of(experiment: Experiment, first_ms: Whole, stretches: Stretches) -> NDArray[np.int16]:
+    """The number of the stretch in which each unit entered; 0 where that is not known."""
     starts = [datetime.fromisoformat(stretch.start) for stretch in stretches[1:]]
-    return f"select *, {place_of(local, starts)} as stretch from candidates"
+    known = first_ms != NO_FIRST
+    number = np.zeros(len(first_ms), dtype=np.int16)
+    number[known] = _over(local_ms(first_ms[known], experiment.timezone), starts)
+    return number
 
 
-def place_of(local: str, starts: Sequence[datetime]) -> str:
-    """SQL: how many of these local times are over at a local time; 0 where it is null."""
-    if not starts:
-        return "cast(0 as integer)"
-    numbered = reversed(list(enumerate(starts, start=1)))
-    cases = [f"when {local} >= timestamp {literal(str(start))} then {n}" for n, start in numbered]
-    return f"cast(case {' '.join(cases)} else 0 end as integer)"
+def _over(local: Whole, starts: Sequence[datetime]) -> Whole:
+    """How many of some local times are over at each local time."""
+    moments = [round((start - _EPOCH) / timedelta(milliseconds=1)) for start in starts]
+    return np.searchsorted(np.array(moments, dtype=np.int64), local, side="right")
+
+
+_EPOCH, _HOUR_MS = datetime(1970, 1, 1), 3_600_000

@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 
 Whole = NDArray[np.int64]
 
-NO_DAY = np.int32(np.iinfo(np.int32).min)
-"""The day of rows without a time."""
+Codes = NDArray[np.int64]
+"""Places of something in a list of it, `NONE` for nothing."""
+
+NONE = -1
+
+NO_DAY = -(2**31)
+"""The day, and the hour, of rows without a time."""
+
+NO_FIRST, NO_LAST = 2**62, -(2**62)
+"""First and last time of rows without a time."""
 
 
 class Labels(NamedTuple):
@@ -27,27 +35,40 @@ class Labels(NamedTuple):
     names: Sequence[str]
 
 
+def labels(texts: NDArray[np.generic]) -> Labels:
+    """Texts as codes.
+
+    Example:
+        >>> labels(np.array(["b", "a", "b"]))
+        Labels(code=array([1, 0, 1], dtype=int32), names=['a', 'b'])
+    """
+    names, code = np.unique(texts.astype(str), return_inverse=True)
+    return Labels(code.astype(np.int32), names.tolist())
+
+
 class Units(NamedTuple):
     """The analysed units, sorted by their hash; a unit is named by its place.
 
     Attributes:
-        hash: 64-bit hash of the unit as logged (`Engine.unit_hash`), each once, shape (units,).
+        hash: Hash of the unit as logged (`Engine.hash64`), each once, shape (units,).
         variant: Place of its variant in the experiment file.
         stretch: Number of the stretch in which it entered; 0 where the split did not change.
         is_new: 1 where it was not seen before the period.
-        first_ms: Its first impression in the period, or its exposure, in epoch milliseconds; -1
-            where that is not known.
+        first_ms: Its first impression in the period, or its exposure, in epoch milliseconds;
+            `NO_FIRST` where that is not known.
         segments: Name of each segment → its value.
         covariates: Columns `u_1`, … of the table of units beside the log.
+        crosses: Whether the log shows it in several variants.
     """
 
-    hash: NDArray[np.uint64]
+    hash: Whole
     variant: NDArray[np.int8]
     stretch: NDArray[np.int16]
     is_new: NDArray[np.int8]
     first_ms: Whole
     segments: Mapping[str, Labels]
     covariates: Mapping[str, Whole]
+    crosses: NDArray[np.bool_]
 
 
 class UnitDays(NamedTuple):

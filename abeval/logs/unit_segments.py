@@ -1,17 +1,25 @@
 """The segments of a unit: at its first impression, from before the period, or at its exposure.
 
-`prepare.py` and `placing.py` create these views.
+`placing.py` asks for them; `prepare.py` creates the view of the exposures.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from abeval.engines.protocol import Engine
+from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
 from abeval.logs import canonical
+from abeval.logs.cells import Cells, reduced
 from abeval.logs.mapping import LogColumns
+from abeval.logs.names import places_of_hashes, same_ids
 from abeval.logs.row_sql import UNIT_COLUMNS, in_view_names, own_columns_of, own_name
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import NO_FIRST, NO_LAST, NONE, Codes, Labels, Whole, labels
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
@@ -43,24 +51,59 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
     """
 
 
-def segments_view(experiment: Experiment, shape: LogShape) -> str:
-    """The segments of each unit: at its first impression, from before the period, at its exposure.
+def segments_of(
+    experiment: Experiment,
+    engine: Engine,
+    shape: LogShape,
+    cells: Cells,
+    hashes: Whole,
+    unit_of: Codes,
+) -> dict[str, Labels]:
+    """The segments of each analysed unit, empty where it has none.
 
-    A table of units has one value of each, which is that from before if its file says so.
+    They are those of its first impression in the period, of its last one before, or of its
+    exposure. A table of units has one value of each, which is that from before if its file says so.
+
+    Args:
+        experiment: Where its segments are known from.
+        engine: With the exposures.
+        shape: The segments.
+        cells: The cells of the log.
+        hashes: Of the analysed units.
+        unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
     before, exposed = (known_from(experiment, source) for source in ("before", "exposure"))
-    if experiment.of_units or not (before or exposed):
-        return "select * from entry_segments"
-    places = dict.fromkeys(before, "b") | dict.fromkeys(exposed, "x")
-    columns = [
-        f"{places.get(name, 'e')}.{quoted(f's_{name}')} as {quoted(f's_{name}')}"
-        for name in shape.segments
-    ]
-    unit, joins = "e.unit_id", ""
-    if before:
-        joins += "full outer join earlier_segments b on e.unit_id = b.unit_id "
-        unit = "coalesce(e.unit_id, b.unit_id)"
-    if exposed:
-        joins += f"full outer join exposure_segments x on {unit} = x.unit_id"
-        unit = f"coalesce({unit}, x.unit_id)"
-    return f"select {unit} as unit_id, {', '.join(columns)} from entry_segments e {joins}"
+    counts = np.flatnonzero(cells.counts & (unit_of[cells.unit] != NONE))
+    now, then = (counts[cells.in_period[counts] == part] for part in (True, False))
+    units = len(cells.hashes)
+    first = reduced(np.minimum, cells.unit[now], cells.first_ms[now], units, NO_FIRST)
+    last = reduced(np.maximum, cells.unit[then], cells.last_ms[then], units, NO_LAST)
+    now = now[cells.first_ms[now] == first[cells.unit[now]]]
+    then = then[cells.last_ms[then] == last[cells.unit[then]]]
+    segments = {}
+    for number, name in enumerate(shape.segments):
+        names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
+        code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
+        rows = then if name in before and not experiment.of_units else now
+        least = reduced(np.minimum, cells.unit[rows], code[cells.kind[rows]], units, 0)
+        known = unit_of != NONE
+        of_units = np.zeros(len(hashes), dtype=np.int32)
+        of_units[unit_of[known]] = least[known]
+        segments[name] = Labels(of_units, names)
+    return segments | _of_exposures(engine, [*exposed], hashes)
+
+
+def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:
+    """The segments of units at their first exposure."""
+    if not names:
+        return {}
+    engine.view("exposure_segments", query("units/exposure_segments"))
+    listed = ", ".join(quoted(f"s_{name}") for name in names)
+    unit = engine.hash64([same_ids(engine, "exposure_segments")])
+    arrays = engine.arrays(f"select {unit} as unit, {listed} from exposure_segments")
+    order = np.argsort(arrays["unit"])
+    place = places_of_hashes(hashes, arrays["unit"][order].astype(np.int64))
+    return {
+        name: labels(np.append(arrays[f"s_{name}"][order].astype(str), "")[place])
+        for name in names
+    }

@@ -7,6 +7,8 @@ counts them, and `aggregates/unit_events.py` reads its outcomes.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
@@ -23,6 +25,7 @@ from abeval.logs.row_sql import (
     row_value_sql,
     unit_term_sql,
 )
+from abeval.logs.unit_arrays import Units, labels
 from abeval.metrics.definition import Metric, UnitTerm, row_values, unit_terms
 from abeval.metrics.per_unit import RowValue
 
@@ -83,10 +86,31 @@ def _value_sql(value: RowValue) -> str:
     return row_value_sql(value, UNIT_COLUMNS)
 
 
-def write_unit_rows(experiment: Experiment, table: UnitTable, engine: Engine) -> None:
-    """Create `described_rows`: distinct rows, joined to the units, and why they do not count."""
+def write_unit_rows(
+    experiment: Experiment, table: UnitTable, engine: Engine, units: Units
+) -> Units:
+    """Create `described_rows`: distinct rows, with the unit, and why they do not count.
+
+    Returns:
+        The units with the segments and covariates of their rows; empty and 0 without a row.
+    """
     engine.view("unit_log", _view(experiment, table))
     engine.table("described_rows", query("log/described_rows"))
+    covariates = [f"u_{number}" for number in range(1, len(table.covariates) + 1)]
+    known = " from described_rows where set_aside is null"
+    texts = "".join(f", coalesce({quoted(f's_{name}')}, '') as {quoted(f's_{name}')}" for name in table.segments)
+    whole = "".join(f", cast(coalesce({name}, 0) as bigint) as {name}" for name in covariates)
+    arrays = engine.arrays(f"select known_unit_id{texts}{whole}{known}")
+    place = arrays["known_unit_id"].astype(np.int64)
+    segments = dict(units.segments)
+    for name in table.segments:
+        values = np.full(len(units.hash), "", dtype=object)
+        values[place] = arrays[f"s_{name}"]
+        segments[name] = labels(values)
+    sums = {name: np.zeros(len(units.hash), dtype=np.int64) for name in covariates}
+    for name, column in sums.items():
+        column[place] = arrays[name]
+    return units._replace(segments=segments, covariates=sums)
 
 
 def _view(experiment: Experiment, table: UnitTable) -> str:

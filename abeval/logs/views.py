@@ -12,6 +12,7 @@ from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ClickLog
 from abeval.logs import canonical
+from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns
 from abeval.logs.row_sql import component_name, cut_name, event_name, own_name
 from abeval.logs.shape import LogShape
@@ -19,10 +20,6 @@ from abeval.metrics.expressions import never_fails
 
 ITEM_GROUPS = 64
 """Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
-
-OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
-"""Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
-
 
 def experiment_view(experiment: Experiment) -> str:
     """One row: the settings that queries read."""
@@ -63,7 +60,10 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
     timed as (select *, {local_time} as ts from named),
-    dated as (select *, cast(ts as date) as day, {phase(experiment)} as phase from timed)
+    dated as (
+      select *, cast(ts as date) as day, {local_hour(engine)} as hour, {phase(experiment)} as phase
+      from timed
+    )
     select *, phase = {IN_PERIOD} as in_period, {set_aside(experiment, shape)} as set_aside
     from dated
     """
@@ -115,7 +115,7 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     return f"""
     select n.unit_id, {category} as category,
       {", ".join([*others, *score_columns(shape), *own, *segments, *sums])}
-    from logged i join analysed_names n on i.unit_id = n.logged_id {item_join}
+    from logged i join unit_names n on i.unit_id = n.logged_id {item_join}
     where i.counts
     """
 
@@ -140,6 +140,7 @@ LOGGED = (
     "unit_id",
     "in_period",
     "day",
+    "hour",
     "ts",
     "time_ms",
     "variant",
@@ -185,6 +186,16 @@ def items_view(log: LogColumns) -> str:
     """
 
 
+_HOUR_MS = 3_600_000
+_HOURS = 20_000_000
+"""Added before a division that rounds toward zero, so that times before 1970 are rounded down."""
+
+
+def local_hour(engine: Engine) -> str:
+    """The local hour `ts` counted from 1970."""
+    return f"(({engine.epoch_ms('ts')}) + {_HOURS * _HOUR_MS}) // {_HOUR_MS} - {_HOURS}"
+
+
 def phase(experiment: Experiment) -> str:
     """The phase of an impression, as a number."""
     if experiment.period is None:
@@ -217,50 +228,6 @@ def set_aside(experiment: Experiment, shape: LogShape) -> str:
         ]
     cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
     return f"case {cases} end"
-
-
-def cells_view(
-    experiment: Experiment,
-    shape: LogShape,
-    summed: str = "logged_sums",
-    closed: str | None = None,
-) -> str:
-    """The cells of the log, each with the reason if its impressions are set aside.
-
-    A cell of the relation `summed` is of one unit, day and variant. A cell of `closed` (if given)
-    sums all closed days of a unit. It has no day, but the number of its days and the first of them,
-    the lowest and highest of its variants, and the variant and segments of its first impression.
-    """
-    sums = [component_name(i) for i in range(len(shape.components))]
-    names = [quoted(f"s_{name}") for name in shape.segments]
-    segments = [f"coalesce({name}, '') as {name}" for name in names]
-    reason = set_aside(experiment, shape)
-    of_days = f"""
-    select unit_id, phase = {IN_PERIOD} as in_period, day, day as first_day, 0 as closed_days,
-      variant, variant as variant_low, variant as variant_high, first_ms, last_ms,
-      {", ".join([*segments, *sums])},
-      coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside
-    from {summed}
-    """
-    if closed is None:
-        return of_days
-    listed = ", ".join([*CELL, *names, *sums, "set_aside"])
-    return f"{of_days} union all select {listed} from {closed}"
-
-
-CELL = (
-    "unit_id",
-    "in_period",
-    "day",
-    "first_day",
-    "closed_days",
-    "variant",
-    "variant_low",
-    "variant_high",
-    "first_ms",
-    "last_ms",
-)
-"""Columns of a cell, besides segments, sums and set_aside."""
 
 
 def _clicked(shape: LogShape) -> str:

@@ -1,12 +1,11 @@
-"""Exact sums of products of whole numbers, over arrays of 64-bit integers.
+"""Exact sums of products of whole numbers by group, over arrays of 64-bit integers.
 
-`moment_pass.py` sums the values of units by it. A sum of products of three may need 160 bits, so
-it is never computed at once: 64-bit arithmetic gives its remainder by 2^64, arithmetic of
-remainders by primes 31 bits more for each, and doubles say which of the numbers with these
-remainders it is.
+`unit_sums.py` sums the values of units by it. A sum of products of three may need 160 bits, so it is
+never computed at once: 64-bit arithmetic gives its remainder by 2^64, arithmetic of remainders by
+primes 31 bits more for each, and doubles say which of the numbers with these remainders it is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,70 +22,85 @@ _BLOCK = 1 << 14
 _WORD = 1 << 64
 _PRIMES = (2_147_483_647, 2_147_483_629)
 
-_ERROR = 2.0**-46
+_ERROR = 2.0**-38
 """A sum in doubles of at most `_BLOCK` products is wrong by less than this share of their sizes.
 
-Three conversions, two products and a sum in pairs of 2^14 terms are fewer than 128 roundings of
-2^-53 each.
+Three conversions, two products and 2^14 additions are fewer than 2^15 roundings of 2^-53 each.
 """
 
 
-def exact_sums(columns: Sequence[Whole], products: Iterable[Product]) -> dict[Product, int] | None:
-    """The sum over all rows of each product of columns.
+def exact_sums(
+    columns: Sequence[Whole], products: Iterable[Product], starts: Sequence[int] = (0,)
+) -> dict[Product, list[int]] | None:
+    """The sum over the rows of each group of each product of columns.
 
     Args:
-        columns: Whole numbers, each of shape (rows,).
+        columns: Whole numbers, each of shape (rows,), the rows of a group together.
         products: What to sum.
+        starts: The first row of each group, in order, the first one 0; no group is empty.
 
     Returns:
-        None where values are too large.
+        Product → its sum in each group; None where values are too large.
 
     Example:
-        >>> exact_sums([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)])
-        {(0, 0, 0): 3000000000000000000, (0, 1): 3000000}
+        >>> exact_sums([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)], [0, 2])
+        {(0, 0, 0): [2000000000000000000, 1000000000000000000], (0, 1): [1000000, 2000000]}
     """
-    totals = dict.fromkeys(products, 0)
-    for block in _blocks(columns):
-        for product in totals:
-            part = block.sum(product)
-            if part is None:
-                return None
-            totals[product] += part
-    return totals
-
-
-def _blocks(columns: Sequence[Whole]) -> Iterator["_Block"]:
+    totals = {product: [0] * len(starts) for product in products}
     rows = len(columns[0]) if columns else 0
+    first = np.asarray(starts, dtype=np.int64)
     for start in range(0, rows, _BLOCK):
-        yield _Block([column[start : start + _BLOCK] for column in columns])
+        end = min(start + _BLOCK, rows)
+        group = int(np.searchsorted(first, start, side="right")) - 1
+        within = first[(first > start) & (first < end)] - start
+        block = _Block([column[start:end] for column in columns], np.append(0, within))
+        for product, total in totals.items():
+            sums = block.sums(product)
+            if sums is None:
+                return None
+            for place, value in enumerate(sums, start=group):
+                total[place] += value
+    return totals
 
 
 class _Block:
     """Some rows of the columns, and the products of two that were computed so far."""
 
-    def __init__(self, columns: Sequence[Whole]) -> None:
+    def __init__(self, columns: Sequence[Whole], starts: NDArray[np.int64]) -> None:
         self._columns = columns
+        self._starts = starts
         self._sizes = [max(abs(int(c.min())), abs(int(c.max()))) for c in columns]
         self._known: dict[tuple[Product, int], _Array] = {}
 
-    def sum(self, product: Product) -> int | None:
-        """The sum of a product; None where it needs more remainders than there are."""
+    def sums(self, product: Product) -> list[int] | None:
+        """The sums of a product; None where they need more remainders than there are."""
         bound = len(self._columns[0])
         for place in product:
             bound *= self._sizes[place]
-        remainder, modulus = int(self._multiplied(product, _WORD).sum()), _WORD
+        remainders = self._summed(product, _WORD)
         if bound < _WORD // 2:
-            return remainder
+            return remainders
+        modulus = _WORD
         for prime in _PRIMES:
             if bound * _ERROR < modulus // 4:
                 break
-            by_prime = int(self._multiplied(product, prime).sum())
-            remainder += modulus * ((by_prime - remainder) * pow(modulus, -1, prime) % prime)
+            factor = pow(modulus, -1, prime)
+            remainders = [
+                known + modulus * ((more - known) * factor % prime)
+                for known, more in zip(remainders, self._summed(product, prime), strict=True)
+            ]
             modulus *= prime
         if bound * _ERROR >= modulus // 4:
             return None
-        near = int(self._multiplied(product, 0).sum())
-        return near + (remainder - near + modulus // 2) % modulus - modulus // 2
+        half = modulus // 2
+        return [
+            near + (remainder - near + half) % modulus - half
+            for remainder, near in zip(remainders, self._summed(product, 0), strict=True)
+        ]
+
+    def _summed(self, product: Product, modulus: int) -> list[int]:
+        values = self._multiplied(product, modulus)
+        return [int(one) for one in np.add.reduceat(values, self._starts)]
 
     def _multiplied(self, product: Product, modulus: int) -> _Array:
         """The product, by its remainders; in doubles where the modulus is 0."""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from abeval.engines.protocol import Cell
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 def rows_of(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
@@ -35,6 +37,23 @@ def frame_of(table: "pa.Table") -> "pd.DataFrame":
         table = table.set_column(place, table.schema[place].name, _number(column))
     frame: pd.DataFrame = table.to_pandas(date_as_object=False)
     return frame
+
+
+def arrays_of(table: "pa.Table") -> "dict[str, NDArray[np.generic]]":
+    """The columns as arrays, masked where something is null."""
+    import numpy as np
+
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        values = _number(column).combine_chunks()
+        if values.null_count:
+            filled = values.drop_null()[:1]
+            mask = values.is_null().to_numpy(zero_copy_only=False)
+            values = values.fill_null(filled[0] if len(filled) else 0)
+            arrays[name] = np.ma.array(values.to_numpy(zero_copy_only=False), mask=mask)
+        else:
+            arrays[name] = values.to_numpy(zero_copy_only=False)
+    return arrays
 
 
 def _number(column: "pa.ChunkedArray") -> "pa.ChunkedArray":

@@ -17,7 +17,7 @@ from abeval.engines.builders import CallBuilders
 from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query
-from abeval.engines.spark.arrow import frame_of, rows_of, without_unsigned
+from abeval.engines.spark.arrow import arrays_of, frame_of, rows_of, without_unsigned
 from abeval.engines.spark.errors import query_errors
 from abeval.engines.spark.numbering import numbered, numbering_of
 from abeval.engines.spark.session import SETTINGS, open_session
@@ -30,7 +30,9 @@ from abeval.experiment.sources import LogSource
 from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
 _RUNS = count(1)
@@ -133,6 +135,24 @@ class SparkEngine(CallBuilders):
         """Run a query and fetch its rows as a frame."""
         with query_errors():
             return frame_of(self._query(sql).toArrow())
+
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        """Run a query and fetch its columns as arrays, masked where something is null."""
+        with query_errors():
+            return arrays_of(self._query(sql).toArrow())
+
+    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Make arrays of one length the columns of the relation `name`."""
+        import pyarrow as pa
+
+        with query_errors():
+            self._add(name, self._session.createDataFrame(pa.table(dict(columns))))
+
+    def hash64(self, values: Sequence[str]) -> str:
+        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        # Without the text for a null, its place among the values would not matter.
+        texts = (f"coalesce(cast({value} as varchar), chr(1))" for value in values)
+        return f"xxhash64({', '.join(texts)})"
 
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""

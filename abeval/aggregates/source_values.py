@@ -1,0 +1,351 @@
+"""What metrics are of each analysed unit: the values of a source, and what is summed of them.
+
+`collect.py` and `time/` make `SourceValues` of the days of units; `unit_sums.py` adds them up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.kernels.exact import exact_sums
+from abeval.aggregates.moment_rows import (
+    BALANCE,
+    BUCKET,
+    BUCKETS,
+    CAPPED,
+    COVARIATES,
+    DAY,
+    LEFT_OUT,
+    SEGMENT,
+    WHOLE,
+)
+from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, Variable, sums_of
+from abeval.assignment import SUB_BUCKETS
+from abeval.experiment.model import Experiment
+from abeval.logs.accounting import day_text
+from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
+from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
+
+Caps = tuple[int, int | None]
+"""Caps of numerator and denominator, in counted units."""
+
+EXTREMES = ("metric", "variant", "place", "y", "x")
+PLACES = 10
+"""So many units of each variant are kept that deviate most."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceValues:
+    """The values of one source of every analysed unit.
+
+    Attributes:
+        experiment: What is analysed.
+        shape: What its logs have.
+        units: The units.
+        days: The source by unit and day.
+    """
+
+    experiment: Experiment
+    shape: LogShape
+    units: Units
+    days: UnitDays
+    _of_variants: dict[tuple[object, ...], Whole] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> Groups:
+        """Variant and stretch of the units."""
+        return Groups(self.units.variant, self.units.stretch, [*self.experiment.variants])
+
+    @cached_property
+    def now(self) -> Mapping[str, Whole]:
+        """What a unit's days of the period add up to, 0 without one."""
+        return self._totals(True)
+
+    @cached_property
+    def before(self) -> Mapping[str, Whole]:
+        """What those before the period add up to."""
+        return self._totals(False)
+
+    def _totals(self, in_period: bool) -> dict[str, Whole]:
+        rows = np.flatnonzero(self.days.in_period == in_period)
+        unit, units = self.days.unit[rows], len(self.units.hash)
+        is_whole = len(rows) == units and bool((np.diff(unit) == 1).all())
+        totals = {}
+        for name, column in self.days.columns.items():
+            if name in ("first_ms", "last_ms"):
+                continue
+            totals[name] = column[rows] if is_whole else _added(unit, column[rows], units)
+        return totals
+
+    def value(self, term: Term | None, columns: Mapping[str, Whole]) -> Variable:
+        """The value of a term; where variants serve different scores, each variant's own."""
+        if term is None:
+            return 1
+        if isinstance(term, UnitTerm):
+            table = self.shape.table
+            return 0 if table is None else self.units.covariates[table.covariate(term)]
+        names = [self.shape.component(term, variant) for variant in self.experiment.variants]
+        if len({*names}) == 1:
+            return columns[names[0]]
+        key = (id(columns), *names)
+        if key not in self._of_variants:
+            chosen = np.stack([columns[name] for name in names])
+            self._of_variants[key] = chosen[self.units.variant, np.arange(len(chosen[0]))]
+        return self._of_variants[key]
+
+    def pair(self, metric: Metric, columns: Mapping[str, Whole]) -> tuple[Variable, Variable]:
+        """Numerator and denominator; a metric without a denominator is per unit."""
+        value = 0 if metric.value is None else self.value(metric.value, columns)
+        return value, self.value(metric.per, columns)
+
+    def terms(self, metric: Metric) -> Terms:
+        """What is summed of a metric."""
+        now = self.pair(metric, self.now)
+        if self.experiment.of_units:
+            return Terms(*now)
+        before = self.pair(metric, self.before)
+        is_new = self.units.is_new.astype(np.int64)
+        if metric.per_unit is not None:
+            # A unit without impressions before may have other rows then.
+            for value in before:
+                if not isinstance(value, int) or value == 0:
+                    is_new = is_new * (value == 0)
+        return Terms(*now, *before, is_new)
+
+    def judged(self, metric: Metric) -> Terms:
+        """What the scorecard sums of a metric: capped if the metric is."""
+        terms = self.terms(metric)
+        return terms if metric.cap is None else _capped(terms, self.caps(metric))
+
+    def among(self, metric: Metric) -> NDArray[np.bool_] | None:
+        """The units that a metric is of, None for all."""
+        if metric.among is None:
+            return None
+        if metric.among.column not in self._masks:
+            self._masks[metric.among.column] = self.now[metric.among.column] == 1
+        return self._masks[metric.among.column]
+
+    @cached_property
+    def _masks(self) -> dict[str, NDArray[np.bool_]]:
+        return {}
+
+    def caps(self, metric: Metric) -> Caps:
+        """Caps over the units of all variants together, zeros included, in counted units."""
+        terms, among = self.terms(metric), self.among(metric)
+        y = _cap(terms.y, among, metric.cap or 1.0)
+        return y, None if metric.per is None else _cap(terms.x, among, metric.cap or 1.0)
+
+    def slices(self, metric: Metric) -> list[Slice]:
+        """The slices of a metric over whole units: all, with covariates, by segment, left out."""
+        terms, among = self.terms(metric), self.among(metric)
+        now = Terms(terms.y, terms.x)
+        return [
+            Slice(metric.name, WHOLE, terms, of=among),
+            *self._of_covariates(metric, terms),
+            *(
+                Slice(metric.name, SEGMENT + name, now, labels, among)
+                for name, labels in self.units.segments.items()
+            ),
+            *self.left_out(metric),
+            *(
+                [Slice(metric.name, CAPPED, self.judged(metric), of=among)]
+                if metric.cap is not None
+                else []
+            ),
+        ]
+
+    def _of_covariates(self, metric: Metric, terms: Terms) -> list[Slice]:
+        """Sums with each pair of covariates in place of the metric's own earlier values.
+
+        Columns of a table of units are covariates of the same row, and no unit is new in it.
+        """
+        if not metric.covariates:
+            return []
+        of_unit = any(isinstance(t, RowTerm) and t.of_unit for t in metric.covariates)
+        columns = self.now if of_unit else self.before
+        own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
+        values = [*own, *(self.value(term, columns) for term in metric.covariates)]
+        terms = terms._replace(z=0) if of_unit else terms
+        return [
+            Slice(
+                *(metric.name, COVARIATES, terms._replace(y0=first, x0=second)),
+                *(f"{i},{j}", self.among(metric)),
+            )
+            for (i, first), (j, second) in combinations(enumerate(values), 2)
+        ]
+
+    def left_out(self, metric: Metric) -> list[Slice]:
+        """Counts of what the definition of a metric leaves out, or counts as 0."""
+        return [
+            Slice(metric.name, LEFT_OUT, Terms(self.value(term, self.now), 0), what)
+            for what, term in (*metric.left_out, *metric.zeros)
+        ]
+
+    def balance(self, metric: Metric) -> Slice:
+        """A covariate of the table of units over all units."""
+        (term,) = metric.covariates
+        return Slice(metric.name, BALANCE, Terms(self.value(term, self.now)))
+
+    def in_buckets(self, metric: Metric, sub_bucket: Whole) -> Slice:
+        """A metric by group of sub-buckets."""
+        terms = self.terms(metric)
+        groups = Labels(sub_bucket % BUCKETS, [str(number) for number in range(BUCKETS)])
+        return Slice(metric.name, BUCKET, Terms(terms.y, terms.x), groups, self.among(metric))
+
+    def day_rows(self, metrics: Sequence[Metric], active: UnitDays) -> list[Row]:
+        """Sums of metrics by day over the units that are active on it.
+
+        Args:
+            metrics: Metrics of this source.
+            active: Days of the units, with an impression.
+        """
+        rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+        unit, day = active.unit[rows], active.day[rows]
+        names, code = np.unique(day, return_inverse=True)
+        labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
+        own = self._on_days(unit, day) if active is not self.days else rows
+        columns = {name: np.append(values, 0)[own] for name, values in self.days.columns.items()}
+        on_days = SourceValues(
+            self.experiment, self.shape, _units_at(self.units, unit), self.days
+        )
+        slices = [
+            Slice(metric.name, DAY, Terms(*on_days.pair(metric, columns)), labels)
+            for metric in metrics
+        ]
+        return sums_of(slices, on_days.groups)
+
+    def _on_days(self, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
+        """The row of each unit and day in the period; -1 where the source has none."""
+        rows = np.flatnonzero(self.days.in_period)
+        own = _key(self.days.unit[rows], self.days.day[rows])
+        wanted = _key(unit, day)
+        if not len(own):
+            return np.full(len(wanted), -1)
+        place = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
+        return np.where(own[place] == wanted, rows[place], -1)
+
+    def buckets(self, metric: Metric, sub_bucket: Whole | None) -> BucketSums:
+        """Sums for A/A replays: by sub-bucket, or by unit where there is none."""
+        terms, among = self.judged(metric), self.among(metric)
+        values = [self._of_units(value, among) for value in terms]
+        if sub_bucket is None:
+            columns = [value.astype(np.float64) for value in values]
+            # Ordered by value, so that a draw by position does not depend on the order of the log.
+            order = np.lexsort(columns[::-1])
+            y, x, *before = (column[order] for column in columns)
+            return BucketSums.of_units(y, x, np.stack(before, axis=1))
+        bucket = sub_bucket if among is None else sub_bucket[among]
+        order = np.argsort(bucket, kind="stable")
+        number, starts, units = np.unique(bucket[order], return_index=True, return_counts=True)
+        products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
+        sums = exact_sums([value[order] for value in values[:2]], products, starts.tolist())
+        table = np.zeros((SUB_BUCKETS, 6))
+        table[number, 0] = units
+        for place, product in enumerate(products, start=1):
+            table[number, place] = [float(one) for one in (sums or {})[product]]
+        return BucketSums(table[:, 0], table[:, 1:])
+
+    def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
+        """The values of the units that a metric is of."""
+        whole = np.full(len(self.units.hash), value) if isinstance(value, int) else value
+        return whole if among is None else whole[among]
+
+    def extremes(self, metric: Metric) -> list[tuple[str, str, int, str, str]]:
+        """Rows of `EXTREMES`: the ten units of each variant that weigh most, without their ids.
+
+        A unit moves a ratio by its numerator above what its denominator makes expect; of equal
+        ones, those of larger y come first, then those of smaller x.
+        """
+        terms = self.judged(metric)
+        every_y, every_x = (self._of_units(value, None) for value in terms[:2])
+        rows = []
+        for number, variant in sorted(enumerate(self.experiment.variants), key=lambda v: v[1]):
+            own = np.flatnonzero(self.units.variant == number)
+            y, x = every_y[own], every_x[own]
+            total_y, total_x = (float(_exact_sum(one)) for one in (y, x))
+            if not total_x > 0:
+                continue
+            deviation = np.abs(y - total_y / total_x * x)
+            if len(own) > PLACES:
+                least = np.partition(deviation, -PLACES)[-PLACES]
+                kept = np.flatnonzero(deviation >= least)
+                y, x, deviation = y[kept], x[kept], deviation[kept]
+            order = np.lexsort((x, -y, -deviation))[:PLACES]
+            pairs = zip(y[order].tolist(), x[order].tolist(), strict=True)
+            rows += [
+                (metric.name, variant, place, str(one_y), str(one_x))
+                for place, (one_y, one_x) in enumerate(pairs, start=1)
+            ]
+        return rows
+
+    def few_values(self, metric: Metric, most: int) -> list[tuple[object, ...]]:
+        """Metric, variant, y, x, y0, x0, z, and how many units have these; none of too many."""
+        among = self.among(metric)
+        values = [self._of_units(v, among).astype(np.float64) for v in self.judged(metric)]
+        variants = np.array([*self.experiment.variants])
+        arm = self.units.variant if among is None else self.units.variant[among]
+        table = pd.DataFrame({"variant": variants[arm], **dict(enumerate(values))})
+        counts = table.value_counts(sort=False)
+        if len(counts) > most:
+            return []
+        return [(metric.name, *row, n) for row, n in sorted(counts.to_dict().items())]
+
+
+def _key(unit: NDArray[np.int32], day: NDArray[np.int32]) -> Whole:
+    """A number of each unit and day, in their order."""
+    return unit.astype(np.int64) * 2**32 + day
+
+
+def _capped(terms: Terms, caps: Caps) -> Terms:
+    y_cap, x_cap = caps
+
+    def cut(value: Variable, cap: int | None) -> Variable:
+        if cap is None:
+            return value
+        return min(value, cap) if isinstance(value, int) else np.minimum(value, cap)
+
+    y, x, y0, x0, z = terms
+    return Terms(cut(y, y_cap), cut(x, x_cap), cut(y0, y_cap), cut(x0, x_cap), z)
+
+
+def _cap(value: Variable, among: NDArray[np.bool_] | None, level: float) -> int:
+    """The value below which a share of the units lies: the next larger one that occurs."""
+    if isinstance(value, int):
+        return value
+    values = value if among is None else value[among]
+    if not len(values):
+        return 0
+    place = int(np.ceil(1 + level * (len(values) - 1))) - 1
+    return int(np.partition(values, place)[place])
+
+
+def _added(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
+    """The sum of the values of each unit; rows of a unit are together."""
+    totals = np.zeros(units, dtype=np.int64)
+    if len(unit):
+        starts = np.flatnonzero(np.append(True, unit[1:] != unit[:-1]))
+        totals[unit[starts]] = np.add.reduceat(values, starts)
+    return totals
+
+
+def _exact_sum(values: Whole) -> int:
+    sums = exact_sums([values], [(0,)])
+    return 0 if sums is None else sums[(0,)][0]
+
+
+def _units_at(units: Units, places: NDArray[np.int32]) -> Units:
+    """The units at places, which may be there several times."""
+    return units._replace(
+        hash=units.hash[places],
+        variant=units.variant[places],
+        stretch=units.stretch[places],
+        segments={},
+        covariates={name: column[places] for name, column in units.covariates.items()},
+    )
