@@ -7,16 +7,15 @@ units and its sums by sub-bucket are taken at once.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
 from abeval.aggregates.balance import balance_slices
 from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.extremes import extreme_units, no_extremes
+from abeval.aggregates.extremes import extreme_units
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.rows import ExtremeUnit, UnitsByAuc
 from abeval.aggregates.terms import Row, SourceSums
-from abeval.aggregates.unit_values import no_values, unit_values
+from abeval.aggregates.unit_values import UnitValue, unit_values
 from abeval.aggregates.wanted import Wanted
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import GAUC, UNIT_DAY, Source
@@ -49,18 +48,18 @@ class PerUnitSums(NamedTuple):
     rows: Sequence[Row]
     caps: Mapping[str, tuple[int, int | None]]
     buckets: Mapping[str, BucketSums]
-    extremes: pd.DataFrame
-    values: pd.DataFrame
-    unit_aucs: pd.DataFrame
+    extremes: Sequence[ExtremeUnit]
+    values: Sequence[UnitValue]
+    unit_aucs: Sequence[UnitsByAuc]
 
 
 class _OfSource(NamedTuple):
-    """The same of one source, in the order in which it is read; None for what is not taken."""
+    """The same of one source, in the order in which it is read."""
 
     sums: SourceSums
-    unit_aucs: pd.DataFrame | None
-    extremes: pd.DataFrame | None
-    values: pd.DataFrame
+    unit_aucs: Sequence[UnitsByAuc]
+    extremes: Sequence[ExtremeUnit]
+    values: Sequence[UnitValue]
     buckets: Mapping[str, BucketSums]
 
 
@@ -90,8 +89,8 @@ def _of_source(
     balance = balance_slices(queries, besides.before if source is UNIT_DAY else ())
     return _OfSource(
         sums=queries.of_source(source, chosen, resampled, balance),
-        unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
-        extremes=extreme_units(queries, chosen) if besides.extremes else None,
+        unit_aucs=_unit_aucs(queries.engine) if source is GAUC else (),
+        extremes=extreme_units(queries, chosen) if besides.extremes else (),
         values=unit_values(queries, chosen),
         buckets={m.name: queries.bucket_sums(m, besides.by_units) for m in chosen}
         if besides.buckets
@@ -103,20 +102,19 @@ def _of(source: Source, metrics: Sequence[Metric]) -> list[Metric]:
     return [metric for metric in metrics if metric.source == source]
 
 
-def _unit_aucs(engine: Engine) -> pd.DataFrame:
+def _unit_aucs(engine: Engine) -> list[UnitsByAuc]:
     """How many units have which AUC of their own, while `source_unit` has it."""
     engine.view("gauc_unit", "select * from source_unit")
-    return engine.frame(query("metric/unit_aucs"))
+    rows = engine.rows(query("metric/unit_aucs"))
+    return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
 
 
 def _together(parts: Sequence[_OfSource]) -> PerUnitSums:
-    aucs = [part.unit_aucs for part in parts if part.unit_aucs is not None]
-    extremes = [part.extremes for part in parts if part.extremes is not None]
     return PerUnitSums(
         rows=[row for part in parts for row in part.sums.rows],
         caps={metric: caps for part in parts for metric, caps in part.sums.caps.items()},
         buckets={metric: sums for part in parts for metric, sums in part.buckets.items()},
-        extremes=pd.concat([no_extremes(), *extremes], ignore_index=True),
-        values=pd.concat([part.values for part in parts if len(part.values)] or [no_values()]),
-        unit_aucs=aucs[-1] if aucs else pd.DataFrame(),
+        extremes=[one for part in parts for one in part.extremes],
+        values=[one for part in parts for one in part.values],
+        unit_aucs=[one for part in parts for one in part.unit_aucs],
     )

@@ -6,9 +6,9 @@ the tests with the moments, for values that are too skewed for sums alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.slice_sums import condition_of
@@ -19,10 +19,6 @@ from abeval.engines.sql import literal
 from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments, Units
 
-LABELS = ("metric", "variant", "y", "x", "y0", "x0", "z")
-
-COLUMNS = (*LABELS, "units")
-
 FEW_UNITS = 20_000
 """With more units than this in all variants together, sums tell enough."""
 
@@ -30,12 +26,20 @@ FEW_VALUES = 1_000
 """Metrics whose units have more values than this are summed alone, as the query has it."""
 
 
-def no_values() -> pd.DataFrame:
-    """Of no metric."""
-    return pd.DataFrame(columns=list(COLUMNS))
+class UnitValue(NamedTuple):
+    """Values of a metric that some units of a variant have, in counted units; z: they are new."""
+
+    metric: str
+    variant: str
+    y: float
+    x: float
+    y0: float
+    x0: float
+    z: float
+    units: int
 
 
-def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> pd.DataFrame:
+def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> list[UnitValue]:
     """The values of each mean or ratio, and how many units of a variant have them.
 
     None of many units, of units in stretches, or where single units are private.
@@ -55,19 +59,26 @@ def unit_values(queries: MetricQueries, metrics: Sequence[Metric]) -> pd.DataFra
     if parts and whole(queries.engine.rows("select count(*) from source_unit")[0][0]) <= FEW_UNITS:
         queries.engine.view("valued_unit", " union all ".join(parts))
         rows = queries.engine.rows(query("metric/unit_values"))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return [UnitValue(*row) for row in rows]  # type: ignore[arg-type]  # as the query has it
 
 
-def units_of(values: pd.DataFrame) -> dict[str, dict[str, Units]]:
+def units_of(values: Sequence[UnitValue]) -> dict[str, dict[str, Units]]:
     """Metric → variant → values of its units, in counted units, where they are few."""
+    known: dict[str, dict[str, list[UnitValue]]] = {}
+    for one in values:
+        known.setdefault(one.metric, {}).setdefault(one.variant, []).append(one)
     return {
-        str(metric): {
-            str(name): Units(own[[*LABELS[2:]]].to_numpy(float), own["units"].to_numpy(int))
-            for name, own in rows.groupby("variant")
-        }
-        for metric, rows in (values.groupby("metric") if len(values) else ())
-        if len(rows) <= FEW_VALUES
+        metric: {name: _units(own) for name, own in sorted(variants.items())}
+        for metric, variants in sorted(known.items())
+        if sum(map(len, variants.values())) <= FEW_VALUES
     }
+
+
+def _units(values: Sequence[UnitValue]) -> Units:
+    return Units(
+        np.array([(one.y, one.x, one.y0, one.x0, one.z) for one in values], dtype=float),
+        np.array([one.units for one in values], dtype=int),
+    )
 
 
 def with_units(

@@ -104,6 +104,13 @@ class DuckDBEngine:
         with query_errors():
             self._logs.add_frame(name, frame, source)
 
+    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Make arrays of one length the columns of the relation `name`."""
+        with query_errors():
+            self._connection.register("abeval_arrays", dict(columns))
+            self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
+            self._connection.unregister("abeval_arrays")
+
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
         self._logs.spare(name)

@@ -6,8 +6,7 @@ result and the trust checks; `store/` and `time/open.py` check that rows are lef
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-
-import pandas as pd
+from typing import NamedTuple
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
@@ -16,23 +15,30 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.spelling import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.expected import expected_variants
 from abeval.logs.outcomes import relation
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_table import UNITS
 
 
-def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
-    """`log, reason, rows` of the impressions, and of click and outcome logs that were read."""
+class LogRows(NamedTuple):
+    """Rows of a log that were used, or set aside for one reason."""
+
+    log: str
+    reason: str
+    rows: int
+
+
+def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
+    """Rows of the impressions, and of click and outcome logs that were read."""
     log = prepared.shape.impressions.log
-    rows = [(log, reason, count) for reason, count in _impressions(prepared, engine)]
+    rows = [LogRows(log, reason, count) for reason, count in _impressions(prepared, engine)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
-        rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
+        rows += [LogRows("clicks", reason, count) for reason, count in _clicks(engine)]
     if prepared.shape.table is not None:
-        rows += [(UNITS, reason, count) for reason, count in _units(engine)]
+        rows += [LogRows(UNITS, reason, count) for reason, count in _units(engine)]
     for name in prepared.shape.outcomes:
-        rows += [(name, reason, count) for reason, count in _outcomes(name, engine)]
-    return pd.DataFrame(rows, columns=["log", "reason", "rows"])
+        rows += [LogRows(name, reason, count) for reason, count in _outcomes(name, engine)]
+    return rows
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
@@ -49,20 +55,19 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
 
 
 def check_total_left(
-    experiment: Experiment, prepared: Prepared, engine: Engine, accounts: pd.DataFrame
+    experiment: Experiment, prepared: Prepared, engine: Engine, accounts: Sequence[LogRows]
 ) -> None:
     """The same check for the accounts of all units together.
 
     Raises:
         LogError: Every impression is set aside.
     """
-    own = accounts[accounts["log"] == prepared.shape.impressions.log]
-    pairs = own[["reason", "rows"]].itertuples(index=False, name=None)
-    counts = [(str(reason), int(rows)) for reason, rows in pairs]
+    log = prepared.shape.impressions.log
+    counts = [(one.reason, one.rows) for one in accounts if one.log == log]
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
 
-def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
+def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
     """Refuse an analysis of other rows than those that were read: each is used or set aside.
 
     Raises:
@@ -72,7 +77,7 @@ def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
         # Sums of a warehouse: its rows were counted there.
         return
     log = prepared.shape.impressions.log
-    counted = int(accounts.loc[accounts["log"] == log, "rows"].sum())
+    counted = sum(one.rows for one in accounts if one.log == log)
     if counted != prepared.rows:
         raise LogError(
             f"{log}: {counted:,} rows were used or set aside, but {prepared.rows:,} were read",
@@ -156,10 +161,10 @@ _LISTED = 10
 
 
 def count_other_variants(
-    experiment: Experiment, accounts: pd.DataFrame, engine: Engine
+    experiment: Experiment, accounts: Sequence[LogRows], engine: Engine
 ) -> dict[str, int]:
     """Facts on the variants that the file does not name: the other spellings, and the largest."""
-    if not accounts["reason"].isin(["not_compared", "no_variant"]).any():
+    if not any(one.reason in ("not_compared", "no_variant") for one in accounts):
         return {}
     rows = [(str(n), whole(rows)) for n, rows in engine.rows(query("units/other_variants"))]
     listed = {n: rows for n, rows in rows if meant_by(n, experiment.variants) is not None}
@@ -176,9 +181,9 @@ def _assigned(prepared: Prepared, engine: Engine) -> tuple[int, int]:
     """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
     if not prepared.has_rule:
         return 0, 0
-    rows = expected_variants(engine)
-    units = rows["units"].astype(int)
-    return int(units.sum()), int(units[rows["logged"] != rows["expected"].fillna("")].sum())
+    rows = engine.rows(query("units/expected_variants"))
+    elsewhere = (whole(units) for _, logged, expected, units in rows if logged != (expected or ""))
+    return sum(whole(units) for *_, units in rows), sum(elsewhere)
 
 
 def _sum(engine: Engine, components: Sequence[str]) -> int:

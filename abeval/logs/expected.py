@@ -4,12 +4,15 @@
 and `audit/run.py` reports, the units whose logged variant is another.
 """
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.assignment.draws import Rule
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.rule_sql import rule_sql
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ID = "cast(logged_id as varchar)"
 
@@ -25,12 +28,14 @@ def write_expected_units(rule: Rule, engine: Engine) -> None:
     engine.table("expected_units", sql)
 
 
-def _computed(rule: Rule, engine: Engine) -> pd.DataFrame:
+def _computed(rule: Rule, engine: Engine) -> "pd.DataFrame":
+    import pandas as pd
+
     units = engine.frame(f"select unit_id, {_ID} as id from unit_names")
     variants = pd.array(rule.variants(units["id"]), dtype="string")
     return pd.DataFrame({"unit_id": units["unit_id"], "expected": variants})
 
 
-def expected_variants(engine: Engine) -> pd.DataFrame:
+def expected_variants(engine: Engine) -> "pd.DataFrame":
     """`day, logged, expected, units` of the units that the log shows in a variant."""
     return engine.frame(query("units/expected_variants"))

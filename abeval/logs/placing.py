@@ -6,8 +6,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
 from abeval.assignment import SLOTS, SUB_BUCKETS, Assignment
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -19,7 +17,7 @@ from abeval.logs.expected import write_expected_units
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.stretches import (
-    ENTERED,
+    Entered,
     Stretches,
     entered,
     planned_splits,
@@ -35,11 +33,11 @@ class Entries(NamedTuple):
     """When the analysed units entered.
 
     Attributes:
-        counts: Units by scheduled split, hour and variant, with the columns `ENTERED`.
+        counts: Units by scheduled split, hour and variant.
         stretches: Stretches of one split each; none where it did not change.
     """
 
-    counts: pd.DataFrame
+    counts: Sequence[Entered]
     stretches: Stretches
 
 
@@ -68,7 +66,7 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
 def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Summed) -> Entries:
     """When units entered; of some of the units only, stretches cannot be known."""
     if not knows_entries(shape):
-        return Entries(pd.DataFrame(columns=list(ENTERED)), ())
+        return Entries((), ())
     counts = entered(experiment, engine)
     return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
 

@@ -8,14 +8,14 @@ were assigned, or when. `placing.py` gives each unit its stretch; `aggregates/` 
 `inference/stretches.py` compares units within stretches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-import pandas as pd
+import numpy as np
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
@@ -23,9 +23,15 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.experiment.values import moment
 from abeval.stats import changed_split
 
-ENTERED = ("planned", "entry_day", "entry_hour", "variant", "units")
-"""Columns of the counts of entries: the scheduled split, the local day and its hour (0 to 23), the
-variant, its units."""
+
+class Entered(NamedTuple):
+    """Units of a variant that entered in an hour of a local day (ISO), under a scheduled split."""
+
+    planned: int
+    entry_day: str
+    entry_hour: int
+    variant: str
+    units: int
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,8 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
-def entered(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """Units that entered in each scheduled split, hour and variant: `ENTERED`."""
+def entered(experiment: Experiment, engine: Engine) -> list[Entered]:
+    """Units that entered in each scheduled split, hour and variant."""
     local = engine.local_time("first_ms", experiment.timezone)
     starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
     engine.view(
@@ -88,37 +94,45 @@ def entered(experiment: Experiment, engine: Engine) -> pd.DataFrame:
         f"cast({local} as date) as entry_day, hour({local}) as entry_hour "
         "from candidates where set_aside is null and first_ms is not null",
     )
-    return engine.frame(query("units/entered"))
+    return [
+        Entered(whole(planned), str(day), whole(hour), str(variant), whole(units))
+        for planned, day, hour, variant, units in engine.rows(query("units/entered"))
+    ]
 
 
-def entered_by(experiment: Experiment, counts: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
-    """Units by cell, a column for each variant in the order of the file.
+def entered_by(
+    experiment: Experiment, counts: Iterable[Entered], cell: Callable[[Entered], str]
+) -> dict[str, list[int]]:
+    """Cell → units by variant in the order of the file, cells in order.
 
     Args:
         experiment: Its variants.
-        counts: Rows of `ENTERED`.
-        cells: The cell of each row, such as its day.
+        counts: Of entries.
+        cell: The cell of one, such as its day.
     """
-    table = counts.assign(cell=cells).groupby(["cell", "variant"])["units"].sum().unstack()
-    return table.reindex(columns=list(experiment.variants)).fillna(0).astype(int)
+    place = {variant: i for i, variant in enumerate(experiment.variants)}
+    table: dict[str, list[int]] = {}
+    for one in counts:
+        table.setdefault(cell(one), [0] * len(place))[place[one.variant]] += one.units
+    return dict(sorted(table.items()))
 
 
-def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
+def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
     """The stretches within which units are compared; none where the split did not change.
 
     Args:
         experiment: Its variants, its schedule, and whether it has a log of exposures.
-        counts: Rows of `ENTERED`.
+        counts: Of entries.
     """
     return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
 
 
-def entry_stretches(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
+def entry_stretches(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
     """The stretches as scheduled, without a schedule as entries show; none where there is one."""
     stretches = [
         stretch
         for number, plan in enumerate(planned_splits(experiment))
-        for stretch in _of_plan(experiment, plan, counts[counts["planned"] == number])
+        for stretch in _of_plan(experiment, plan, [o for o in counts if o.planned == number])
     ]
     return tuple(stretches) if len(stretches) > 1 else ()
 
@@ -133,12 +147,14 @@ def knows_assignment(experiment: Experiment) -> bool:
     return _is_declared(experiment) or experiment.logs.exposures is not None
 
 
-def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -> list[Stretch]:
+def _of_plan(
+    experiment: Experiment, plan: PlannedSplit, counts: Sequence[Entered]
+) -> list[Stretch]:
     """The stretches of one scheduled split: one, or without a schedule those that entries show."""
-    if counts.empty:
+    if not counts:
         return []
-    table = entered_by(experiment, counts, [str(day) for day in counts["entry_day"]])
-    days: list[str] = table.index.tolist()
+    by_day = entered_by(experiment, counts, lambda one: one.entry_day)
+    days, table = list(by_day), np.array(list(by_day.values()))
     # Rows of one user come together: counts of rows vary more than the search allows for.
     is_one = _is_declared(experiment) or experiment.unit == ROW_UNIT
     parts = [range(len(days))] if is_one else changed_split.stretches(table)
@@ -147,7 +163,7 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     if plan.start is not None and plan.start > datetime.fromisoformat(starts[0]):
         starts[0] = plan.start.isoformat(" ")
     weights = plan.weights if experiment.schedule else None
-    sums = [table.iloc[list(part)].sum().tolist() for part in parts]
+    sums = [table[list(part)].sum(axis=0).tolist() for part in parts]
     return [
         Stretch(start, days[part[-1]], dict(zip(experiment.variants, units, strict=True)), weights)
         for start, part, units in zip(starts, parts, sums, strict=True)
