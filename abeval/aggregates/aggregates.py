@@ -7,10 +7,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
@@ -30,14 +29,20 @@ from abeval.aggregates.moment_rows import (
     joined,
     pooled,
 )
-from abeval.aggregates.unit_values import FEW_UNITS, units_of, with_units
-from abeval.logs.stretches import ENTERED, Stretches
+from abeval.aggregates.reach import NO_REACH, Reach
+from abeval.aggregates.rows import (
+    AuditSums,
+    ExtremeUnit,
+    GroupUnits,
+    UnitsByAuc,
+    VariantUnits,
+)
+from abeval.aggregates.unit_values import FEW_UNITS, UnitValue, units_of, with_units
+from abeval.logs.accounting import DayRows, LogRows, SeenUnits
+from abeval.logs.stretches import Entered, Stretches
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units
 from abeval.stats.records import RefusalReason
-
-AUDIT_SUMS = ("cell", "variant", "clusters", "y", "x", "y_y", "y_x", "x_x")
-"""Of a row of the audits: a cell of one, a variant, its clusters, and sums over them."""
 
 
 class Quantile(NamedTuple):
@@ -69,50 +74,49 @@ class Aggregates:
             `bucket`, `left_out`, `lacking` (of a column instead of a metric: impressions of files
             that lack it, and all) or `balance` (of a covariate of the table of units); sums are
             exact integers as text.
-        reach: `variant, item_id, item_group, units, impressions`; who was shown what.
-        group_units: `variant, item_group, units`.
+        reach: Who was shown what.
+        group_units: Units of each group of units of a variant.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
-        units: `variant, units, crossovers`.
-        accounts: Rows of each log by what became of them: `log, reason, rows`; reason `used`.
-        days: `day, units, new_units, impressions, first_ms, last_ms` of each local day of the
-            period that has an impression.
+        units: Analysed units of each variant.
+        accounts: Rows of each log by what became of them; reason `used`.
+        days: Each local day of the period that has an impression.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile; of the distributions of `spreads.py`, too.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
-        entered: Units by scheduled split, hour of entry and variant: `logs.stretches.ENTERED`.
+        entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
         notes: What a reader of the result must know about how they were computed.
-        audits: What the audits count, with the columns `aggregates.audits.COLUMNS`.
-        extremes: `metric, variant, place, y, x`: the ten units that deviate most from the value of
-            their variant, in counted units and without their ids.
-        unit_values: `unit_values.COLUMNS`: the values of single units, in counted units and
-            without their ids, of metrics that have few; of units in stretches, none.
-        seen_in: `variant_low, variant_high, first_variant, expected, units`: where units were seen.
-        unit_aucs: Units by their own AUC, where GAUC is a metric: the rows of `metric/unit_aucs`.
+        audits: What the audits count.
+        extremes: The ten units that deviate most from the value of their variant, without their
+            ids.
+        unit_values: The values of single units, in counted units and without their ids, of metrics
+            that have few; of units in stretches, none.
+        seen_in: Where units were seen.
+        unit_aucs: Units by their own AUC, where GAUC is a metric.
     """
 
-    moments: pd.DataFrame
-    reach: pd.DataFrame
-    group_units: pd.DataFrame
+    moments: Sequence[Sequence[object]]
     catalogue_size: int | None
-    units: pd.DataFrame
-    accounts: pd.DataFrame
-    days: pd.DataFrame
+    units: Sequence[VariantUnits]
+    accounts: Sequence[LogRows]
+    days: Sequence[DayRows]
     refused: Mapping[str, tuple[str, ...]]
     facts: Mapping[str, int]
     caps: Mapping[str, tuple[int, int | None]]
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
-    entered: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(ENTERED)))
+    reach: Reach = NO_REACH
+    group_units: Sequence[GroupUnits] = ()
+    entered: Sequence[Entered] = ()
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
-    audits: pd.DataFrame = field(default_factory=pd.DataFrame)
-    extremes: pd.DataFrame = field(default_factory=pd.DataFrame)
-    unit_values: pd.DataFrame = field(default_factory=pd.DataFrame)
-    seen_in: pd.DataFrame = field(default_factory=pd.DataFrame)
-    unit_aucs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    audits: Sequence[AuditSums] = ()
+    extremes: Sequence[ExtremeUnit] = ()
+    unit_values: Sequence[UnitValue] = ()
+    seen_in: Sequence[SeenUnits] = ()
+    unit_aucs: Sequence[UnitsByAuc] = ()
 
     @property
     def places(self) -> range:
@@ -187,39 +191,32 @@ class Aggregates:
 
     def incidence(self, variant: str) -> Incidence:
         """Who was shown what in a variant, with items and groups numbered alike in all variants."""
-        item, items = self._item_numbers
-        groups, group = np.unique(self.group_units["item_group"], return_inverse=True)
-        present = np.flatnonzero(self.group_units["variant"] == variant)
-        in_group = np.zeros(groups.size, dtype=np.int64)
-        in_group[group[present]] = self.group_units["units"].to_numpy()[present]
-        shown = np.flatnonzero(self.reach["variant"] == variant)
+        groups = sorted({one.item_group for one in self.group_units})
+        of_variant = {o.item_group: o.units for o in self.group_units if o.variant == variant}
+        shown = self.reach.of(variant)
         return Incidence(
-            item=item[shown],
-            group=np.searchsorted(groups, self.reach["item_group"].to_numpy()[shown]),
-            units=self.reach["units"].to_numpy()[shown].astype(np.int64),
-            impressions=self.reach["impressions"].to_numpy()[shown].astype(np.int64, copy=False),
-            units_in_group=in_group,
-            catalogue_size=self.catalogue_size or items,
+            item=self.reach.item[shown].astype(np.int64),
+            group=np.searchsorted(groups, self.reach.item_group[shown]),
+            units=self.reach.units[shown].astype(np.int64),
+            impressions=self.reach.impressions[shown].astype(np.int64, copy=False),
+            units_in_group=np.array([of_variant.get(group, 0) for group in groups], dtype=np.int64),
+            catalogue_size=self.catalogue_size or len(self.reach.items),
         )
 
     @cached_property
-    def audit_rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Audit → `AUDIT_SUMS` of its rows; built once, looked up by every check."""
-        rows: dict[str, list[tuple[Any, ...]]] = {}
-        if len(self.audits):
-            columns = (self.audits[name].tolist() for name in ("audit", *AUDIT_SUMS))
-            for audit, *sums in zip(*columns, strict=True):
-                rows.setdefault(str(audit), []).append(tuple(sums))
+    def audit_rows(self) -> dict[str, list[AuditSums]]:
+        """Audit → its rows; built once, looked up by every check."""
+        rows: dict[str, list[AuditSums]] = {}
+        for row in self.audits:
+            rows.setdefault(row.audit, []).append(row)
         return rows
 
     @cached_property
     def extreme_units(self) -> dict[tuple[str, str], list[tuple[float, float]]]:
         """Metric and variant → (y, x) of the units that deviate most; built once, as above."""
         units: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        if len(self.extremes):
-            columns = (self.extremes[name].tolist() for name in ("metric", "variant", "y", "x"))
-            for metric, variant, y, x in zip(*columns, strict=True):
-                units.setdefault((str(metric), str(variant)), []).append((float(y), float(x)))
+        for one in self.extremes:
+            units.setdefault((one.metric, one.variant), []).append((float(one.y), float(one.x)))
         return units
 
     @cached_property
@@ -232,22 +229,15 @@ class Aggregates:
     def _unit_counts(self) -> dict[str, int]:
         """Variant → analysed units; built once, looked up hundreds of times."""
         counts: dict[str, int] = {}
-        for variant, units in zip(self.units["variant"], self.units["units"], strict=True):
-            counts[str(variant)] = counts.get(str(variant), 0) + int(units)
+        for one in self.units:
+            counts[one.variant] = counts.get(one.variant, 0) + one.units
         return counts
-
-    @cached_property
-    def _item_numbers(self) -> tuple[NDArray[np.int64], int]:
-        """A number for the item of each row of `reach`, and how many items there are."""
-        # Sorted, so that sums over items are the same to the last digit in every run.
-        number, known = pd.factorize(self.reach["item_id"], sort=True)
-        return number.astype(np.int64), len(known)
 
     @cached_property
     def _slices(self) -> dict[tuple[str, str], dict[str, dict["Group", Row]]]:
         """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
         slices: dict[tuple[str, str], dict[str, dict[Group, Row]]] = {}
-        for values in self.moments.itertuples(index=False, name=None):
+        for values in self.moments:
             row = dict(zip(MOMENT_COLUMNS, values, strict=True))
             cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
             cells.setdefault(str(row["cell"]), {})[group_of(row)] = row

@@ -6,14 +6,12 @@ the variance of a share comes from the sums of the groups. A long log is audited
 units, so that audits never cost more than a few million rows.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
-import pandas as pd
-
+from abeval.aggregates.rows import AuditSums
 from abeval.assignment import SUB_BUCKETS
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
@@ -21,7 +19,6 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.audited import (
     AUDITED_NAMES,
     CLUSTERS,
-    Flag,
     audited_units,
     audited_view,
     flags,
@@ -35,25 +32,15 @@ from abeval.logs.shape import LogShape
 MOST_ROWS = 4_000_000
 """Impressions that are audited, about; of a longer log those of some of the units."""
 
-COLUMNS = ("audit", "cell", "variant", "clusters", "active", "y", "x", "y_y", "y_x", "x_x")
-"""Of each share y / x: the audit, a cell of it, the variant, how many clusters there are and in how
-many y is above zero, and exact sums over the clusters."""
+Counts = Mapping[tuple[str, str, int], int]
+"""Cell, variant and cluster → how often something was counted there."""
+
+Totals = Mapping[tuple[str, int], int]
+"""Variant and cluster → what the counts are shares of."""
 
 
-class _Part(NamedTuple):
-    """Counts of one audit: `cell, variant, cluster, y, x`, a row where something was counted."""
-
-    audit: str
-    counts: pd.DataFrame
-
-
-def no_audits() -> pd.DataFrame:
-    """Of logs that are not audited."""
-    return pd.DataFrame(columns=list(COLUMNS))
-
-
-def audit_sums(run: Run, prepared: Prepared) -> pd.DataFrame:
-    """Every audit that these logs allow, with the columns `COLUMNS`.
+def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
+    """Every audit that these logs allow.
 
     Args:
         run: The experiment, on the engine where `prepare` created its relations.
@@ -61,43 +48,52 @@ def audit_sums(run: Run, prepared: Prepared) -> pd.DataFrame:
     """
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     if experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
-        return no_audits()
+        return []
     run.step("audits")
-    return _summed(list(_parts(experiment, engine, prepared, shape)))
+    return list(_audits(experiment, engine, prepared, shape))
 
 
-def _parts(
+def _audits(
     experiment: Experiment, engine: Engine, prepared: Prepared, shape: LogShape
-) -> Iterator[_Part]:
+) -> Iterator[AuditSums]:
     chosen = flags(experiment, shape)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
     engine.view("logged_cells", logged_cells(experiment, shape))
     engine.table("audited_units", audited_units(shape, _buckets(prepared)))
     engine.table("audited_names", AUDITED_NAMES)
     engine.table("audited", audited_view(chosen, has_lists))
-    flagged = engine.frame(query("audit/flags")) if chosen else pd.DataFrame()
-    hours = engine.frame(query("audit/hours"))
-    totals = hours.groupby(["variant", "cluster"], as_index=False)[["impressions"]].sum()
-    yield _Part("impressions", totals.assign(cell="", y=totals["impressions"], x=1))
-    yield from _of_flags(chosen, flagged)
+    flagged = engine.rows(query("audit/flags")) if chosen else ()
+    hours, rhythm, totals = Counter[_Place](), Counter[_Place](), Counter[tuple[str, int]]()
+    for variant, cluster, hour, impressions in engine.rows(query("audit/hours")):
+        place, rows = (str(variant), whole(cluster)), whole(impressions)
+        totals[place] += rows
+        hours[str(hour), *place] += rows
+        rhythm[str(whole(hour) % 24), *place] += rows
+    yield from _sums("impressions", (("", name, n, 1) for (name, _), n in totals.items()))
+    among = 3 + len(chosen)
+    for place, flag in enumerate(chosen, start=3):
+        of = 2
+        if flag.among:
+            of, among = among, among + 1
+        yield from _sums(flag.audit, [(flag.name, row[0], row[place], row[of]) for row in flagged])
     if shape.has_time:
-        yield _shares("hour", hours.assign(cell=hours["hour"].map(str)), "impressions", totals)
-        of_day = hours.assign(cell=(hours["hour"] % 24).map(str))
-        keys = ["variant", "cluster", "cell"]
-        of_day = of_day.groupby(keys, as_index=False)[["impressions"]].sum()
-        yield _shares("rhythm", of_day, "impressions", totals)
+        yield from _shares("hour", hours, totals)
+        yield from _shares("rhythm", rhythm, totals)
     if has_lists:
         yield from _of_lists(engine, shape)
     if shape.clicks is not None:
-        yield from _of_clicks(engine)
+        delays = _counts(engine.rows(query("audit/click_delays")))
+        yield from _shares("click_delay", delays, _totals(delays))
     if prepared.duplicates:
-        yield from _of_duplicates(experiment, engine, shape, totals)
+        yield from _of_duplicates(engine, shape, totals)
     if shape.exposures is not None:
-        silent = engine.frame(query("audit/silent_units"))
         # Units that entered late had less time, so they are compared with those of their stretch.
-        cells = silent["stretch"].map(str)
-        yield _Part("silent", silent.assign(cell=cells, y=silent["silent"], x=silent["units"]))
+        silent = engine.rows(query("audit/silent_units"))
+        yield from _sums("silent", ((at, name, y, x) for name, at, _, x, y in silent))
     yield from _set_aside(experiment, engine, shape)
+
+
+_Place = tuple[str, str, int]
 
 
 def _buckets(prepared: Prepared) -> int:
@@ -107,124 +103,110 @@ def _buckets(prepared: Prepared) -> int:
     return SUB_BUCKETS if share >= 1 else max(CLUSTERS, int(SUB_BUCKETS * share))
 
 
-def _of_flags(chosen: Sequence[Flag], flagged: pd.DataFrame) -> Iterator[_Part]:
-    among = len(chosen)
-    for number, flag in enumerate(chosen):
-        of = "impressions"
-        if flag.among:
-            of, among = f"f_{among}", among + 1
-        yield _Part(
-            flag.audit,
-            flagged[["variant", "cluster"]].assign(
-                cell=flag.name, y=flagged[f"f_{number}"], x=flagged[of]
-            ),
-        )
-
-
-def _of_lists(engine: Engine, shape: LogShape) -> Iterator[_Part]:
+def _of_lists(engine: Engine, shape: LogShape) -> Iterator[AuditSums]:
     """Positions that lists lack between their first and their last: whole, by place, by segment."""
     engine.table("audited_lists", query("audit/lists"))
     engine.view("list_places", places())
-    spans = engine.frame(query("audit/list_spans"))
-    spans["places"] = (spans["last_place"] - spans["first_place"] + 1) * spans["lists"]
-    whole = spans.groupby(["variant", "cluster"], as_index=False)[["holes", "places", "lists"]]
-    totals = whole.sum()
-    yield _Part("holes", totals.assign(cell="", y=totals["holes"], x=totals["places"]))
-    yield _Part("list_length", totals.assign(cell="", y=totals["places"], x=totals["lists"]))
-    if not totals["holes"].sum():
+    spans = [
+        (str(variant), *map(whole, numbers))
+        for variant, *numbers in engine.rows(query("audit/list_spans"))
+    ]
+    holes, spanned, lists = (Counter[tuple[str, int]]() for _ in range(3))
+    for variant, cluster, first, last, count, lacking in spans:
+        holes[variant, cluster] += lacking
+        spanned[variant, cluster] += (last - first + 1) * count
+        lists[variant, cluster] += count
+    yield from _sums("holes", (("", key[0], holes[key], spanned[key]) for key in spanned))
+    yield from _sums("list_length", (("", key[0], spanned[key], lists[key]) for key in lists))
+    if not holes.total():
         return
-    yield _by_place(spans, engine.frame(query("audit/list_holes")))
+    # Of the lists that begin before a place and go on behind it, those that lack it.
+    at = {
+        (whole(place), str(variant), whole(cluster)): whole(count)
+        for variant, cluster, place, count in engine.rows(query("audit/list_holes"))
+    }
+    reaching = Counter[tuple[int, str, int]]()
+    for place in {place for place, _, _ in at}:
+        for variant, cluster, first, last, count, _ in spans:
+            if first < place < last:
+                reaching[place, variant, cluster] += count
+    rows = (
+        (place, name, at.get((place, name, c), 0), n) for (place, name, c), n in reaching.items()
+    )
+    yield from _sums("holes_at", rows)
     for name in shape.segments:
         cell = quoted(f"s_{name}")
         engine.view(
             "audited_cells", f"select unit_id, variant, cluster, {cell} as cell from audited_units"
         )
-        cells = engine.frame(query("audit/list_cells"))
-        yield _Part(f"holes:{name}", cells.assign(y=cells["holes"], x=cells["places"]))
+        cells = engine.rows(query("audit/list_cells"))
+        yield from _sums(f"holes:{name}", ((at, v, lacking, n) for at, v, _, n, lacking in cells))
 
 
-def _by_place(spans: pd.DataFrame, holes: pd.DataFrame) -> _Part:
-    """Of the lists that begin before a place and go on behind it, those that lack it."""
-    reaching = [
-        spans[(spans["first_place"] < place) & (spans["last_place"] > place)]
-        .groupby(["variant", "cluster"], as_index=False)[["lists"]]
-        .sum()
-        .assign(place=place)
-        for place in sorted(holes["place"].unique())
-    ]
-    lists = pd.concat(reaching).rename(columns={"lists": "x"})
-    keys = ["variant", "cluster", "place"]
-    both = lists.merge(holes.rename(columns={"lists": "y"}), on=keys, how="left")
-    counts = both.assign(cell=both["place"].map(str), y=both["y"].fillna(0).astype(np.int64))
-    return _Part("holes_at", counts)
-
-
-def _of_clicks(engine: Engine) -> Iterator[_Part]:
-    delays = engine.frame(query("audit/click_delays"))
-    totals = delays.groupby(["variant", "cluster"], as_index=False)[["clicks"]].sum()
-    yield _shares("click_delay", delays.rename(columns={"delay": "cell"}), "clicks", totals)
-
-
-def _of_duplicates(
-    experiment: Experiment, engine: Engine, shape: LogShape, totals: pd.DataFrame
-) -> Iterator[_Part]:
+def _of_duplicates(engine: Engine, shape: LogShape, totals: Totals) -> Iterator[AuditSums]:
     unit = quoted(shape.impressions.mapped["unit_id"])
     copies = " union all ".join(
         f"select {unit} as logged_id, {sign} as copies from {relation}"
         for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
     )
     engine.view("repeated_copies", copies)
-    rows = engine.frame(query("audit/duplicates")).assign(cell="")
-    yield _shares("duplicate", rows, "duplicates", totals)
+    rows = engine.rows(query("audit/duplicates"))
+    yield from _shares("duplicate", _counts((*row[:2], "", row[2]) for row in rows), totals)
 
 
-def _set_aside(experiment: Experiment, engine: Engine, shape: LogShape) -> Iterator[_Part]:
+def _set_aside(experiment: Experiment, engine: Engine, shape: LogShape) -> Iterator[AuditSums]:
     """Reasons for which rows of a logged variant are set aside; days are their clusters."""
     if shape.names_variant and not experiment.assigns:
-        rows = engine.frame(query("audit/set_aside"))
-        rows = rows[rows["variant"].isin(list(experiment.variants))].rename(
-            columns={"day": "cluster", "reason": "cell"}
+        rows = engine.rows(query("audit/set_aside"))
+        days = {str(day): place for place, day in enumerate(sorted({str(row[1]) for row in rows}))}
+        counts = _counts(
+            (variant, days[str(day)], reason, n)
+            for variant, day, reason, n in rows
+            if variant in experiment.variants
         )
-        totals = rows.groupby(["variant", "cluster"], as_index=False)[["impressions"]].sum()
-        reasons = rows[rows["cell"].isin(["null_unit", "not_exposed"])]
-        yield _shares("set_aside", reasons, "impressions", totals)
+        reasons = {at: n for at, n in counts.items() if at[0] in ("null_unit", "not_exposed")}
+        yield from _shares("set_aside", reasons, _totals(counts))
     if shape.has_time and engine.rows(_UNTIMED):
-        rows = engine.frame(query("audit/untimed"))
-        yield _Part(
-            "set_aside", rows.assign(cell="null_time", y=rows["untimed"], x=rows["impressions"])
-        )
+        untimed = engine.rows(query("audit/untimed"))
+        yield from _sums("set_aside", (("null_time", name, y, x) for name, _, x, y in untimed))
 
 
 _UNTIMED = "select 1 from logged_cells where set_aside = 'null_time' limit 1"
 
 
-def _shares(audit: str, counts: pd.DataFrame, of: str, totals: pd.DataFrame) -> _Part:
+def _counts(rows: Iterable[tuple[Cell, ...]]) -> Counts:
+    """Rows of variant, cluster, cell and a count."""
+    return {(str(cell), str(name), whole(cluster)): whole(n) for name, cluster, cell, n in rows}
+
+
+def _totals(counts: Counts) -> Totals:
+    totals = Counter[tuple[str, int]]()
+    for (_, variant, cluster), count in counts.items():
+        totals[variant, cluster] += count
+    return totals
+
+
+def _shares(audit: str, counts: Counts, totals: Totals) -> list[AuditSums]:
     """Counts by cell as shares of the totals of their cluster."""
-    cells = counts[["cell"]].drop_duplicates()
-    every = totals.rename(columns={of: "x"}) if of in totals else totals
-    every = every.rename(columns={"impressions": "x"}).merge(cells, how="cross")
-    keys = ["cell", "variant", "cluster"]
-    both = every.merge(counts.rename(columns={of: "y"})[[*keys, "y"]], on=keys, how="left")
-    return _Part(audit, both.assign(y=both["y"].fillna(0).astype(np.int64)))
-
-
-def _summed(parts: Sequence[_Part]) -> pd.DataFrame:
-    """Exact sums over clusters, as `COLUMNS`; audits in their order, of all in one pass."""
-    counts = [part.counts for part in parts]
-    y, x = (np.concatenate([each[name].to_numpy(np.int64) for each in counts]) for name in "yx")
-    terms = pd.DataFrame(
-        {
-            "part": np.repeat(np.arange(len(parts)), [len(each) for each in counts]),
-            **{name: _texts(counts, name) for name in ("cell", "variant")},
-            "clusters": 1,
-            "active": (y > 0).astype(np.int64),
-            **{"y": y, "x": x, "y_y": y * y, "y_x": y * x, "x_x": x * x},
-        }
+    cells = dict.fromkeys(cell for cell, _, _ in counts)
+    return _sums(
+        audit,
+        (
+            (cell, variant, counts.get((cell, variant, cluster), 0), total)
+            for cell in cells
+            for (variant, cluster), total in totals.items()
+        ),
     )
-    sums = terms.groupby(["part", "cell", "variant"], as_index=False).sum()
-    audits = np.array([part.audit for part in parts], dtype=object)
-    return sums.assign(audit=audits[sums["part"]])[list(COLUMNS)]
 
 
-def _texts(counts: Sequence[pd.DataFrame], column: str) -> pd.Series:
-    return pd.concat([each[column].astype(str) for each in counts], ignore_index=True)
+def _sums(audit: str, rows: Iterable[tuple[Cell, Cell, Cell, Cell]]) -> list[AuditSums]:
+    """Exact sums over clusters by cell and variant, from cell, variant, y and x of each cluster."""
+    sums: dict[tuple[str, str], tuple[int, ...]] = {}
+    for cell, variant, counted, total in rows:
+        key, y, x = (str(cell), str(variant)), whole(counted), whole(total)
+        n, active, *s = sums.get(key, (0,) * 7)
+        sums[key] = (
+            *(n + 1, active + (y > 0), s[0] + y, s[1] + x),
+            *(s[2] + y * y, s[3] + y * x, s[4] + x * x),
+        )
+    return [AuditSums(audit, *key, *sums[key]) for key in sorted(sums)]

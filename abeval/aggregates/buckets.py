@@ -4,13 +4,14 @@
 check of an analysis and for `time/aa.py`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.assignment import SUB_BUCKETS
+from abeval.engines.protocol import Cell
 
 Floats = NDArray[np.float64]
 
@@ -39,11 +40,10 @@ class BucketSums:
     before: Floats | None = None
 
     @classmethod
-    def of_buckets(cls, frame: pd.DataFrame) -> "BucketSums":
-        """From `queries/time/bucket_sums.sql`: sub-buckets that it lacks are 0."""
-        table = np.zeros((SUB_BUCKETS, 6))
-        columns = ["units", "y", "x", "y_y", "y_x", "x_x"]
-        table[frame["sub_bucket"].to_numpy(int)] = frame[columns].to_numpy(float)
+    def of_buckets(cls, rows: Sequence[Sequence[Cell]]) -> "BucketSums":
+        """From rows of `queries/time/bucket_sums.sql`: sub-buckets that it lacks are 0."""
+        table, known = np.zeros((SUB_BUCKETS, 6)), np.array(rows, dtype=float).reshape(-1, 7)
+        table[known[:, 0].astype(int)] = known[:, 1:]
         return cls(table[:, 0], table[:, 1:])
 
     @classmethod

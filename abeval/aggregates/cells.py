@@ -7,11 +7,10 @@ shown or saved comes after it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
-
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS, SEGMENT
+from abeval.aggregates.moment_rows import CELL, METRIC, SEGMENT, SLICE
 from abeval.aggregates.terms import Row, add_signed
+from abeval.engines.protocol import whole
 
 LIMIT = 300
 """The most cells of a segment that are shown, `OTHER` included: all countries fit."""
@@ -45,42 +44,48 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
         aggregates: Complete ones.
         min_units: The fewest units of a variant in a cell that is shown; None for no such limit.
     """
-    slices = aggregates.moments["slice"]
-    is_segment = slices.str.startswith(SEGMENT)
-    notes = list[str]()
-    moments = [aggregates.moments[~is_segment]]
-    for name, rows in aggregates.moments[is_segment].groupby("slice", sort=False):
-        shown, joined = _join(rows, min_units)
-        moments.append(shown)
-        notes += _notes(str(name).removeprefix(SEGMENT), joined, min_units)
+    notes, by_slice = list[str](), _by(SLICE, aggregates.moments)
+    for name in (name for name in by_slice if name.startswith(SEGMENT)):
+        by_slice[name], joined = _join(by_slice[name], min_units)
+        notes += _notes(name.removeprefix(SEGMENT), joined, min_units)
     if not notes:
         return aggregates
-    moments_of_all = pd.concat(moments, ignore_index=True)
-    return replace(aggregates, moments=moments_of_all, notes=(*aggregates.notes, *notes))
+    moments = [row for rows in by_slice.values() for row in rows]
+    return replace(aggregates, moments=moments, notes=(*aggregates.notes, *notes))
 
 
-def _join(rows: pd.DataFrame, min_units: int | None) -> tuple[pd.DataFrame, Joined]:
+def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows by one of their labels."""
+    by_label: dict[str, list[Row]] = {}
+    for row in rows:
+        by_label.setdefault(str(row[label]), []).append(row)
+    return by_label
+
+
+def _join(rows: list[Row], min_units: int | None) -> tuple[list[Row], Joined]:
     """The rows of a segment, with cells joined for all metrics or for one."""
-    cells = frozenset(map(str, rows["cell"]))
-    sizes = rows.groupby(["metric", "cell"])["units"].sum().groupby("cell").max()
-    beyond = beyond_limit({str(cell): int(units) for cell, units in sizes.items()})
+    sizes: dict[str, int] = {}
+    for of_metric in _by(METRIC, rows).values():
+        for cell, units in _units(of_metric).items():
+            sizes[cell] = max(sizes.get(cell, 0), sum(units.values()))
+    beyond = beyond_limit(sizes)
     rows = _named_other(rows, beyond)
     if min_units is None:
-        return rows, Joined(cells, beyond, frozenset())
-    parts, small = [], frozenset[str]()
-    for _, of_metric in rows.groupby("metric", sort=False):
+        return rows, Joined(frozenset(sizes), beyond, frozenset())
+    parts, small = list[Row](), frozenset[str]()
+    for of_metric in _by(METRIC, rows).values():
         few = small_cells(_units(of_metric), min_units)
-        parts.append(_named_other(of_metric, few))
+        parts += _named_other(of_metric, few)
         small |= few - {OTHER}
-    return pd.concat(parts), Joined(cells, beyond, small)
+    return parts, Joined(frozenset(sizes), beyond, small)
 
 
-def _units(rows: pd.DataFrame) -> dict[str, dict[str, int]]:
+def _units(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     """Cell → variant → units."""
     units: dict[str, dict[str, int]] = {}
-    for cell, variant, count in zip(rows["cell"], rows["variant"], rows["units"], strict=True):
+    for _, _, cell, variant, _, count, *_ in rows:
         of_cell = units.setdefault(str(cell), {})
-        of_cell[str(variant)] = of_cell.get(str(variant), 0) + int(count)
+        of_cell[str(variant)] = of_cell.get(str(variant), 0) + whole(count)
     return units
 
 
@@ -129,16 +134,15 @@ def _sum(units: Iterable[Units]) -> dict[str, int]:
     return total
 
 
-def _named_other(rows: pd.DataFrame, cells: frozenset[str]) -> pd.DataFrame:
+def _named_other(rows: list[Row], cells: frozenset[str]) -> list[Row]:
     """The rows with the sums of some cells as one; sums are whole numbers, so they add up."""
     if not cells:
         return rows
-    some = rows["cell"].isin([*cells, OTHER])
-    added: Sequence[Row] = add_signed(
-        (1, (row[0], row[1], OTHER, *row[3:])) for row in rows[some].itertuples(index=False)
+    named = {*cells, OTHER}
+    added = add_signed(
+        (1, (*row[:CELL], OTHER, *row[CELL + 1 :])) for row in rows if row[CELL] in named
     )
-    other = pd.DataFrame(added, columns=list(MOMENT_COLUMNS)).astype(dict(rows.dtypes))
-    return pd.concat([rows[~some], other])
+    return [*(row for row in rows if row[CELL] not in named), *added]
 
 
 def _notes(segment: str, joined: Joined, min_units: int | None) -> list[str]:

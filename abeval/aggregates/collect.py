@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import pandas as pd
-
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.audits import audit_sums, no_audits
+from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
 from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS
+from abeval.aggregates.moment_rows import DAY, SLICE
 from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
+from abeval.aggregates.reach import NO_REACH, Reach, queried_reach
+from abeval.aggregates.rows import GroupUnits, VariantUnits
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.terms import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import ArrayEngine, Engine, whole
 from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
@@ -40,8 +40,8 @@ from abeval.logs.accounting import (
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import Units
 from abeval.logs.sums import Sums, one_pass
+from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
@@ -90,8 +90,7 @@ def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:
 
     They lack the days on which no unit is analysed, and cells of segments that are not shown alone.
     """
-    with_units = aggregates.days["units"] > 0
-    days = aggregates.days[with_units].reset_index(drop=True)
+    days = [day for day in aggregates.days if day.units > 0]
     return joined_cells(replace(aggregates, days=days), experiment.privacy.min_units)
 
 
@@ -133,23 +132,22 @@ def gathered(
         entered=prepared.placed.entered,
         stretches=prepared.placed.stretches,
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
-        audits=audit_sums(run, prepared) if audited else no_audits(),
+        audits=audit_sums(run, prepared) if audited else (),
         extremes=per_unit.extremes,
         unit_values=per_unit.values,
-        seen_in=seen_in(prepared) if audited else pd.DataFrame(),
+        seen_in=seen_in(prepared) if audited else (),
         unit_aucs=per_unit.unit_aucs,
     )
 
 
-def unit_counts(experiment: Experiment, units: Units) -> pd.DataFrame:
-    """`variant, units, crossovers`: analysed units, and those of them in several variants."""
-    rows = [
-        (variant, int(own.sum()), int(units.crosses[own].sum()))
+def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
+    """Analysed units of each variant that has some."""
+    return [
+        VariantUnits(variant, int(own.sum()), int(units.crosses[own].sum()))
         for place, variant in enumerate(experiment.variants)
         for own in (units.variant == place,)
         if own.any()
     ]
-    return pd.DataFrame(rows, columns=["variant", "units", "crossovers"])
 
 
 def _queries(run: Run, prepared: Prepared) -> MetricQueries:
@@ -163,10 +161,14 @@ def _queries(run: Run, prepared: Prepared) -> MetricQueries:
 
 
 def _besides(
-    experiment: Experiment, prepared: Prepared, units: pd.DataFrame, audited: bool, by_bucket: bool
+    experiment: Experiment,
+    prepared: Prepared,
+    units: Sequence[VariantUnits],
+    audited: bool,
+    by_bucket: bool,
 ) -> Besides:
     """What is taken of a source's values besides their sums."""
-    few = prepared.summed.all_units and deals_units(int(units["units"].sum()))
+    few = prepared.summed.all_units and deals_units(sum(one.units for one in units))
     return Besides(
         extremes=audited and experiment.privacy.min_units is None,
         buckets=by_bucket or bool(experiment.trust.aa_runs),
@@ -175,14 +177,15 @@ def _besides(
     )
 
 
-def _moments(by_source: Sequence[Row], more: Sequence[Row]) -> pd.DataFrame:
+def _moments(by_source: Sequence[Row], more: Sequence[Row]) -> list[Row]:
     """All rows: those of sources with days at their end, and the others."""
-    ordered = sorted(by_source, key=lambda row: row[1] == DAY)
-    return pd.DataFrame([*ordered, *more], columns=list(MOMENT_COLUMNS))
+    return [*sorted(by_source, key=lambda row: row[SLICE] == DAY), *more]
 
 
-def _cuts(queries: MetricQueries, wanted: Wanted, units: pd.DataFrame, step: Step) -> CutSums:
-    of_variant = dict(zip(units["variant"], map(int, units["units"]), strict=True))
+def _cuts(
+    queries: MetricQueries, wanted: Wanted, units: Sequence[VariantUnits], step: Step
+) -> CutSums:
+    of_variant = {one.variant: one.units for one in units}
     return cut_sums(queries, wanted.metrics, of_variant, step)
 
 
@@ -196,26 +199,31 @@ def _quantiles(queries: MetricQueries, wanted: Wanted, step: Step) -> QuantileSu
 class _Catalogue(NamedTuple):
     """Who was shown what, and how many items there are; empty where no metric asks for it."""
 
-    reach: pd.DataFrame
-    group_units: pd.DataFrame
+    reach: Reach
+    group_units: Sequence[GroupUnits]
     size: int | None
 
 
 def _catalogue(run: Run, shape: LogShape, wanted: bool) -> _Catalogue:
     run.step("catalogue" if wanted else "accounting")
     if not wanted:
-        return _Catalogue(pd.DataFrame(), pd.DataFrame(), None)
+        return _Catalogue(NO_REACH, (), None)
     reach = _reach(run.experiment, run.engine)
-    items = set(reach["item_id"].unique())
+    items = set(reach.items)
     if shape.items is not None:
-        items |= {row[0] for row in run.engine.rows("select item_id from items")}
-    return _Catalogue(reach, run.engine.frame(query("catalogue/group_units")), len(items))
+        items |= {str(row[0]) for row in run.engine.rows("select item_id from items")}
+    return _Catalogue(reach, group_units(run.engine), len(items))
 
 
-def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:
+def _reach(experiment: Experiment, engine: Engine) -> Reach:
     """The rows of `catalogue/reach`, by the kernel where the engine has arrays."""
-    reach = None
+    reach, variants = None, list(experiment.variants)
     if isinstance(engine, ArrayEngine):
-        folder = experiment.engine.temp_directory
-        reach = reach_table(engine, list(experiment.variants), folder)
-    return engine.frame(query("catalogue/reach")) if reach is None else reach
+        reach = reach_table(engine, variants, experiment.engine.temp_directory)
+    return queried_reach(engine, query("catalogue/reach"), variants) if reach is None else reach
+
+
+def group_units(engine: Engine, units: str = "units") -> list[GroupUnits]:
+    """Units of each group of a variant, of a relation of units."""
+    rows = engine.rows(query("catalogue/group_units", units))
+    return [GroupUnits(str(variant), whole(group), whole(n)) for variant, group, n in rows]

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
-import pandas as pd
+import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
@@ -112,8 +113,8 @@ class MetricQueries:
         if source.scored:
             show_scored(self.engine, self.scored(("unit_id", "click")))
         kernel = self._kernel(source)
-        if kernel is not None:
-            self.engine.add_frame(source.name, kernel)
+        if kernel is not None and isinstance(self.engine, ArrayEngine):
+            self.engine.add_arrays(source.name, kernel)
         elif source is not UNIT_DAY:
             self.engine.table(source.name, query(source.query))
         self.show_days(f"select * from {source}")
@@ -145,7 +146,7 @@ class MetricQueries:
         select * from served where score is not null
         """
 
-    def _kernel(self, source: Source) -> pd.DataFrame | None:
+    def _kernel(self, source: Source) -> Mapping[str, NDArray[np.generic]] | None:
         """The rows of a source's query, by a kernel; None where there is none."""
         if source is GAUC:
             return None if self._scores is None else self._scores.gauc
@@ -173,8 +174,8 @@ class MetricQueries:
         listed = f"sub_bucket, {terms.listed}"
         self.engine.view("bucket_value", f"select {listed} from source_unit{condition_of(metric)}")
         if not by_units:
-            return BucketSums.of_buckets(self.engine.frame(query("time/bucket_sums")))
-        values = self.engine.frame(query("time/unit_values")).to_numpy(float)
+            return BucketSums.of_buckets(self.engine.rows(query("time/bucket_sums")))
+        values = np.array(self.engine.rows(query("time/unit_values")), dtype=float).reshape(-1, 5)
         return BucketSums.of_units(values[:, 0], values[:, 1], values[:, 2:])
 
     def _of_units(self, metric: Metric) -> list[SliceTerms]:

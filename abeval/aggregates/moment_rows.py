@@ -37,6 +37,9 @@ MOMENT_COLUMNS = (
     *map("_".join, THIRDS),
 )
 
+METRIC, SLICE, CELL = 0, 1, 2
+"""Places of labels in a row of `MOMENT_COLUMNS`."""
+
 LABELS = 5
 """So many of `MOMENT_COLUMNS` are labels; sums follow."""
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.source_values import EXTREMES, Caps, SourceValues
+from abeval.aggregates.rows import ExtremeUnit, UnitsByAuc
+from abeval.aggregates.source_values import Caps, SourceValues
 from abeval.aggregates.unit_sums import Row, sums_of
-from abeval.aggregates.unit_values import COLUMNS, FEW_UNITS, FEW_VALUES
+from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, UnitValue
 from abeval.aggregates.wanted import Wanted
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.logs.cells import unit_days
 from abeval.logs.names import sub_buckets
@@ -52,9 +52,9 @@ class PerUnitSums(NamedTuple):
     rows: Sequence[Row]
     caps: Mapping[str, Caps]
     buckets: Mapping[str, BucketSums]
-    extremes: pd.DataFrame
-    values: pd.DataFrame
-    unit_aucs: pd.DataFrame
+    extremes: Sequence[ExtremeUnit]
+    values: Sequence[UnitValue]
+    unit_aucs: Sequence[UnitsByAuc]
 
 
 def per_unit_sums(
@@ -77,8 +77,9 @@ def per_unit_sums(
         if needs_buckets
         else np.empty(0, dtype=np.int64)
     )
-    rows, days, extremes, values = list[Row](), list[Row](), list[Row](), list[Row]()
-    caps, buckets, unit_aucs = dict[str, Caps](), dict[str, BucketSums](), pd.DataFrame()
+    rows, days = list[Row](), list[Row]()
+    extremes, values = list[ExtremeUnit](), list[UnitValue]()
+    caps, buckets, unit_aucs = dict[str, Caps](), dict[str, BucketSums](), list[UnitsByAuc]()
     few = len(units.hash) <= FEW_UNITS
     hidden = queries.by_stretch or experiment.privacy.min_units is not None
     for source in dict.fromkeys([*wanted.sources, *([UNIT_DAY] if besides.before else [])]):
@@ -111,8 +112,8 @@ def per_unit_sums(
         rows=[*rows, *days],
         caps=caps,
         buckets=buckets,
-        extremes=pd.DataFrame(extremes, columns=list(EXTREMES)),
-        values=pd.DataFrame(values, columns=list(COLUMNS)),
+        extremes=extremes,
+        values=values,
         unit_aucs=unit_aucs,
     )
 
@@ -138,18 +139,22 @@ def days_of(engine: Engine, relation: str) -> UnitDays:
     return UnitDays(unit[order], in_period[order], day[order], columns)
 
 
-def _days(dates: "np.ndarray[tuple[int], np.dtype[np.generic]]") -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+def _days(
+    dates: "np.ndarray[tuple[int], np.dtype[np.generic]]",
+) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
     days = np.ma.getdata(dates).astype("datetime64[D]").astype(np.int64)
     return np.where(np.ma.getmaskarray(dates), NO_DAY, days).astype(np.int32)
 
 
-def _unit_aucs(queries: MetricQueries, of: SourceValues) -> pd.DataFrame:
+def _unit_aucs(queries: MetricQueries, of: SourceValues) -> list[UnitsByAuc]:
     """How many units have which AUC of their own."""
     variants = np.array([*queries.experiment.variants])
     queries.engine.add_arrays(
-        "gauc_values", {f"t_{name.removeprefix('c_')}": column for name, column in of.now.items()}
+        "gauc_values",
+        {f"t_{name.removeprefix('c_')}": column for name, column in of.now.items()}
         | {"arm": of.units.variant},
     )
     arms = " ".join(f"when {n} then '{v}'" for n, v in enumerate(variants))
     queries.engine.view("gauc_unit", f"select *, case arm {arms} end as variant from gauc_values")
-    return queries.engine.frame(query("metric/unit_aucs"))
+    rows = queries.engine.rows(query("metric/unit_aucs"))
+    return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]

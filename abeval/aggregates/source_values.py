@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
@@ -25,10 +24,13 @@ from abeval.aggregates.moment_rows import (
     SEGMENT,
     WHOLE,
 )
+from abeval.aggregates.rows import ExtremeUnit
 from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, Variable, sums_of
+from abeval.aggregates.unit_values import UnitValue
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
+from abeval.logs.cells import starts_of
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
@@ -36,7 +38,6 @@ from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 Caps = tuple[int, int | None]
 """Caps of numerator and denominator, in counted units."""
 
-EXTREMES = ("metric", "variant", "place", "y", "x")
 PLACES = 10
 """So many units of each variant are kept that deviate most."""
 
@@ -212,9 +213,7 @@ class SourceValues:
         labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
         own = self._on_days(unit, day) if active is not self.days else rows
         columns = {name: np.append(values, 0)[own] for name, values in self.days.columns.items()}
-        on_days = SourceValues(
-            self.experiment, self.shape, _units_at(self.units, unit), self.days
-        )
+        on_days = SourceValues(self.experiment, self.shape, _units_at(self.units, unit), self.days)
         slices = [
             Slice(metric.name, DAY, Terms(*on_days.pair(metric, columns)), labels)
             for metric in metrics
@@ -257,8 +256,8 @@ class SourceValues:
         whole = np.full(len(self.units.hash), value) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
-    def extremes(self, metric: Metric) -> list[tuple[str, str, int, str, str]]:
-        """Rows of `EXTREMES`: the ten units of each variant that weigh most, without their ids.
+    def extremes(self, metric: Metric) -> list[ExtremeUnit]:
+        """The ten units of each variant that weigh most, without their ids.
 
         A unit moves a ratio by its numerator above what its denominator makes expect; of equal
         ones, those of larger y come first, then those of smaller x.
@@ -280,22 +279,25 @@ class SourceValues:
             order = np.lexsort((x, -y, -deviation))[:PLACES]
             pairs = zip(y[order].tolist(), x[order].tolist(), strict=True)
             rows += [
-                (metric.name, variant, place, str(one_y), str(one_x))
+                ExtremeUnit(metric.name, variant, place, str(one_y), str(one_x))
                 for place, (one_y, one_x) in enumerate(pairs, start=1)
             ]
         return rows
 
-    def few_values(self, metric: Metric, most: int) -> list[tuple[object, ...]]:
-        """Metric, variant, y, x, y0, x0, z, and how many units have these; none of too many."""
+    def few_values(self, metric: Metric, most: int) -> list[UnitValue]:
+        """The values of a metric, and how many units have them; none of more than `most`."""
         among = self.among(metric)
         values = [self._of_units(v, among).astype(np.float64) for v in self.judged(metric)]
-        variants = np.array([*self.experiment.variants])
         arm = self.units.variant if among is None else self.units.variant[among]
-        table = pd.DataFrame({"variant": variants[arm], **dict(enumerate(values))})
-        counts = table.value_counts(sort=False)
-        if len(counts) > most:
+        order = np.lexsort([*values[::-1], arm])
+        table = np.stack([arm, *values])[:, order]
+        starts = starts_of(table.T) if len(order) else np.empty(0, dtype=np.intp)
+        if len(starts) > most:
             return []
-        return [(metric.name, *row, n) for row, n in sorted(counts.to_dict().items())]
+        units = np.diff(np.append(starts, len(order))).tolist()
+        names = [*self.experiment.variants]
+        rows = zip(table[:, starts].T.tolist(), units, strict=True)
+        return [UnitValue(metric.name, names[int(own)], *row, n) for (own, *row), n in rows]
 
 
 def _key(unit: NDArray[np.int32], day: NDArray[np.int32]) -> Whole:

@@ -10,11 +10,11 @@ from datetime import date
 from fractions import Fraction
 from typing import NamedTuple
 
-import pandas as pd
-
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
+from abeval.aggregates.rows import VariantUnits
 from abeval.errors import LogError
+from abeval.logs.accounting import DayRows
 from abeval.metrics.definition import ColumnTerm, Metric
 
 STEP = 1e-12
@@ -26,8 +26,6 @@ DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
 BEFORE = ("sum_c", "sum_cc", "sum_cy")
 COLUMNS = (*LABELS, *VALUE, *DENOMINATOR, *BEFORE)
 """Of a table of sums; `day`, the denominator and the values before are optional."""
-
-_DAYS = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
 
 
 class Summary(NamedTuple):
@@ -163,15 +161,10 @@ def aggregates_of_sums(
     }
     others = sorted({row.metric for row in rows} - {metric.name for metric in metrics})
     return [own[metric.name] or metric for metric in metrics], Aggregates(
-        moments=pd.DataFrame(moments, columns=list(MOMENT_COLUMNS)),
-        reach=pd.DataFrame(),
-        group_units=pd.DataFrame(),
+        moments=moments,
         catalogue_size=None,
-        units=pd.DataFrame(
-            [(name, n, 0) for name, n in units.items()],
-            columns=["variant", "units", "crossovers"],
-        ),
-        accounts=pd.DataFrame(columns=["log", "reason", "rows"]),
+        units=[VariantUnits(name, n, 0) for name, n in units.items()],
+        accounts=(),
         days=_days(used),
         refused=refused,
         facts={"units": sum(units.values())},
@@ -218,15 +211,14 @@ def _units(rows: Sequence[Summary]) -> dict[str, int]:
     return units
 
 
-def _days(rows: Sequence[Summary]) -> pd.DataFrame:
+def _days(rows: Sequence[Summary]) -> list[DayRows]:
     """Each day with sums; how many units are new in it is not known."""
     by_day: dict[str, dict[str, int]] = {}
     for row in rows:
         if row.day is not None:
             of_day = by_day.setdefault(row.day, {})
             of_day[row.variant] = max(of_day.get(row.variant, 0), row.units)
-    days = [(day, sum(units.values()), 0, 0, 0, 0) for day, units in sorted(by_day.items())]
-    return pd.DataFrame(days, columns=list(_DAYS))
+    return [DayRows(day, sum(n.values()), 0, 0, 0, 0) for day, n in sorted(by_day.items())]
 
 
 def _notes(

@@ -6,22 +6,11 @@ the tests with the moments, for values that are too skewed for sums alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.slice_sums import condition_of
-from abeval.aggregates.terms import Row
-from abeval.engines.protocol import whole
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
-from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments, Units
-
-LABELS = ("metric", "variant", "y", "x", "y0", "x0", "z")
-
-COLUMNS = (*LABELS, "units")
 
 FEW_UNITS = 20_000
 """With more units than this in all variants together, sums tell enough."""
@@ -30,16 +19,36 @@ FEW_VALUES = 1_000
 """Metrics whose units have more values than this are summed alone, as the query has it."""
 
 
-def units_of(values: pd.DataFrame) -> dict[str, dict[str, Units]]:
+class UnitValue(NamedTuple):
+    """Values of a metric that some units of a variant have, in counted units; z: they are new."""
+
+    metric: str
+    variant: str
+    y: float
+    x: float
+    y0: float
+    x0: float
+    z: float
+    units: int
+
+
+def units_of(values: Sequence[UnitValue]) -> dict[str, dict[str, Units]]:
     """Metric → variant → values of its units, in counted units, where they are few."""
+    known: dict[str, dict[str, list[UnitValue]]] = {}
+    for one in values:
+        known.setdefault(one.metric, {}).setdefault(one.variant, []).append(one)
     return {
-        str(metric): {
-            str(name): Units(own[[*LABELS[2:]]].to_numpy(float), own["units"].to_numpy(int))
-            for name, own in rows.groupby("variant")
-        }
-        for metric, rows in (values.groupby("metric") if len(values) else ())
-        if len(rows) <= FEW_VALUES
+        metric: {name: _units(own) for name, own in sorted(variants.items())}
+        for metric, variants in sorted(known.items())
+        if sum(map(len, variants.values())) <= FEW_VALUES
     }
+
+
+def _units(values: Sequence[UnitValue]) -> Units:
+    return Units(
+        np.array([(one.y, one.x, one.y0, one.x0, one.z) for one in values], dtype=float),
+        np.array([one.units for one in values], dtype=int),
+    )
 
 
 def with_units(

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.assignment.plan import Holdout, Layer, Plan
 from abeval.assignment.split import Assignment
 from abeval.errors import ExperimentError, LogError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_plan(
@@ -69,6 +71,8 @@ def read_assignment(file: Path) -> pd.Series[str]:
     Raises:
         LogError: The file cannot be read, has fewer columns, or names a unit twice.
     """
+    import pandas as pd
+
     try:
         rows = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, ValueError) as error:

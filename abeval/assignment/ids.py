@@ -9,7 +9,6 @@ import math
 from uuid import UUID
 
 import numpy as np
-import pandas as pd
 
 from abeval.errors import LogError
 
@@ -27,7 +26,8 @@ def unit_text(unit: object) -> str:
         return str(unit)
     if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
         return str(unit)
-    if unit is None or unit is pd.NA or unit is pd.NaT:
+    # The nulls of pandas by name, for it need not be imported.
+    if unit is None or type(unit).__name__ in ("NAType", "NaTType"):
         raise LogError("a unit id is null", hint="drop rows without an id before assigning")
     if isinstance(unit, (float, np.floating)):
         raise _float_id(float(unit))

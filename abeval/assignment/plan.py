@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from abeval.assignment.draws import Draw, Range, Rule, Stage
 from abeval.assignment.hashes import SLOTS, md5_60, slot
 from abeval.assignment.ids import unit_text
 from abeval.assignment.split import Assignment, SlotRange, check_salt
 from abeval.errors import ExperimentError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
 """Which step decided: a unit that a layer or traffic decides on is not in the experiment."""
@@ -274,6 +275,8 @@ class Plan:
 
     def place_many(self, units: Iterable[object]) -> pd.DataFrame:
         """One row a unit: `unit, variant, reason, analysed, slot, sub_bucket`."""
+        import pandas as pd
+
         rows = [self.place(unit) for unit in units]
         split = self.split.assign_many(row.unit for row in rows)[["slot", "sub_bucket"]]
         return pd.DataFrame(rows, columns=Placement._fields).join(split)

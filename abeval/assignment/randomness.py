@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MIN_EXPECTED = 5.0
 """Units expected in a cell, below which a chi-square test is not to be trusted."""
@@ -61,6 +64,7 @@ def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independenc
         assignments: Experiment → variant of each unit, by unit id.
 
     >>> units = [str(i) for i in range(400)]
+    >>> import pandas as pd
     >>> halves = pd.Series(["a", "b"] * 200, units)
     >>> pair, = independence({"one": halves, "same": halves})
     >>> pair.units, round(pair.cramers_v, 3)
@@ -78,6 +82,7 @@ def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independenc
 
 
 def _pair(one: str, other: str, assignments: Mapping[str, pd.Series[str]]) -> Independence:
+    import pandas as pd
     from scipy.stats import chi2_contingency
 
     both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()

@@ -15,10 +15,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.assignment.hashes import (
     HEX_DIGITS,
@@ -32,6 +31,9 @@ from abeval.assignment.hashes import (
 from abeval.assignment.ids import unit_text
 from abeval.bounds import MAX_WEIGHT
 from abeval.errors import ExperimentError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SALT = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -139,6 +141,8 @@ class Assignment:
         >>> Assignment("exp_42", {"a": 1, "b": 1}).assign_many([1, 2]).variant.tolist()
         ['a', 'a']
         """
+        import pandas as pd
+
         texts = [unit_text(unit) for unit in units]
         h = np.fromiter((md5_60(self.salt, text) for text in texts), np.int64, len(texts))
         slots = h % SLOTS

@@ -104,6 +104,13 @@ class DuckDBEngine:
         with query_errors():
             self._logs.add_frame(name, frame, source)
 
+    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
+        """Make arrays of one length the columns of the relation `name`."""
+        with query_errors():
+            self._connection.register("abeval_arrays", dict(columns))
+            self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
+            self._connection.unregister("abeval_arrays")
+
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
         self._logs.spare(name)
@@ -138,13 +145,6 @@ class DuckDBEngine:
             columns = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
         # Enums are fetched as pandas categoricals, everything else as arrays already.
         return {name: np.ma.asanyarray(column) for name, column in columns.items()}
-
-    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
-        """Make arrays of one length the columns of the relation `name`."""
-        with query_errors():
-            self._connection.register("abeval_arrays", dict(columns))
-            self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
-            self._connection.unregister("abeval_arrays")
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query without nulls and fetch some rows at a time, in any order."""

@@ -22,10 +22,10 @@ _POINTS = 50
 def catalogue_uses(analysis: Analysis) -> tuple[CatalogueUse, ...]:
     """How each variant uses the catalogue; none without a catalogue metric."""
     aggregates = analysis.aggregates
-    if aggregates.reach.empty or not aggregates.catalogue_size:
+    reach = aggregates.reach
+    if not reach.items or not aggregates.catalogue_size:
         return ()
-    shown = set(aggregates.reach["variant"].unique())
-    variants = [name for name in analysis.experiment.variants if name in shown]
+    variants = [name for name in analysis.experiment.variants if len(reach.of(name))]
     fewest = min(aggregates.units_of(name) for name in variants)
     return tuple(_use(aggregates, name, fewest) for name in variants)
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pandas as pd
-
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import LEFT_OUT
 from abeval.experiment.model import Experiment
@@ -18,7 +16,7 @@ from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.stretches import MIN_STRETCH, left_out_of
 from abeval.inference.trust.days import expected_days
-from abeval.logs.accounting import other_variants
+from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
@@ -82,36 +80,34 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
     )
 
 
-def partial_days(experiment: Experiment, days: pd.DataFrame) -> frozenset[str]:
+def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
     """Days of which the log lacks more than an hour.
 
     Args:
         experiment: Its time zone.
-        days: The rows of `units/days`.
+        days: Those with an impression, in order.
     """
     zone = ZoneInfo(experiment.timezone)
-    if (days["first_ms"] == days["last_ms"]).all():
+    if all(one.first_ms == one.last_ms for one in days):
         # The log knows days but no time of day.
         return frozenset()
-    partial: set[str] = set()
-    for day, first, last in zip(days["day"], days["first_ms"], days["last_ms"], strict=True):
-        start = datetime.fromisoformat(day).replace(tzinfo=zone)
-        end = start + timedelta(days=1)
-        late = first - start.timestamp() * 1000 > _HOUR_MS and day == days["day"].iloc[0]
-        early = end.timestamp() * 1000 - last > _HOUR_MS and day == days["day"].iloc[-1]
-        if late or early:
-            partial.add(day)
-    return frozenset(partial)
+    first, last = days[0], days[-1]
+    start = datetime.fromisoformat(first.day).replace(tzinfo=zone)
+    end = datetime.fromisoformat(last.day).replace(tzinfo=zone) + timedelta(days=1)
+    late = first.first_ms is not None and first.first_ms - start.timestamp() * 1000 > _HOUR_MS
+    early = last.last_ms is not None and end.timestamp() * 1000 - last.last_ms > _HOUR_MS
+    return frozenset([first.day] * late + [last.day] * early)
 
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     """Rows of each log: read, used, and left out by reason."""
-    accounts = []
-    for log, rows in aggregates.accounts.groupby("log", sort=False):
-        pairs = [(str(r), int(n)) for r, n in zip(rows["reason"], rows["rows"], strict=True)]
+    accounts, by_log = [], dict[str, list[tuple[str, int]]]()
+    for log, reason, rows in aggregates.accounts:
+        by_log.setdefault(log, []).append((reason, rows))
+    for log, pairs in by_log.items():
         used = sum(n for reason, n in pairs if reason in _USED)
         unused = tuple((reason, n) for reason, n in pairs if reason not in _USED and n)
-        accounts.append(Account(str(log), used + sum(n for _, n in unused), used, unused))
+        accounts.append(Account(log, used + sum(n for _, n in unused), used, unused))
     return tuple(accounts)
 
 
@@ -190,12 +186,10 @@ def notes(
         for metric, columns in aggregates.refused.items()
     ]
     sentences += _not_compared(aggregates)
-    accounts = aggregates.accounts
-    own = accounts["log"] == experiment.logs.rows_name
-    before = accounts.loc[own & (accounts["reason"] == USED_BEFORE), "rows"].sum()
+    before = _rows(aggregates, experiment.logs.rows_name, USED_BEFORE)
     if before:
         sentences.append(
-            f"{int(before):,} of the used impressions are from before the period; they only "
+            f"{before:,} of the used impressions are from before the period; they only "
             "serve to compare the groups before it."
         )
     sentences += [
@@ -211,9 +205,8 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
     """Impressions that count although their time is unknown: only without a period."""
     if experiment.period is not None or not len(aggregates.days):
         return
-    accounts = aggregates.accounts
-    own = accounts[(accounts["log"] == "impressions") & (accounts["reason"] == USED)]
-    missing = int(own["rows"].sum()) - int(aggregates.days["impressions"].sum())
+    used = _rows(aggregates, "impressions", USED)
+    missing = used - sum(day.impressions for day in aggregates.days)
     if missing > 0:
         yield (
             f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
@@ -221,9 +214,14 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
         )
 
 
+def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
+    """Rows of a log that were used, or set aside for a reason."""
+    return sum(one.rows for one in aggregates.accounts if (one.log, one.reason) == (log, reason))
+
+
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     """Which day of the period the log ends on, in words; empty where it ends with the period."""
-    days = list(aggregates.days["day"]) if len(aggregates.days) else []
+    days = [one.day for one in aggregates.days]
     planned = expected_days(experiment, days) if days else []
     if not planned or days[-1] >= planned[-1]:
         return ""
@@ -231,8 +229,7 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
 
 
 def _not_compared(aggregates: Aggregates) -> Iterator[str]:
-    accounts = aggregates.accounts
-    rows = int(accounts.loc[accounts["reason"] == "not_compared", "rows"].sum())
+    rows = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
     if rows:
         yield (
             f"{rows:,} impressions of variants that the experiment does not name are not "

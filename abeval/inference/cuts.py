@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.moment_rows import SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,
@@ -191,7 +191,7 @@ def without_cuts(analysis: Analysis) -> tuple[NoCut, ...]:
         for metric in analysis.metrics
         if (why := no_cuts(metric)) is not None
     ]
-    if any(str(name).startswith(CUT) for name in analysis.aggregates.moments["slice"].unique()):
+    if any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
         return tuple(named)
     reason = "there are only sums of units, and a cut needs the rows of the impressions"
     return (*named, *(NoCut(m.name, reason) for m in analysis.metrics if no_cuts(m) is None))

@@ -7,15 +7,16 @@ every comparison; `power.py` and `time/peeking.py` read the plan.
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
 from abeval.experiment.values import moment
+from abeval.logs.accounting import DayRows
 from abeval.stats import effects, group_sequential, sequential
 from abeval.stats.distributions import tail, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
@@ -113,7 +114,7 @@ class EffectAtLook(NamedTuple):
 def looks_of(
     experiment: Experiment,
     units: tuple[int, int],
-    days: pd.DataFrame,
+    days: Sequence[DayRows],
     gathered: Mapping[str, float] | None = None,
 ) -> Looks | None:
     """How often the experiment may be looked at, None for one look at the end.
@@ -137,7 +138,7 @@ def looks_of(
     on_plan = any(now - _NEAR <= share <= now for share in planned)
     fractions = [share / now for share in before]
     if gathered and max(gathered.values()) > 0:
-        ends = _ends_of_days(experiment, days[days["day"].isin(gathered.keys())], now)
+        ends = _ends_of_days(experiment, [one for one in days if one.day in gathered], now)
         points = [0.0, *ends], [0.0, *gathered.values()]
         # Between the ends of two days it grows in a line.
         fractions = [float(np.interp(share, *points)) / points[1][-1] for share in before]
@@ -145,12 +146,12 @@ def looks_of(
     return Planned((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
 
 
-def _ends_of_days(experiment: Experiment, days: pd.DataFrame, now: float) -> list[float]:
+def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
     """Share of the plan at the end of each day: of the period, or of the planned units."""
     if experiment.inference.planned_units is not None:
-        units = days["new_units"].cumsum()
-        return [now * float(n) / float(units.iloc[-1]) for n in units]
-    ends = [datetime.fromisoformat(str(day)) + timedelta(days=1) for day in days["day"]]
+        units = list(accumulate(one.new_units for one in days))
+        return [now * float(n) / float(units[-1]) for n in units]
+    ends = [datetime.fromisoformat(one.day) + timedelta(days=1) for one in days]
     return [min(1.0, _share(experiment.period, end)) for end in ends]
 
 
@@ -180,11 +181,11 @@ def _share(period: Period | None, until: datetime) -> float:
     return (until - start) / (end - start)
 
 
-def elapsed(period: Period | None, days: pd.DataFrame) -> float:
+def elapsed(period: Period | None, days: Sequence[DayRows]) -> float:
     """Share of the period up to the end of the last day with an impression; 1 without a period."""
-    if period is None or days.empty:
+    if period is None or not days:
         return 1.0
-    last = datetime.fromisoformat(str(days["day"].max())) + timedelta(days=1)
+    last = datetime.fromisoformat(max(one.day for one in days)) + timedelta(days=1)
     return min(1.0, _share(period, last))
 
 

@@ -8,10 +8,10 @@ by it, `power_outlook.py` says what the experiment can still see, `ship_plan.py`
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.metrics import chosen_metrics
@@ -306,7 +306,7 @@ def outlooks_of(
 def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | None) -> Outlook:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     arms, dates = Arms(experiment.control, variant), _dates(aggregates)
-    units = float(aggregates.units["units"].sum())
+    units = float(sum(one.units for one in aggregates.units))
     level = level_of(experiment, chosen_metrics(experiment), metric)
     bare = Outlook(
         metric,
@@ -398,15 +398,16 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 
 def _dates(aggregates: Aggregates) -> list[str]:
     """Every day from the first with an impression to the last (ISO); none without time."""
-    days = aggregates.days["day"]
-    if days.empty:
+    days = [date.fromisoformat(one.day) for one in aggregates.days]
+    if not days:
         return []
-    return [str(day.date()) for day in pd.date_range(min(days), max(days))]
+    first, last = min(days), max(days)
+    return [str(first + timedelta(days=n)) for n in range((last - first).days + 1)]
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
     """Of a metric whose days do not add up: units grow, value and spread are taken to stay."""
-    new = dict(zip(aggregates.days["day"], aggregates.days["new_units"], strict=True))
+    new = {one.day: one.new_units for one in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
     return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
 

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
+from abeval.aggregates.rows import UnitsByAuc
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
@@ -75,21 +76,11 @@ def _effect(analysis: Analysis, spread: Metric, arms: Arms, level: float) -> Qua
     )
 
 
-class _Counted(NamedTuple):
-    """A row of `metric/unit_aucs`, without its variant."""
-
-    fate: str
-    bin: int
-    units: int
-    impressions: int
-    clicks: int
-
-
 def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
     """Units by their own AUC, and those without one, of each variant; none without GAUC."""
-    by_variant: dict[str, list[_Counted]] = {}
-    for variant, fate, *numbers in analysis.aggregates.unit_aucs.itertuples(index=False, name=None):
-        by_variant.setdefault(str(variant), []).append(_Counted(str(fate), *map(int, numbers)))
+    by_variant: dict[str, list[UnitsByAuc]] = {}
+    for one in analysis.aggregates.unit_aucs:
+        by_variant.setdefault(one.variant, []).append(one)
     least = analysis.experiment.privacy.min_units or 1
     return tuple(
         _unit_aucs(variant, by_variant[variant], least)
@@ -98,7 +89,7 @@ def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
     )
 
 
-def _unit_aucs(variant: str, rows: Sequence[_Counted], least: int) -> UnitAucs:
+def _unit_aucs(variant: str, rows: Sequence[UnitsByAuc], least: int) -> UnitAucs:
     judged = [row for row in rows if row.fate == _JUDGED]
     bins = [AucBin(r.bin / _BINS, (r.bin + 1) / _BINS, r.units, r.impressions) for r in judged]
     return UnitAucs(
@@ -107,7 +98,7 @@ def _unit_aucs(variant: str, rows: Sequence[_Counted], least: int) -> UnitAucs:
         impressions=sum(one.impressions for one in bins),
         bins=joined_bins(bins, least),
         without=tuple(
-            WithoutAuc(cast(Fate, row.fate), row.units, row.impressions, row.clicks)
+            WithoutAuc(cast(Fate, row.fate), row.units, row.impressions, row.left_out_clicks)
             for row in rows
             if row.fate != _JUDGED
         ),

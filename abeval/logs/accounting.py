@@ -6,9 +6,9 @@ result and the trust checks; `store/` and `time/open.py` check that rows are lef
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
@@ -25,17 +25,53 @@ from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole
 from abeval.logs.unit_table import UNITS
 
 
-def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
-    """`log, reason, rows` of the impressions, and of click and outcome logs that were read."""
+class LogRows(NamedTuple):
+    """Rows of a log that were used, or set aside for one reason."""
+
+    log: str
+    reason: str
+    rows: int
+
+
+class DayRows(NamedTuple):
+    """A local day (ISO): its units, those whose first day it is, and its impressions.
+
+    `first_ms` and `last_ms` are the times of the first and the last impression since 1970, None
+    where only the day is known.
+    """
+
+    day: str
+    units: int
+    new_units: int
+    impressions: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+class SeenUnits(NamedTuple):
+    """Units by the first and last name of the variants they were seen in, and the earliest.
+
+    `expected` is where their rule places them, None without a rule.
+    """
+
+    variant_low: str | None
+    variant_high: str | None
+    first_variant: str | None
+    expected: str | None
+    units: int
+
+
+def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
+    """Rows of the impressions, and of click and outcome logs that were read."""
     log = prepared.shape.impressions.log
-    rows = [(log, reason, count) for reason, count in _impressions(prepared)]
+    rows = [LogRows(log, reason, count) for reason, count in _impressions(prepared)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
-        rows += [("clicks", reason, count) for reason, count in _clicks(engine)]
+        rows += [LogRows("clicks", reason, count) for reason, count in _clicks(engine)]
     if prepared.shape.table is not None:
-        rows += [(UNITS, reason, count) for reason, count in _units(engine)]
+        rows += [LogRows(UNITS, reason, count) for reason, count in _units(engine)]
     for name in prepared.shape.outcomes:
-        rows += [(name, reason, count) for reason, count in _outcomes(name, engine)]
-    return pd.DataFrame(rows, columns=["log", "reason", "rows"])
+        rows += [LogRows(name, reason, count) for reason, count in _outcomes(name, engine)]
+    return rows
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
@@ -48,7 +84,7 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
     checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
 
 
-def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
+def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
     """Refuse an analysis of other rows than those that were read: each is used or set aside.
 
     Raises:
@@ -58,7 +94,7 @@ def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:
         # Sums of a warehouse: its rows were counted there.
         return
     log = prepared.shape.impressions.log
-    counted = int(accounts.loc[accounts["log"] == log, "rows"].sum())
+    counted = sum(one.rows for one in accounts if one.log == log)
     if counted != prepared.rows:
         raise LogError(
             f"{log}: {counted:,} rows were used or set aside, but {prepared.rows:,} were read",
@@ -192,11 +228,8 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
     ]
 
 
-def days_of(prepared: Prepared) -> pd.DataFrame:
-    """`day, units, new_units, impressions, first_ms, last_ms` of each local day of the period.
-
-    Units and impressions are those that are analysed; the times are of all that count.
-    """
+def days_of(prepared: Prepared) -> list[DayRows]:
+    """Each local day of the period: what is analysed of it, and the times of all that counts."""
     cells, unit_of = prepared.cells, prepared.placed.unit_of
     day = cells.day
     rows = np.flatnonzero(cells.counts & cells.in_period & (day != NO_DAY))
@@ -207,17 +240,16 @@ def days_of(prepared: Prepared) -> pd.DataFrame:
     np.maximum.at(last, number, cells.last_ms[rows])
     analysed = unit_of[cells.unit[rows]] != NONE
     unit, number, rows = cells.unit[rows][analysed], number[analysed], rows[analysed]
-    active = np.unique(unit * len(days) + number)
-    first_day = reduced(np.minimum, unit, number, len(cells.hashes), NONE)
+    active = np.unique(unit * max(len(days), 1) + number) % max(len(days), 1)
+    first_day = reduced(np.minimum, unit, number, len(cells.hashes), len(days))
     counts = (
-        np.bincount(active % len(days), minlength=len(days)),
-        np.bincount(first_day[first_day != NONE], minlength=len(days)),
+        np.bincount(active, minlength=len(days)),
+        np.bincount(first_day, minlength=len(days))[: len(days)],
         np.bincount(number, cells.sums["c_1"][rows], len(days)).astype(np.int64),
     )
-    texts = [day_text(one) for one in days.tolist()]
-    columns = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
-    values = zip(texts, *(one.tolist() for one in (*counts, first, last)), strict=True)
-    return pd.DataFrame(values, columns=list(columns))
+    texts = [str(day_text(one)) for one in days.tolist()]
+    columns = zip(texts, *(one.tolist() for one in (*counts, first, last)), strict=True)
+    return [DayRows(*row) for row in columns]
 
 
 def day_text(day: int) -> str | None:
@@ -230,25 +262,18 @@ def day_text(day: int) -> str | None:
     return None if day == NO_DAY else str(np.datetime64(day, "D"))
 
 
-def seen_in(prepared: Prepared) -> pd.DataFrame:
-    """Where units were seen first and at all, and where their rule places them.
-
-    Columns `variant_low, variant_high, first_variant, expected, units`.
-    """
-    placed = prepared.placed
-    logged = placed.logged
-    nowhere = np.full(len(logged.low), NONE)
+def seen_in(prepared: Prepared) -> list[SeenUnits]:
+    """Where units were seen first and at all, and where their rule places them."""
+    logged, expected = prepared.placed.logged, prepared.placed.expected
     first = np.where(logged.crosses, logged.first, NONE)
-    expected = nowhere if placed.expected is None else placed.expected
-    keys = np.stack([logged.low, logged.high, first, expected])
+    ruled = np.full(len(first), NONE) if expected is None else expected
+    keys = np.stack([logged.low, logged.high, first, ruled])
     values, units = np.unique(keys, axis=1, return_counts=True)
     names = [*logged.names, None]
-    rows = [
-        (*(names[code] for code in codes), count)
+    return [
+        SeenUnits(*(names[code] for code in codes), units=count)
         for codes, count in zip(values.T.tolist(), units.tolist(), strict=True)
     ]
-    columns = ["variant_low", "variant_high", "first_variant", "expected", "units"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 _OTHER = "variant:"

@@ -107,7 +107,9 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
         f"cast(coalesce(last_ms, {NO_LAST}) as bigint) as last_ms, {', '.join(whole)} "
         "from logged_sums"
     )
-    rows = engine.rows(f"select distinct {', '.join(names)}, {engine.hash64(names)} from logged_sums")
+    rows = engine.rows(
+        f"select distinct {', '.join(names)}, {engine.hash64(names)} from logged_sums"
+    )
     by_hash = sorted((int(str(row[-1])), row) for row in rows)
     kinds = [_kind(row[:-1], variants) for _, row in by_hash]
     hashes = np.array([one for one, _ in by_hash], dtype=np.int64)

@@ -7,7 +7,6 @@ relations of units that queries join with rows of the logs.
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
@@ -53,6 +52,11 @@ def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
     return np.where(known[place] == wanted, place, NONE)
 
 
+def place_of(names: Sequence[str], name: str | None) -> int:
+    """The place of a name, `NONE` where it is not there."""
+    return names.index(name) if name in names else NONE
+
+
 def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
     """A whole number of each unit's id.
 
@@ -78,16 +82,14 @@ def sub_buckets(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
     return drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS
 
 
-def expected_by_rule(
-    engine: Engine, rule: Rule, hashes: Whole, names: Sequence[str]
-) -> Codes:
+def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[str]) -> Codes:
     """The variant that a rule gives each unit, a place in `names`; `NONE` where it gives none."""
     expected = rule_sql(rule, _ID)
     if expected is not None:
         return of_names(engine, f"coalesce({numbered(f'({expected})', names)}, {NONE})", hashes)
-    ids = engine.frame(f"select unit_hash, {_ID} as id from logged_names")
-    code = pd.Index(names).get_indexer(rule.variants(ids["id"]))
-    place = places_of_hashes(ids["unit_hash"].to_numpy(np.int64), hashes)
+    ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
+    code = np.array([place_of(names, variant) for variant in rule.variants(ids["id"])])
+    place = places_of_hashes(ids["unit_hash"], hashes)
     values = np.full(len(hashes), NONE)
     values[place[place != NONE]] = code[place != NONE]
     return values

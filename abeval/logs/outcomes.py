@@ -155,9 +155,7 @@ def _entry(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
     """
 
 
-def _covered_impressions(
-    experiment: Experiment, shape: LogShape, cells: Cells
-) -> Coverage | None:
+def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) -> Coverage | None:
     times = cells.last_ms[cells.last_ms != NO_LAST]
     last = int(times.max()) if len(times) else None
     log = shape.impressions

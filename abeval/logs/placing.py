@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, Assignment
@@ -19,10 +18,17 @@ from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.cells import Cells, reduced
-from abeval.logs.names import drawn, expected_by_rule, places_of_hashes, same_ids
+from abeval.logs.names import drawn, expected_by_rule, place_of, places_of_hashes, same_ids
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.stretches import Stretches, entered, planned_splits, stretch_of, stretches_of
+from abeval.logs.stretches import (
+    Entered,
+    Stretches,
+    entered,
+    planned_splits,
+    stretch_of,
+    stretches_of,
+)
 from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
 from abeval.logs.unit_segments import segments_of
 
@@ -68,7 +74,7 @@ class Placed:
         place: The place here of each unit of the cells, `NONE` for units that are not here.
         units: The analysed units.
         analysed: The place of each unit in `units`, `NONE` for those that are not analysed.
-        entered: When the analysed units entered: `stretches.ENTERED`.
+        entered: When the analysed units entered.
         stretches: Stretches of one split each; none where it did not change.
     """
 
@@ -80,7 +86,7 @@ class Placed:
     place: Codes
     units: Units
     analysed: Codes
-    entered: pd.DataFrame
+    entered: Sequence[Entered]
     stretches: Stretches
 
     @cached_property
@@ -123,11 +129,10 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     analysed = np.full(len(set_aside), NONE)
     analysed[chosen] = np.arange(len(chosen))
     place = places_of_hashes(cells.hashes, logged.hashes)
-    arms = np.array([_index(experiment.variants, name) for name in logged.names])
+    arms = np.array([place_of([*experiment.variants], name) for name in logged.names])
     arm, first_ms = arms[variant[chosen]], logged.first_ms[chosen]
-    knows = knows_entries(shape)
-    entries = entered(experiment, first_ms if knows else first_ms[:0], arm if knows else arm[:0])
-    stretches = stretches_of(experiment, entries) if knows else ()
+    entries = entered(experiment, first_ms, arm) if knows_entries(shape) else []
+    stretches = stretches_of(experiment, entries) if entries else ()
     unit_of = at(analysed, place)
     units = Units(
         hash=logged.hashes[chosen],
@@ -147,7 +152,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
 
 def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
     """The units with an impression that counts in the period, and where the log shows them."""
-    code = np.array([_index(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
+    code = np.array([place_of(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
     rows = np.flatnonzero(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
     units = len(cells.hashes)
@@ -231,10 +236,6 @@ def _is_new(cells: Cells, unit_of: Codes, units: int) -> NDArray[np.int8]:
     is_new = np.ones(units + 1, dtype=np.int8)
     is_new[before] = 0
     return is_new[:units]
-
-
-def _index(names: Sequence[str] | dict[str, object], name: str | None) -> int:
-    return [*names].index(name) if name in names else NONE
 
 
 def _placement(experiment: Experiment, shape: LogShape) -> Literal["log", "hash", "rule"]:

@@ -18,9 +18,9 @@ from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
+from abeval.logs.names import write_names, write_unit_names, write_units
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
-from abeval.logs.names import write_names, write_unit_names, write_units
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read

@@ -8,13 +8,12 @@ were assigned, or when. `placing.py` gives each unit its stretch; `aggregates/` 
 `inference/stretches.py` compares units within stretches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.engines.zones import local_ms
@@ -24,9 +23,15 @@ from abeval.experiment.values import moment
 from abeval.logs.unit_arrays import NO_FIRST, Whole
 from abeval.stats import changed_split
 
-ENTERED = ("planned", "entry_day", "entry_hour", "variant", "units")
-"""Columns of the counts of entries: the scheduled split, the local day and its hour (0 to 23), the
-variant, its units."""
+
+class Entered(NamedTuple):
+    """Units of a variant that entered in an hour of a local day (ISO), under a scheduled split."""
+
+    planned: int
+    entry_day: str
+    entry_hour: int
+    variant: str
+    units: int
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,8 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
-def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> pd.DataFrame:
-    """Units that entered in each scheduled split, hour and variant: `ENTERED`.
+def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> list[Entered]:
+    """Units that entered in each scheduled split, hour and variant.
 
     Args:
         experiment: Its variants, its schedule and its time zone.
@@ -100,37 +105,42 @@ def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> pd.DataF
         *(names[arms].tolist(), counts.tolist()),
         strict=True,
     )
-    return pd.DataFrame(sorted(rows), columns=list(ENTERED))
+    return [Entered(*row) for row in sorted(rows)]
 
 
-def entered_by(experiment: Experiment, counts: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
-    """Units by cell, a column for each variant in the order of the file.
+def entered_by(
+    experiment: Experiment, counts: Iterable[Entered], cell: Callable[[Entered], str]
+) -> dict[str, list[int]]:
+    """Cell → units by variant in the order of the file, cells in order.
 
     Args:
         experiment: Its variants.
-        counts: Rows of `ENTERED`.
-        cells: The cell of each row, such as its day.
+        counts: Of entries.
+        cell: The cell of one, such as its day.
     """
-    table = counts.assign(cell=cells).groupby(["cell", "variant"])["units"].sum().unstack()
-    return table.reindex(columns=list(experiment.variants)).fillna(0).astype(int)
+    place = {variant: i for i, variant in enumerate(experiment.variants)}
+    table: dict[str, list[int]] = {}
+    for one in counts:
+        table.setdefault(cell(one), [0] * len(place))[place[one.variant]] += one.units
+    return dict(sorted(table.items()))
 
 
-def stretches_of(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
+def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
     """The stretches within which units are compared; none where the split did not change.
 
     Args:
         experiment: Its variants, its schedule, and whether it has a log of exposures.
-        counts: Rows of `ENTERED`.
+        counts: Of entries.
     """
     return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
 
 
-def entry_stretches(experiment: Experiment, counts: pd.DataFrame) -> Stretches:
+def entry_stretches(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
     """The stretches as scheduled, without a schedule as entries show; none where there is one."""
     stretches = [
         stretch
         for number, plan in enumerate(planned_splits(experiment))
-        for stretch in _of_plan(experiment, plan, counts[counts["planned"] == number])
+        for stretch in _of_plan(experiment, plan, [o for o in counts if o.planned == number])
     ]
     return tuple(stretches) if len(stretches) > 1 else ()
 
@@ -145,12 +155,14 @@ def knows_assignment(experiment: Experiment) -> bool:
     return _is_declared(experiment) or experiment.logs.exposures is not None
 
 
-def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -> list[Stretch]:
+def _of_plan(
+    experiment: Experiment, plan: PlannedSplit, counts: Sequence[Entered]
+) -> list[Stretch]:
     """The stretches of one scheduled split: one, or without a schedule those that entries show."""
-    if counts.empty:
+    if not counts:
         return []
-    table = entered_by(experiment, counts, [str(day) for day in counts["entry_day"]])
-    days: list[str] = table.index.tolist()
+    by_day = entered_by(experiment, counts, lambda one: one.entry_day)
+    days, table = list(by_day), np.array(list(by_day.values()))
     # Rows of one user come together: counts of rows vary more than the search allows for.
     is_one = _is_declared(experiment) or experiment.unit == ROW_UNIT
     parts = [range(len(days))] if is_one else changed_split.stretches(table)
@@ -159,7 +171,7 @@ def _of_plan(experiment: Experiment, plan: PlannedSplit, counts: pd.DataFrame) -
     if plan.start is not None and plan.start > datetime.fromisoformat(starts[0]):
         starts[0] = plan.start.isoformat(" ")
     weights = plan.weights if experiment.schedule else None
-    sums = [table.iloc[list(part)].sum().tolist() for part in parts]
+    sums = [table[list(part)].sum(axis=0).tolist() for part in parts]
     return [
         Stretch(start, days[part[-1]], dict(zip(experiment.variants, units, strict=True)), weights)
         for start, part, units in zip(starts, parts, sums, strict=True)

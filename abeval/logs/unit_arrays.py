@@ -1,6 +1,6 @@
-"""Analysed units, and their sums by day, as arrays: what everything after the pass over a log reads.
+"""Analysed units, and their sums by day, as arrays: what follows the pass over a log reads them.
 
-`place.py` makes them of the cells of a log; `aggregates/` and `time/` sum them.
+`placing.py` and `cells.py` make them of the cells of a log; `aggregates/` and `time/` sum them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -104,6 +104,5 @@ def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[s
     order = np.argsort(arrays["unit"])
     place = places_of_hashes(hashes, arrays["unit"][order].astype(np.int64))
     return {
-        name: labels(np.append(arrays[f"s_{name}"][order].astype(str), "")[place])
-        for name in names
+        name: labels(np.append(arrays[f"s_{name}"][order].astype(str), "")[place]) for name in names
     }

@@ -98,7 +98,9 @@ def write_unit_rows(
     engine.table("described_rows", query("log/described_rows"))
     covariates = [f"u_{number}" for number in range(1, len(table.covariates) + 1)]
     known = " from described_rows where set_aside is null"
-    texts = "".join(f", coalesce({quoted(f's_{name}')}, '') as {quoted(f's_{name}')}" for name in table.segments)
+    texts = "".join(
+        f", coalesce({quoted(f's_{name}')}, '') as {quoted(f's_{name}')}" for name in table.segments
+    )
     whole = "".join(f", cast(coalesce({name}, 0) as bigint) as {name}" for name in covariates)
     arrays = engine.arrays(f"select known_unit_id{texts}{whole}{known}")
     place = arrays["known_unit_id"].astype(np.int64)

@@ -21,6 +21,7 @@ from abeval.metrics.expressions import never_fails
 ITEM_GROUPS = 64
 """Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
 
+
 def experiment_view(experiment: Experiment) -> str:
     """One row: the settings that queries read."""
     clicks = experiment.logs.clicks

@@ -7,13 +7,16 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from scipy import special
 
 from abeval.assignment import SUB_BUCKETS
 from abeval.results.record import DrawnRecord, named
 from abeval.results.trust import AAMetric
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +93,7 @@ class AAResult(DrawnRecord):
             for name, errors in self.errors().items()
         }
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per metric."""
         return pd.DataFrame([asdict(row) for row in self.metrics])
 

@@ -6,12 +6,13 @@ draws it.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named, read_back
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AGREEMENT_SCHEMA_VERSION = "1"
 
@@ -267,11 +268,11 @@ class Agreement(DrawnRecord):
         """The causes that were found, most likely first."""
         return tuple(cause for cause in self.causes if cause.status == "found")
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """The agreement table: one row per offline and online metric."""
         return frame(self.rows, AgreementRow).drop(columns="others")
 
-    def causes_frame(self) -> pd.DataFrame:
+    def causes_frame(self) -> "pd.DataFrame":
         """One row per cause."""
         return frame(self.causes, Cause)
 

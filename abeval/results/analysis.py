@@ -5,9 +5,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from abeval.results import (
     AAMetric,
@@ -37,6 +35,9 @@ from abeval.results.cuts import CutRow, CutSplit, NoCut
 from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
 from abeval.results.replay import ReplayResult
 from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION = "1"
 
@@ -88,11 +89,11 @@ class Result(DrawnRecord):
         rows = [row for row in self.scorecard if variant in (None, row.variant)]
         return named(rows, "metric", metric)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """The scorecard, one row per metric and variant."""
         return frame(self.scorecard, Row)
 
-    def cuts_frame(self) -> pd.DataFrame:
+    def cuts_frame(self) -> "pd.DataFrame":
         """The effects by cut, one row per metric, variant and cell."""
         return frame(self.cuts, CutRow)
 

@@ -4,11 +4,13 @@
 """
 
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.assignment.randomness import Independence
 from abeval.results.record import Record, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,6 @@ class AuditResult(Record):
     pairs: tuple[Independence, ...]
     uniformity: float | None
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """The table of logged against expected variants, one row a pair of them."""
         return frame(self.matrix, Reassigned)

@@ -4,12 +4,14 @@
 """
 
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.results import Account, Check, ExperimentInfo
 from abeval.results.record import Record, frame, named
 from abeval.results.trust import SplitDay, SplitPlace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +43,6 @@ class CheckResult(Record):
         """The check of a name."""
         return named(self.trust, "name", name)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per check."""
         return frame(self.trust, Check)

@@ -5,11 +5,12 @@
 """
 
 from dataclasses import dataclass
-from typing import Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Literal
 
 from abeval.results.record import Record, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Source = Literal["analysis", "replay", "windows", "noise"]
 Change = Literal["added", "replaced", "unchanged"]
@@ -121,7 +122,7 @@ class Added(Record):
     sources: tuple[AddedSource, ...]
     experiments: int
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per result."""
         return frame(self.sources, AddedSource)
 

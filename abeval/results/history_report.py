@@ -5,12 +5,14 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.results import views
 from abeval.results.history import Side
 from abeval.results.record import Record, frame, named
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HISTORY_SCHEMA_VERSION = "1"
 
@@ -234,11 +236,11 @@ class HistoryReport(Record):
         rows = [row for row in self.predictions if row.target == target]
         return named(rows, "predictor", predictor)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per predictor and target."""
         return frame(self.predictions, Prediction)
 
-    def effects_frame(self) -> pd.DataFrame:
+    def effects_frame(self) -> "pd.DataFrame":
         """One row per experiment, variant and metric."""
         return frame(self.effects, HistoryEffect)
 

@@ -4,10 +4,12 @@
 """
 
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.results.record import Record, frame, named
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,6 @@ class OffPolicyResult(Record):
         """The row of an estimator."""
         return named(self.rows, "estimator", estimator)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per estimator."""
         return frame(self.rows, OffPolicyRow)

@@ -4,12 +4,15 @@
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from abeval.results.record import Record, frame, named
 from abeval.results.trust import Check
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,10 @@ class Pairwise(Record):
         pairs = [pair for pair in self.pairs if base in (None, pair.base)]
         return named(pairs, "variant", variant)
 
-    def matrix(self) -> pd.DataFrame:
+    def matrix(self) -> "pd.DataFrame":
         """Adjusted p-values, variants × variants, empty on the diagonal."""
+        import pandas as pd
+
         names = [name for name, _ in self.values]
         table = pd.DataFrame(np.nan, index=names, columns=names)
         for pair in self.pairs:
@@ -79,6 +84,6 @@ class Pairwise(Record):
                 table.loc[pair.variant, pair.base] = pair.p_adjusted
         return table
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per pair."""
         return frame(self.pairs, Pair)

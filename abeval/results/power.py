@@ -4,10 +4,12 @@
 """
 
 from dataclasses import asdict, dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.results.record import Record, named
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,6 @@ class Plans(Record):
         """The plan of a metric."""
         return named(self.plans, "metric", metric)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per metric."""
         return pd.DataFrame([asdict(plan) for plan in self.plans])

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pandas as pd
 from pydantic import TypeAdapter
 
 from abeval.results import views
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
 Row = TypeVar("Row")
@@ -76,8 +76,10 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
     return TypeAdapter(kind).validate_python(raw)
 
 
-def frame(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
+def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     """One row per record, one column per field; the columns are there without rows, too."""
+    import pandas as pd
+
     return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])
 
 
@@ -94,13 +96,14 @@ def named(rows: Sequence[Row], field: str, name: str) -> Row:
     raise KeyError(f"{name!r}; there are {there or 'none'}")
 
 
-def csv_text(rows: pd.DataFrame) -> str:
+def csv_text(rows: "pd.DataFrame") -> str:
     r"""A frame as CSV, whose texts no spreadsheet takes for a formula.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
     numbers stay as they are.
 
     Example:
+        >>> import pandas as pd
         >>> csv_text(pd.DataFrame({"variant": ["=1+1", "b"], "lift": [-0.5, 0.1]}))
         "variant,lift\n'=1+1,-0.5\nb,0.1\n"
     """

@@ -6,12 +6,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named
 from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REPLAY_SCHEMA_VERSION = "1"
 
@@ -311,11 +313,11 @@ class ReplayResult(DrawnRecord):
                 return pair
         raise KeyError((metric, traffic))
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per model, traffic and metric."""
         return frame(self.rows, ReplayRow)
 
-    def pairs_frame(self) -> pd.DataFrame:
+    def pairs_frame(self) -> "pd.DataFrame":
         """One row per two models, traffic and metric."""
         return frame(self.pairs, PairRow)
 

@@ -10,13 +10,14 @@ says why numbers are missing; it is None when they are there.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Literal
 
 from abeval.results import Balance, Ramp, views
 from abeval.results.aa import AAResult
 from abeval.results.record import DrawnRecord, frame, named
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TIME_SCHEMA_VERSION = "1"
 
@@ -291,15 +292,15 @@ class TimeResult(DrawnRecord):
         rows = [row for row in self.stability if variant in (None, row.variant)]
         return named(rows, "metric", metric)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Verdicts and their evidence, one row per metric and variant."""
         return frame(self.stability, Stability)
 
-    def windows_frame(self) -> pd.DataFrame:
+    def windows_frame(self) -> "pd.DataFrame":
         """One row per metric, variant and window."""
         return frame(self.windows, WindowRow)
 
-    def looks_frame(self) -> pd.DataFrame:
+    def looks_frame(self) -> "pd.DataFrame":
         """One row per metric, variant and day."""
         return frame(self.looks, Look)
 

@@ -6,7 +6,7 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
@@ -15,10 +15,6 @@ from abeval.logs.stretches import Stretches
 from abeval.stats.records import RefusalReason
 
 FORMAT = 4
-FRAMES = (
-    *("moments", "reach", "group_units", "units", "accounts", "days", "entered"),
-    *("audits", "extremes", "unit_values", "seen_in", "unit_aucs"),
-)
 BUCKETS = "buckets"
 AGAIN = "write the aggregates again with --save-aggregates"
 
@@ -37,6 +33,7 @@ _Table = Literal[
     "unit_aucs",
     "buckets",
 ]
+TABLES = get_args(_Table)
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 

@@ -6,24 +6,52 @@
 
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.moment_rows import MOMENT_COLUMNS
+from abeval.aggregates.reach import NO_REACH, Reach, entries_sql, items_sql
+from abeval.aggregates.rows import (
+    AuditSums,
+    ExtremeUnit,
+    GroupUnits,
+    UnitsByAuc,
+    VariantUnits,
+)
+from abeval.aggregates.unit_values import UnitValue
 from abeval.engines.sources import exact
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
-from abeval.store.document import AGAIN, BUCKETS, FRAMES, Document, document_text, read_document
+from abeval.logs.accounting import DayRows, LogRows, SeenUnits
+from abeval.logs.stretches import Entered
+from abeval.store.document import AGAIN, BUCKETS, TABLES, Document, document_text, read_document
 from abeval.store.manifest import LOCK, SAVED, sha256_of
 from abeval.version import __version__
+
+Columns = Mapping[str, NDArray[Any]]
+
+_ROWS: Mapping[str, Any] = {
+    "group_units": GroupUnits,
+    "units": VariantUnits,
+    "accounts": LogRows,
+    "days": DayRows,
+    "entered": Entered,
+    "audits": AuditSums,
+    "extremes": ExtremeUnit,
+    "unit_values": UnitValue,
+    "seen_in": SeenUnits,
+    "unit_aucs": UnitsByAuc,
+}
+"""Table → the type of its rows."""
 
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 _BEFORE = ["b_y", "b_x", "b_is_new"]
@@ -34,7 +62,7 @@ def _file_of(table: str, digest: str) -> str:
     return f"{table}-{digest[:32]}.parquet"
 
 
-_TABLE = re.compile(rf"({'|'.join((*FRAMES, BUCKETS))})-[0-9a-f]{{32}}\.parquet")
+_TABLE = re.compile(rf"({'|'.join(TABLES)})-[0-9a-f]{{32}}\.parquet")
 
 
 def check_savable(folder: Path) -> None:
@@ -61,16 +89,17 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
     Raises:
         AbevalError: They cannot be written, or another run writes there at this moment.
     """
-    frames: dict[str, pd.DataFrame] = {name: getattr(aggregates, name) for name in FRAMES}
-    frames[BUCKETS] = _bucket_frame(aggregates.buckets)
+    tables = {n: _columns(row._fields, getattr(aggregates, n)) for n, row in _ROWS.items()}
+    tables["moments"] = _columns(MOMENT_COLUMNS, aggregates.moments)
+    tables[BUCKETS] = _bucket_columns(aggregates.buckets)
+    if aggregates.reach.items:
+        tables["reach"] = _reach_columns(aggregates.reach)
     with held(folder / LOCK, str(folder)):
         try:
             with duckdb.connect() as connection:
-                written = {
-                    name: _write(connection, folder, name, frame)
-                    for name, frame in frames.items()
-                    if len(frame.columns)
-                }
+                # The type of a column of texts and nulls is that of all its rows.
+                connection.execute("set pandas_analyze_sample = 1000000000")
+                written = {n: _write(connection, folder, n, table) for n, table in tables.items()}
         except (duckdb.Error, OSError) as error:
             raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
         text = document_text(
@@ -108,12 +137,21 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     saved = read_document(folder / SAVED)
     _check_definition(folder, saved.experiment, definition(experiment))
     with duckdb.connect() as connection:
-        tables: dict[str, pd.DataFrame] = {
-            name: _read(connection, folder, name, digest) for name, digest in saved.tables.items()
+        for name, digest in saved.tables.items():
+            _show(connection, folder, name, digest)
+        rows = {
+            name: [row(*values) for values in _rows(connection, name, row._fields)]
+            for name, row in _ROWS.items()
+            if name in saved.tables
         }
-    buckets = tables.pop(BUCKETS)
+        moments = _rows(connection, "moments", MOMENT_COLUMNS)
+        buckets = connection.execute(f"from {BUCKETS}").fetchnumpy()
+        is_shown = "reach" in saved.tables
+        reach = _reach(connection, list(experiment.variants)) if is_shown else NO_REACH
     return Aggregates(
-        **{name: tables.get(name, pd.DataFrame()) for name in FRAMES},
+        **rows,
+        moments=moments,
+        reach=reach,
         catalogue_size=saved.catalogue_size,
         refused=saved.refused,
         facts=saved.facts,
@@ -123,8 +161,8 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
             for metric, by_variant in saved.quantiles.items()
         },
         buckets={
-            str(metric): _bucket_sums(rows)
-            for metric, rows in buckets.groupby("metric", sort=False)
+            metric: _bucket_sums({n: v[buckets["metric"] == metric] for n, v in buckets.items()})
+            for metric in dict.fromkeys(buckets["metric"].tolist())
         },
         stretches=saved.stretches,
         notes=(*saved.notes, *_other_version(saved.abeval)),
@@ -177,28 +215,51 @@ def _check_definition(folder: Path, saved: Mapping[str, Any], wanted: Mapping[st
         )
 
 
-def _bucket_sums(rows: pd.DataFrame) -> BucketSums:
-    before = rows.reindex(columns=_BEFORE).to_numpy(float)
+def _columns(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, NDArray[Any]]:
+    values = zip(*rows, strict=True) if rows else [()] * len(names)
+    return {name: _array(column) for name, column in zip(names, values, strict=True)}
+
+
+def _array(values: Sequence[object]) -> NDArray[Any]:
+    """Numbers as numbers, everything else as objects, among which None is null."""
+    array = np.array(values)
+    return array if array.dtype.kind in "if" and len(values) else np.array(values, dtype=object)
+
+
+def _reach_columns(reach: Reach) -> dict[str, NDArray[Any]]:
+    return {
+        "variant": np.array(reach.variants, dtype=object)[reach.variant],
+        "item_id": np.array(reach.items, dtype=object)[reach.item],
+        "item_group": reach.item_group,
+        "units": reach.units,
+        "impressions": reach.impressions,
+    }
+
+
+def _bucket_sums(rows: Columns) -> BucketSums:
+    before = np.column_stack([np.ma.filled(rows[name], np.nan) for name in _BEFORE])
+    sums = np.column_stack([np.asarray(rows[name], dtype=float) for name in _SUMS])
     known = None if np.isnan(before).any() else before
-    return BucketSums(rows["units"].to_numpy(float), rows[_SUMS].to_numpy(float), known)
+    return BucketSums(np.asarray(rows["units"], dtype=float), sums, known)
 
 
-def _bucket_frame(buckets: Mapping[str, BucketSums]) -> pd.DataFrame:
-    parts = []
-    for metric, sums in buckets.items():
-        before = np.full((len(sums.units), 3), np.nan) if sums.before is None else sums.before
-        frame = pd.DataFrame(np.hstack([sums.sums, before]), columns=[*_SUMS, *_BEFORE])
-        parts.append(frame.assign(units=sums.units, metric=metric))
-    empty = pd.DataFrame({name: np.empty(0) for name in (*_SUMS, *_BEFORE, "units")})
-    return pd.concat(parts) if parts else empty.assign(metric="")
+def _bucket_columns(buckets: Mapping[str, BucketSums]) -> dict[str, NDArray[Any]]:
+    parts = [np.empty((0, len(_SUMS) + len(_BEFORE) + 1))]
+    for one in buckets.values():
+        before = (
+            np.full((len(one.units), len(_BEFORE)), np.nan) if one.before is None else one.before
+        )
+        parts.append(np.column_stack([one.sums, before, one.units]))
+    sizes = [len(one.units) for one in buckets.values()]
+    columns = np.ascontiguousarray(np.concatenate(parts).T)
+    metrics = np.repeat(np.array(list(buckets), dtype=object), sizes)
+    return {**dict(zip((*_SUMS, *_BEFORE, "units"), columns, strict=True)), "metric": metrics}
 
 
-def _write(
-    connection: duckdb.DuckDBPyConnection, folder: Path, name: str, frame: pd.DataFrame
-) -> str:
+def _write(connection: duckdb.DuckDBPyConnection, folder: Path, name: str, columns: Columns) -> str:
     """Write a table to a draft, then give it its name; its digest."""
     draft = folder / f"{DRAFT}{secrets.token_hex(8)}"
-    connection.register("saved", frame)
+    connection.register("saved", dict(columns))
     try:
         connection.execute(f"copy saved to {literal(str(draft))} (format parquet)")
         if (folder / SAVED).exists():
@@ -211,19 +272,24 @@ def _write(
     return digest
 
 
-def _read(
-    connection: duckdb.DuckDBPyConnection, folder: Path, name: str, digest: str
-) -> pd.DataFrame:
+def _show(connection: duckdb.DuckDBPyConnection, folder: Path, name: str, digest: str) -> None:
+    """Show a file that is as it was written as a relation."""
     file = folder / _file_of(name, digest)
     try:
         if sha256_of(file) != digest:
             raise ExperimentError(f"{file} is not the file that was written with {SAVED}", AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", AGAIN) from error
-    rows = f"from read_parquet({literal(exact(str(file)))})"
-    if name == "reach":
-        # Millions of rows: a name in each would take more time and memory than all the rest.
-        names = f"select distinct variant {rows} where variant is not null order by variant"
-        connection.execute(f"create type variant_name as enum ({names})")
-        rows = f"select * replace (cast(variant as variant_name) as variant) {rows}"
-    return connection.execute(rows).df()
+    connection.execute(f"create view {name} as from read_parquet({literal(exact(str(file)))})")
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    return connection.execute(f"select {', '.join(columns)} from {name}").fetchall()
+
+
+def _reach(connection: duckdb.DuckDBPyConnection, variants: Sequence[str]) -> Reach:
+    items = [str(item) for (item,) in connection.execute(items_sql("reach")).fetchall()]
+    columns = connection.execute(entries_sql("reach", variants)).fetchnumpy()
+    return Reach(variants, items, *(np.asarray(column) for column in columns.values()))

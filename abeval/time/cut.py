@@ -7,13 +7,11 @@ by the scorecard's own code. `time/analysis.py` calls it, and takes windows and 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
-
 from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import group_units, unit_counts
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
-from abeval.aggregates.terms import Row
+from abeval.aggregates.reach import queried_reach
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
@@ -96,7 +94,7 @@ def _at_a_fixed_horizon(experiment: Experiment) -> Experiment:
 
 def _cut_units(queries: MetricQueries, first: str, last: str, by_entry: bool) -> Aggregates:
     """Write `cut` and `cut_units` for a window; aggregates with nothing but its unit counts."""
-    engine, nothing = queries.engine, pd.DataFrame()
+    engine = queries.engine
     engine.view(
         "cut",
         f"select date {literal(first)} as first_day, date {literal(last)} as last_day, "
@@ -104,13 +102,11 @@ def _cut_units(queries: MetricQueries, first: str, last: str, by_entry: bool) ->
     )
     engine.table("cut_units", query("time/cut_units"))
     return Aggregates(
-        moments=pd.DataFrame(columns=list(MOMENT_COLUMNS)),
-        reach=nothing,
-        group_units=nothing,
+        moments=(),
         catalogue_size=None,
-        units=engine.frame(query("units/unit_counts", queries.units)),
-        accounts=nothing,
-        days=nothing,
+        units=unit_counts(engine, queries.units),
+        accounts=(),
+        days=(),
         refused={},
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
@@ -124,7 +120,7 @@ Reader = Callable[[Aggregates], Aggregates]
 
 def _catalogue(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     """Reads who was shown what in a window."""
-    engine = queries.engine
+    engine, variants = queries.engine, list(queries.experiment.variants)
     engine.table("shown_day", query("time/shown_day"))
     # Items that could have been shown, over the whole log.
     items = {row[0] for row in engine.rows("select distinct item_id from shown_day")}
@@ -134,8 +130,8 @@ def _catalogue(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     def read(window: Aggregates) -> Aggregates:
         return replace(
             window,
-            reach=engine.frame(query("time/cut_reach")),
-            group_units=engine.frame(query("catalogue/group_units", queries.units)),
+            reach=queried_reach(engine, query("time/cut_reach"), variants),
+            group_units=group_units(engine, queries.units),
             catalogue_size=len(items),
         )
 
@@ -171,13 +167,9 @@ def _totals(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
         queries.show_days(of_cut)
         queries.total_units(metrics[0].source)
         sums = queries.of_totals(metrics)
-        return replace(window, moments=_moments(sums.rows), caps=sums.caps)
+        return replace(window, moments=sums.rows, caps=sums.caps)
 
     return read
 
 
 _READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
-
-
-def _moments(rows: Sequence[Row]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(MOMENT_COLUMNS))

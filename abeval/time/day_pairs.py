@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.engines.protocol import Cell, whole
@@ -42,13 +41,16 @@ def day_pair_sums(
     """Metric → variant → its sums, of metrics whose values are columns of the cells."""
     terms = {m.name: queries.both(m, "c_") for m in metrics}
     values = list(dict.fromkeys(sql for both in terms.values() for sql in both))
-    view = day_pair_view(cells.relation, values, products(terms.values(), values))
-    queries.engine.view("day_pair", view)
-    rows = queries.engine.frame(query("time/co_moments"))
-    by_variant = {
-        variant: _CoMoments.of(rows[rows["variant"] == variant], cells, activity)
-        for variant, activity in cells.activity.items()
-    }
+    factors = products(terms.values(), values)
+    queries.engine.view("day_pair", day_pair_view(cells.relation, values, factors))
+    rows = queries.engine.rows(query("time/co_moments"))
+    names = ["variant", "cohort", "day", "later_day"]
+    names += [f"p_{i}_{j}" for i, j in factors] + [f"p_{i}" for i in range(len(values))]
+    by_variant = {}
+    for variant, activity in cells.activity.items():
+        own = [row for row in rows if row[0] == variant]
+        columns = {name: [str(row[place]) for row in own] for place, name in enumerate(names)}
+        by_variant[variant] = _CoMoments.of(columns, cells, activity)
     return {
         m.name: {
             variant: co_moments.day_sums(m, *map(values.index, terms[m.name]))
@@ -117,12 +119,12 @@ def day_pair_view(relation: str, values: Sequence[str], factors: Sequence[Produc
 
 @dataclass(frozen=True)
 class _CoMoments:
-    """Rows of `co_moments` of one variant, with the places of their days.
+    """Columns of `co_moments` of one variant, with the places of their days.
 
     `shape` is the number of cohorts and of days.
     """
 
-    rows: pd.DataFrame
+    columns: Mapping[str, Sequence[str]]
     activity: Activity
     shape: tuple[int, int]
     cohort: Whole
@@ -130,13 +132,15 @@ class _CoMoments:
     later: Whole
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, cells: Cells, activity: Activity) -> "_CoMoments":
+    def of(
+        cls, columns: Mapping[str, Sequence[str]], cells: Cells, activity: Activity
+    ) -> "_CoMoments":
         place = {day: i for i, day in enumerate(cells.days)}
-        cohort = np.array([cohort_of(day, cells.cohorts) for day in rows["cohort"]], dtype=int)
+        cohort = np.array([cohort_of(day, cells.cohorts) for day in columns["cohort"]], dtype=int)
         day, later = (
-            np.array([place[d] for d in rows[c]], dtype=int) for c in ("day", "later_day")
+            np.array([place[d] for d in columns[c]], dtype=int) for c in ("day", "later_day")
         )
-        return cls(rows, activity, (len(cells.cohorts), len(cells.days)), cohort, day, later)
+        return cls(columns, activity, (len(cells.cohorts), len(cells.days)), cohort, day, later)
 
     def day_sums(self, metric: Metric, y: int, x: int) -> DaySums:
         """The sums of a metric, from the places of its numerator and denominator."""
@@ -171,6 +175,6 @@ class _CoMoments:
 
     def _whole(self, column: str) -> Whole:
         """Exact: 64-bit where there is room for sums over cohorts and days, else Python's own."""
-        texts = self.rows[column]
+        texts = self.columns[column]
         short = max(map(len, texts), default=1) <= 14
         return np.array([int(text) for text in texts], dtype=np.int64 if short else object)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from abeval.aggregates.collect import days_of
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import ByStretch, moments_of_rows
 from abeval.aggregates.terms import SliceTerms, Terms
@@ -146,17 +147,14 @@ def _clocks(
 
 def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:
     """The days from the first to the last with an impression, and which the log lacks in part."""
-    with_units = engine.frame(query("units/days")).query("units > 0")
-    if with_units.empty:
+    with_units = [one for one in days_of(engine) if one.units > 0]
+    if not with_units:
         raise LogError("no analysed unit has an impression with a time in the period")
-    first, last = (
-        date.fromisoformat(day) for day in (min(with_units["day"]), max(with_units["day"]))
-    )
+    known = {one.day for one in with_units}
+    first, last = date.fromisoformat(min(known)), date.fromisoformat(max(known))
     _check_span(first, last)
     days = tuple(str(first + timedelta(days=i)) for i in range((last - first).days + 1))
-    return days, frozenset(
-        partial_days(experiment, with_units) | (set(days) - set(with_units["day"]))
-    )
+    return days, partial_days(experiment, with_units) | (set(days) - known)
 
 
 def _check_span(first: date, last: date) -> None:

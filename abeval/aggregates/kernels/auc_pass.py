@@ -1,16 +1,15 @@
 """Runs the score kernels over an experiment's impressions, block by block.
 
-`metric_queries.py` shows the impressions as `scored`, and uses the two frames in place of the
+`metric_queries.py` shows the impressions as `scored`, and uses the two tables in place of the
 queries `units/gauc` and `units/auc`, where the engine has arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import auc
@@ -31,8 +30,8 @@ _TYPES = ("i8", "f8")
 class ScoreTables(NamedTuple):
     """What `units/gauc.sql` and `units/auc.sql` would return."""
 
-    gauc: pd.DataFrame
-    auc: pd.DataFrame
+    gauc: Mapping[str, NDArray[np.generic]]
+    auc: Mapping[str, NDArray[np.generic]]
 
 
 class _UnitBlocks(NamedTuple):
@@ -89,8 +88,8 @@ def score_tables(
         numbers = np.arange(len(blocks)).reshape(len(variants), -1).tolist()
         tables = [_tables(blocks, own, of) for own, of in zip(numbers, clicked, strict=True)]
     return ScoreTables(
-        _frame([part for table in tables for part in table.gauc], auc.GAUC_COLUMNS),
-        _frame([table.auc for table in tables], auc.AUC_COLUMNS),
+        _table([part for table in tables for part in table.gauc], auc.GAUC_COLUMNS),
+        _table([table.auc for table in tables], auc.AUC_COLUMNS),
     )
 
 
@@ -148,9 +147,10 @@ def _doubles(column: NDArray[np.generic]) -> Floats:
     return np.asarray(column, dtype=np.float64) + 0.0
 
 
-def _frame(parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
+def _table(parts: Sequence[Columns], columns: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     merged = {
         name: np.concatenate([np.zeros(0, dtype=np.int64), *(part[name] for part in parts)])
         for name in columns
     }
-    return pd.DataFrame({"unit_id": merged["unit_id"], "in_period": True, **merged})
+    in_period = np.ones(len(merged["unit_id"]), dtype=bool)
+    return {"unit_id": merged["unit_id"], "in_period": in_period, **merged}

@@ -1,8 +1,8 @@
 """Exact sums of products of whole numbers by group, over arrays of 64-bit integers.
 
-`unit_sums.py` sums the values of units by it. A sum of products of three may need 160 bits, so it is
-never computed at once: 64-bit arithmetic gives its remainder by 2^64, arithmetic of remainders by
-primes 31 bits more for each, and doubles say which of the numbers with these remainders it is.
+`unit_sums.py` sums the values of units by it. A sum of products of three may need 160 bits, so it
+is never computed at once: 64-bit arithmetic gives its remainder by 2^64, arithmetic of remainders
+by primes 31 bits more for each, and doubles say which of the numbers with these remainders it is.
 """
 
 from collections.abc import Iterable, Sequence

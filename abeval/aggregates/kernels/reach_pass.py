@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.kernels.blocks import Blocks
-from abeval.aggregates.kernels.reach import Keys, Reach, reach_of
+from abeval.aggregates.kernels.reach import Keys, reach_of
+from abeval.aggregates.kernels.reach import Reach as Met
+from abeval.aggregates.reach import Reach, items_sql
 from abeval.engines.protocol import ArrayEngine, whole_number
 from abeval.engines.sql import numbered
 from abeval.threads import in_threads
@@ -27,7 +28,7 @@ from (select distinct item_id from impressions where in_period and item_id is no
 
 def reach_table(
     engine: ArrayEngine, variants: Sequence[str], folder: str | None = None
-) -> pd.DataFrame | None:
+) -> Reach | None:
     """What `catalogue/reach.sql` would return, from one pass over the impressions.
 
     Args:
@@ -36,14 +37,14 @@ def reach_table(
         folder: Where to keep what does not fit into memory.
 
     Returns:
-        Its rows; None if groups, items and units do not fit into one 64-bit key. The caller then
+        Its entries; None if groups, items and units do not fit into one 64-bit key. The caller then
         runs the query.
     """
     engine.table("item_numbers", _ITEMS)
     groups = whole_number(engine, "select item_groups from experiment") or 1
     rows = whole_number(engine, "select count(*) from impressions")
     units = whole_number(engine, "select coalesce(max(unit_id), 0) + 1 from units")
-    items = engine.frame("select item_id from item_numbers order by item_number")["item_id"]
+    items = [str(item) for (item,) in engine.rows(items_sql("item_numbers"))]
     packing, arms = Keys.of(len(items), units), groups * len(variants)
     if not packing.fits(arms):
         return None
@@ -53,12 +54,21 @@ def reach_table(
             key = np.asarray(chunk["key"], dtype=np.int64)
             blocks.add(packing.group(key) * count // arms, key)
 
-        def work(number: int) -> Reach:
+        def work(number: int) -> Met:
             (key,) = blocks.read(number)
             return reach_of(key.astype(np.int64, copy=False), packing)
 
         parts = in_threads(work, range(count))
-    return _frame(parts, items, variants, arms)
+    group = np.concatenate([part.group for part in parts])
+    return Reach(
+        variants=variants,
+        items=items,
+        variant=group // groups,
+        item=np.concatenate([part.item for part in parts]),
+        item_group=group % groups,
+        units=np.concatenate([part.units for part in parts]),
+        impressions=np.concatenate([part.impressions for part in parts]),
+    )
 
 
 def _keys(variants: Sequence[str], groups: int, packing: Keys) -> str:
@@ -72,19 +82,3 @@ def _keys(variants: Sequence[str], groups: int, packing: Keys) -> str:
     join item_numbers n on i.item_id = n.item_id
     where i.in_period
     """
-
-
-def _frame(
-    parts: Sequence[Reach], items: "pd.Series[str]", variants: Sequence[str], arms: int
-) -> pd.DataFrame:
-    groups, known = arms // len(variants), items.to_numpy()
-    arm = np.concatenate([part.group // groups for part in parts])
-    columns = {
-        "variant": pd.Categorical.from_codes(arm, categories=pd.Index(variants)),
-        "item_id": np.concatenate([known[part.item] for part in parts]),
-        "item_group": np.concatenate([part.group % groups for part in parts]),
-        "units": np.concatenate([part.units for part in parts]),
-        "impressions": np.concatenate([part.impressions for part in parts]),
-    }
-    # There may be ten million rows: pandas need not copy them.
-    return pd.DataFrame(columns, copy=False)

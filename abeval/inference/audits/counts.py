@@ -46,8 +46,9 @@ class Uneven(NamedTuple):
 def cells_of(aggregates: Aggregates, audit: str) -> Cells:
     """The sums of an audit; empty if these logs do not have it."""
     cells: dict[str, dict[str, Sums]] = {}
-    for cell, variant, *sums in aggregates.audit_rows.get(audit, ()):
-        cells.setdefault(str(cell), {})[str(variant)] = Sums(*map(int, sums))
+    for one in aggregates.audit_rows.get(audit, ()):
+        sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
+        cells.setdefault(one.cell, {})[one.variant] = sums
     return cells
 
 

@@ -51,21 +51,18 @@ def hour_checks(analysis: Analysis) -> list[Check]:
 
 
 def _timeline(aggregates: Aggregates) -> _Timeline | None:
-    table = aggregates.audits
-    rows = table[table["audit"] == "hour"] if len(table) else table
-    if rows.empty:
+    rows = aggregates.audit_rows.get("hour", ())
+    if not rows:
         return None
-    hour = rows["cell"].astype(int).to_numpy()
-    first, size = int(hour.min()), int(hour.max() - hour.min()) + 1
+    first = min(int(row.cell) for row in rows)
+    size = max(int(row.cell) for row in rows) - first + 1
     if size > MOST_HOURS:
         return None
-    hours = {}
-    for variant in rows["variant"].unique():
-        own = (rows["variant"] == variant).to_numpy()
-        counts, active = np.zeros(size), np.zeros(size)
-        counts[hour[own] - first] = rows["y"].to_numpy(float)[own]
-        active[hour[own] - first] = rows["active"].to_numpy(float)[own]
-        hours[str(variant)] = faults.Hours(counts, active)
+    hours: dict[str, faults.Hours] = {}
+    for row in rows:
+        own = hours.setdefault(row.variant, faults.Hours(np.zeros(size), np.zeros(size)))
+        own.rows[int(row.cell) - first] = row.y
+        own.active[int(row.cell) - first] = row.active
     return _Timeline(first, hours)
 
 

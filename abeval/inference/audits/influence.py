@@ -58,7 +58,7 @@ def influences(analysis: Analysis) -> tuple[Influence, ...]:
 
 def influence_check(analysis: Analysis) -> Check:
     """Whether one unit makes much of a variance, far beyond every other: as bots and faults do."""
-    if analysis.aggregates.extremes.empty:
+    if not analysis.aggregates.extremes:
         message = "units are not looked at one by one ([privacy] min_units, a store, or no mean)"
         return skipped("influence", message)
     looks = list(_looks(analysis))

@@ -29,7 +29,7 @@ def policy_check(analysis: Analysis) -> Check:
         return skipped(name, "sums do not say where units were seen")
     if not aggregates.facts["crossovers"]:
         return skipped(name, "no unit was seen in several variants, so all policies are the same")
-    if aggregates.seen_in.empty:
+    if not aggregates.seen_in:
         return skipped(name, "a store does not keep where units were seen")
     policies = [
         _Policy(which, {variant: units.get(variant, 0) for variant in experiment.variants})
@@ -55,16 +55,14 @@ def policy_check(analysis: Analysis) -> Check:
 def _counted(aggregates: Aggregates) -> dict[str, dict[str, int]]:
     """Policy → variant → units."""
     counted: dict[str, dict[str, int]] = {"first": {}, "exclude": {}, "as_assigned": {}}
-    columns = ("variant_low", "variant_high", "first_variant", "expected", "units")
-    rows = (aggregates.seen_in[column].tolist() for column in columns)
-    for low, high, first, expected, units in zip(*rows, strict=True):
+    for low, high, first, expected, units in aggregates.seen_in:
         single = low == high
         for policy, variant in (
             ("first", low if single else first),
             ("exclude", low if single else None),
             ("as_assigned", expected),
         ):
-            if isinstance(variant, str):
+            if variant is not None:
                 own = counted[policy]
-                own[variant] = own.get(variant, 0) + int(units)
+                own[variant] = own.get(variant, 0) + units
     return counted

@@ -57,7 +57,7 @@ def limits(analysis: Analysis, movable: bool = False) -> Limits:
 
 def audit_checks(analysis: Analysis) -> list[Check]:
     """Every check of shares of rows."""
-    if analysis.aggregates.audits.empty:
+    if not analysis.aggregates.audits:
         return [skipped("audits", _NOT_AUDITED)]
     if analysis.experiment.of_units:
         checks = [_nulls(analysis), *_duplicates(analysis)]

@@ -12,7 +12,7 @@ from abeval.results import Check
 
 def missing_days(experiment: Experiment, aggregates: Aggregates) -> Check:
     """Days without an impression, up to the last with any: later ones may be yet to come."""
-    days = list(aggregates.days["day"]) if len(aggregates.days) else []
+    days = [one.day for one in aggregates.days]
     if not days:
         message = "the log has no timestamps, so days cannot be checked"
         return skipped("missing_days", message)

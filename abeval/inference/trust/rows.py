@@ -84,11 +84,10 @@ def _share(analysis: Analysis, log: str, reason: str, what: str = "") -> Check:
 
 def share_of(aggregates: Aggregates, log: str, reason: str, what: str) -> tuple[float | None, str]:
     """The share of a log's rows left out for a reason, and in words; None without the log."""
-    accounts = aggregates.accounts
-    rows = accounts[accounts["log"] == log]
-    read = int(rows["rows"].sum())
+    rows = [one for one in aggregates.accounts if one.log == log]
+    read = sum(one.rows for one in rows)
     if read == 0:
         return None, f"there is no {log} log"
-    count = int(rows.loc[rows["reason"] == reason, "rows"].sum())
+    count = sum(one.rows for one in rows if one.reason == reason)
     share = count / read
     return share, f"{count:,} of {read:,} {what} set aside ({share:.2%})"

@@ -24,8 +24,7 @@ def spelling_checks(analysis: Analysis) -> list[Check]:
     if not meant:
         return []
     log = experiment.logs.rows_name
-    accounts = aggregates.accounts
-    read = int(accounts.loc[accounts["log"] == log, "rows"].sum())
+    read = sum(one.rows for one in aggregates.accounts if one.log == log)
     lost = sum(rows for _, rows in meant.values())
     listed = fmt.listing([f"{name!r} ({rows:,})" for name, (_, rows) in meant.items()])
     message = (

@@ -4,52 +4,40 @@
 """
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import SEGMENT
+from abeval.aggregates.moment_rows import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.logs.stretches import entered_by, planned_splits
 
 
 def by_day(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:
     """Day of entry → units by variant, in the order of the file; empty without times."""
-    return _entered(experiment, aggregates, "{day}")
+    return entered_by(experiment, aggregates.entered, lambda one: one.entry_day)
 
 
 def by_hour(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:
     """Local hour of entry, such as `2026-09-14 08:00` → units by variant; empty without times."""
-    return _entered(experiment, aggregates, "{day} {hour:02}:00")
+    return entered_by(
+        experiment, aggregates.entered, lambda one: f"{one.entry_day} {one.entry_hour:02}:00"
+    )
 
 
 def by_clock(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:
     """Hour of the day at which units entered, such as `08:00` → units by variant."""
-    return _entered(experiment, aggregates, "{hour:02}:00")
-
-
-def _entered(experiment: Experiment, aggregates: Aggregates, cell: str) -> dict[str, list[int]]:
-    """Cell of the local day and hour of entry → units by variant, in the order of time."""
-    rows = aggregates.entered
-    if rows.empty:
-        return {}
-    times = zip(rows["entry_day"], rows["entry_hour"], strict=True)
-    cells = [cell.format(day=day, hour=int(hour)) for day, hour in times]
-    table = entered_by(experiment, rows, cells)
-    return dict(zip(table.index.tolist(), table.to_numpy().tolist(), strict=True))
+    return entered_by(experiment, aggregates.entered, lambda one: f"{one.entry_hour:02}:00")
 
 
 def by_segment(
     experiment: Experiment, aggregates: Aggregates, name: str
 ) -> dict[str, list[list[int]]]:
     """Cell → analysed units in each stretch and variant, in the order of the file."""
-    rows = aggregates.moments
-    rows = rows[rows["slice"] == SEGMENT + name]
-    if rows.empty:
-        return {}
-    rows = rows[rows["metric"] == rows["metric"].iloc[0]]
+    rows = [row for row in aggregates.moments if row[SLICE] == SEGMENT + name]
     place = {variant: i for i, variant in enumerate(experiment.variants)}
     counts: dict[str, list[list[int]]] = {}
-    columns = (rows[label] for label in ("cell", "stretch", "variant", "units"))
-    for cell, stretch, variant, units in zip(*columns, strict=True):
-        empty = [[0] * len(place) for _ in aggregates.places]
-        counts.setdefault(str(cell), empty)[int(stretch)][place[str(variant)]] = int(units)
+    for metric, _, cell, variant, stretch, units, *_ in rows:
+        if metric == rows[0][0]:
+            empty = [[0] * len(place) for _ in aggregates.places]
+            of_stretch = counts.setdefault(str(cell), empty)[int(str(stretch))]
+            of_stretch[place[str(variant)]] = int(str(units))
     return dict(sorted(counts.items()))
 
 
@@ -57,6 +45,6 @@ def weights_by_stretch(experiment: Experiment, aggregates: Aggregates) -> list[l
     """The weights in each stretch: the planned ones, or the shares of its own units."""
     if not aggregates.stretches:
         # All units entered in one scheduled split, which need not be the first.
-        plans, used = planned_splits(experiment), set(aggregates.entered["planned"])
+        plans, used = planned_splits(experiment), {one.planned for one in aggregates.entered}
         return [list(plans[min(used, default=0)].weights.values())]
     return [list((stretch.weights or stretch.shares).values()) for stretch in aggregates.stretches]

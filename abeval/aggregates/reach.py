@@ -1,0 +1,72 @@
+"""Who was shown what: the rows of `catalogue/reach` as arrays, for there may be millions.
+
+`collect.py` keeps them in the aggregates, by `kernels/reach_pass.py` where the engine has arrays;
+`time/cut.py` makes those of a window, and `store/saved.py` those of a file.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.sql import numbered
+
+
+class Reach(NamedTuple):
+    """One entry per variant, item and group of units that met; arrays have shape (entries,).
+
+    Attributes:
+        variants: Their names.
+        items: Ids of all items that were shown, sorted, so that sums over them are the same to the
+            last digit in every run.
+        variant: Place of the variant.
+        item: Place of the item.
+        item_group: Group of the units of the variant.
+        units: Units of the group that were shown the item.
+        impressions: How often it was shown to them.
+    """
+
+    variants: Sequence[str]
+    items: Sequence[str]
+    variant: NDArray[np.integer]
+    item: NDArray[np.integer]
+    item_group: NDArray[np.integer]
+    units: NDArray[np.integer]
+    impressions: NDArray[np.integer]
+
+    def of(self, variant: str) -> NDArray[np.intp]:
+        """Places of the entries of a variant."""
+        return np.flatnonzero(self.variant == [*self.variants, variant].index(variant))
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
+"""Without a metric of the catalogue."""
+
+
+def items_sql(relation: str) -> str:
+    """SQL of the items of a relation with the columns of `catalogue/reach`."""
+    return f"select distinct item_id from {relation} order by item_id"
+
+
+def entries_sql(relation: str, variants: Sequence[str]) -> str:
+    """SQL of the arrays of its entries, in the order of the fields of `Reach`."""
+    return (
+        f"select {numbered('variant', variants)} as variant, "
+        "dense_rank() over (order by item_id) - 1 as item, item_group, units, impressions "
+        f"from {relation}"
+    )
+
+
+def queried_reach(engine: Engine, sql: str, variants: Sequence[str]) -> Reach:
+    """The answer of a query with the columns of `catalogue/reach`."""
+    engine.table("reached", sql)
+    items = [str(item) for (item,) in engine.rows(items_sql("reached"))]
+    entries = entries_sql("reached", variants)
+    if isinstance(engine, ArrayEngine):
+        columns = [np.asarray(column) for column in engine.arrays(entries).values()]
+    else:
+        columns = list(np.array(engine.rows(entries), dtype=np.int64).reshape(-1, 5).T)
+    return Reach(variants, items, *columns)
