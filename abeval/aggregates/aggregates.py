@@ -1,6 +1,6 @@
-"""What the engine hands to the statistics: small, typed, exact; it can be added and saved.
+"""What the engine hands to the statistics: small, typed, exact; it can be saved.
 
-`collect.py` makes them, `time/cut.py` for windows, and `store/` adds, saves and reads them;
+`collect.py` makes them, `time/cut.py` for windows, and `store/` saves and reads them;
 `inference/judge.py`, `pairwise.py` and `power.py` compare variants with them.
 """
 
@@ -75,7 +75,7 @@ class Aggregates:
         units: `variant, units, crossovers`.
         accounts: Rows of each log by what became of them: `log, reason, rows`; reason `used`.
         days: `day, units, new_units, impressions, first_ms, last_ms` of each local day of the
-            period that has an impression.
+            period on which a unit is analysed.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → caps of numerator and denominator, in counted units.

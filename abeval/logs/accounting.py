@@ -1,7 +1,7 @@
 """Accounts of the rows of the logs: every row is used, or set aside for one reason.
 
 It reads the relations that `prepare.py` created; `aggregates/collect.py` keeps the counts for the
-result and the trust checks; `store/` and `time/open.py` check that rows are left.
+result and the trust checks; `time/open.py` checks that rows are left.
 """
 
 from collections import Counter
@@ -38,28 +38,13 @@ def accounts(prepared: Prepared, engine: Engine) -> pd.DataFrame:
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
     """Refuse logs without an impression to analyse, and say why impressions are set aside.
 
-    If only some of the units are in the tables, `check_total_left` checks all of them later.
-
     Raises:
         LogError: Every impression is set aside.
     """
     used = "select 1 from unit_day d join units u on d.unit_id = u.unit_id where d.in_period"
-    if prepared.summed.all_units and not engine.rows(f"{used} limit 1"):
-        check_total_left(experiment, prepared, engine, accounts(prepared, engine))
-
-
-def check_total_left(
-    experiment: Experiment, prepared: Prepared, engine: Engine, accounts: pd.DataFrame
-) -> None:
-    """The same check for the accounts of all units together.
-
-    Raises:
-        LogError: Every impression is set aside.
-    """
-    own = accounts[accounts["log"] == prepared.shape.impressions.log]
-    pairs = own[["reason", "rows"]].itertuples(index=False, name=None)
-    counts = [(str(reason), int(rows)) for reason, rows in pairs]
-    checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
+    if not engine.rows(f"{used} limit 1"):
+        counts = _impressions(prepared, engine)
+        raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def check_all_counted(prepared: Prepared, accounts: pd.DataFrame) -> None:

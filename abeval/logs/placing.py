@@ -1,6 +1,6 @@
 """From sums per logged unit to `unit_day` and `units`: each unit's variant, entry and segments.
 
-`prepare.py` calls it; `store/collect.py` once more, of units that changed.
+`prepare.py` calls it.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Entries(NamedTuple):
 def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     """Create `unit_day` and `units` from `logged_sums`, and count when units entered."""
     engine = run.engine
-    engine.view("logged_cells", views.cells_view(run.experiment, shape, closed=summed.closed))
+    engine.view("logged_cells", views.cells_view(run.experiment, shape))
     known = "logged_units" if shape.exposures is None else "logged_and_exposed_units"
     engine.view("known_units", query(f"units/{known}"))
     engine.table("unit_names", query("units/unit_names"))
@@ -60,17 +60,16 @@ def place_units(run: Run, shape: LogShape, summed: Summed) -> Entries:
     checks.check_schedule(changes, knows_entries(shape), by_rule)
     engine.table("seen_units", query(f"units/seen_{'rows' if one_row else 'units'}"))
     _write_candidates(run.experiment, shape, engine)
-    entries = _entries(run.experiment, shape, engine, summed)
+    entries = _entries(run.experiment, shape, engine)
     _write_units(run.experiment, shape, engine, entries.stretches)
     return entries
 
 
-def _entries(experiment: Experiment, shape: LogShape, engine: Engine, summed: Summed) -> Entries:
-    """When units entered; of some of the units only, stretches cannot be known."""
+def _entries(experiment: Experiment, shape: LogShape, engine: Engine) -> Entries:
     if not knows_entries(shape):
         return Entries(pd.DataFrame(columns=list(ENTERED)), ())
     counts = entered(experiment, engine)
-    return Entries(counts, stretches_of(experiment, counts) if summed.all_units else ())
+    return Entries(counts, stretches_of(experiment, counts))
 
 
 def knows_entries(shape: LogShape) -> bool:

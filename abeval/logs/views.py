@@ -1,7 +1,6 @@
 """SQL of the canonical views of an experiment's logs; `queries/` reads nothing else.
 
-`prepare.py` calls it with the shape of the logs, and gives the SQL to the engine;
-`store/closing.py` and `store/definition.py` reuse parts of it.
+`prepare.py` calls it with the shape of the logs, and gives the SQL to the engine.
 """
 
 from collections.abc import Sequence
@@ -219,48 +218,21 @@ def set_aside(experiment: Experiment, shape: LogShape) -> str:
     return f"case {cases} end"
 
 
-def cells_view(
-    experiment: Experiment,
-    shape: LogShape,
-    summed: str = "logged_sums",
-    closed: str | None = None,
-) -> str:
+def cells_view(experiment: Experiment, shape: LogShape) -> str:
     """The cells of the log, each with the reason if its impressions are set aside.
 
-    A cell of the relation `summed` is of one unit, day and variant. A cell of `closed` (if given)
-    sums all closed days of a unit. It has no day, but the number of its days and the first of them,
-    the lowest and highest of its variants, and the variant and segments of its first impression.
+    A cell is of one unit, day and variant.
     """
     sums = [component_name(i) for i in range(len(shape.components))]
     names = [quoted(f"s_{name}") for name in shape.segments]
     segments = [f"coalesce({name}, '') as {name}" for name in names]
     reason = set_aside(experiment, shape)
-    of_days = f"""
-    select unit_id, phase = {IN_PERIOD} as in_period, day, day as first_day, 0 as closed_days,
-      variant, variant as variant_low, variant as variant_high, first_ms, last_ms,
+    return f"""
+    select unit_id, phase = {IN_PERIOD} as in_period, day, variant, first_ms, last_ms,
       {", ".join([*segments, *sums])},
       coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside
-    from {summed}
+    from logged_sums
     """
-    if closed is None:
-        return of_days
-    listed = ", ".join([*CELL, *names, *sums, "set_aside"])
-    return f"{of_days} union all select {listed} from {closed}"
-
-
-CELL = (
-    "unit_id",
-    "in_period",
-    "day",
-    "first_day",
-    "closed_days",
-    "variant",
-    "variant_low",
-    "variant_high",
-    "first_ms",
-    "last_ms",
-)
-"""Columns of a cell, besides segments, sums and set_aside."""
 
 
 def _clicked(shape: LogShape) -> str:

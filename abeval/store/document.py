@@ -15,6 +15,9 @@ from abeval.logs.stretches import Stretches
 from abeval.stats.records import RefusalReason
 
 FORMAT = 4
+SAVED, LOCK = "aggregates.json", "lock"
+KEPT = (SAVED, LOCK, f"*-{'?' * 32}.parquet")
+"""Globs of what saved aggregates are."""
 FRAMES = (
     *("moments", "reach", "group_units", "units", "accounts", "days", "entered"),
     *("audits", "extremes", "unit_values", "seen_in", "unit_aucs"),

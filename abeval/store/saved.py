@@ -1,9 +1,10 @@
 """Aggregates as files: written by one run, judged by another that reads no log.
 
-`pipeline.py` saves the `Aggregates` of an analysis and reads them for `inference/judge.py`;
-`store/totals.py` keeps its totals by the same functions. `document.py` is what is not a table.
+`pipeline.py` saves the `Aggregates` of an analysis and reads them for `inference/judge.py`.
+`document.py` is what is not a table.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Collection, Mapping
@@ -21,8 +22,16 @@ from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
-from abeval.store.document import AGAIN, BUCKETS, FRAMES, Document, document_text, read_document
-from abeval.store.manifest import LOCK, SAVED, sha256_of
+from abeval.store.document import (
+    AGAIN,
+    BUCKETS,
+    FRAMES,
+    LOCK,
+    SAVED,
+    Document,
+    document_text,
+    read_document,
+)
 from abeval.version import __version__
 
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
@@ -203,7 +212,7 @@ def _write(
         connection.execute(f"copy saved to {literal(str(draft))} (format parquet)")
         if (folder / SAVED).exists():
             draft.chmod((folder / SAVED).stat().st_mode)
-        digest = sha256_of(draft)
+        digest = _sha256_of(draft)
         draft.replace(folder / _file_of(name, digest))
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -216,7 +225,7 @@ def _read(
 ) -> pd.DataFrame:
     file = folder / _file_of(name, digest)
     try:
-        if sha256_of(file) != digest:
+        if _sha256_of(file) != digest:
             raise ExperimentError(f"{file} is not the file that was written with {SAVED}", AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", AGAIN) from error
@@ -227,3 +236,9 @@ def _read(
         connection.execute(f"create type variant_name as enum ({names})")
         rows = f"select * replace (cast(variant as variant_name) as variant) {rows}"
     return connection.execute(rows).df()
+
+
+def _sha256_of(file: Path) -> str:
+    """Digest a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

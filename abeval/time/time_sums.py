@@ -146,7 +146,7 @@ def _clocks(
 
 def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:
     """The days from the first to the last with an impression, and which the log lacks in part."""
-    with_units = engine.frame(query("units/days")).query("units > 0")
+    with_units = engine.frame(query("units/days"))
     if with_units.empty:
         raise LogError("no analysed unit has an impression with a time in the period")
     first, last = (

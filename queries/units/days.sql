@@ -1,7 +1,6 @@
--- grain: one row per local day of the period with an impression that counts
+-- grain: one row per local day of the period with an impression that is analysed
 -- reads: unit_day, units, seen_units
--- units and impressions are those that are analysed, which may be none; new_units are units whose
--- first day it is; first_ms and last_ms are of all impressions that count, analysed or not
+-- units and impressions are those that are analysed; new_units are units whose first day it is; first_ms and last_ms are of all impressions that count, analysed or not
 with joined as (
   select
     d.day, d.first_ms, d.last_ms,
@@ -19,4 +18,5 @@ select
   min(first_ms) as first_ms, max(last_ms) as last_ms
 from joined
 group by day
+having sum(is_placed) > 0
 order by day

@@ -1,6 +1,6 @@
 -- grain: one row per unit of a table of units
 -- reads: unit_day
 -- as seen_units, where every unit has one row
-select unit_id, first_ms, first_day, variant_low, variant_high
+select unit_id, first_ms, day as first_day, variant_low, variant_high
 from unit_day
 where in_period

@@ -3,7 +3,7 @@
 select
   unit_id,
   min(first_ms) as first_ms,
-  min(first_day) as first_day,
+  min(day) as first_day,
   min(variant_low) as variant_low,
   max(variant_high) as variant_high
 from unit_day

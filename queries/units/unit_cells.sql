@@ -3,7 +3,7 @@
 -- every cell that counts has a number; a left join keeps the names in memory, not the wider cells
 select
   n.unit_id,
-  columns('^(in_period|day|first_day|closed_days|variant|variant_low|variant_high|first_ms|last_ms|s_.*|c_[0-9]+)$')
+  columns('^(in_period|day|variant|first_ms|last_ms|s_.*|c_[0-9]+)$')
 from logged_cells c
 left join unit_names n on c.unit_id = n.logged_id
 where c.set_aside is null
