@@ -1,8 +1,8 @@
 """Locks that the system drops with the process that holds them, however it ends.
 
-`files.py` locks stores, histories and drafts, `scratch.py` temporary folders. They are flocks
-of open files and not the existence or content of a file: those would outlive a killed process, and
-its number may belong to another process later.
+`files.py` locks saved aggregates, histories and drafts, `scratch.py` temporary folders. They are
+flocks of open files and not the existence or content of a file: those would outlive a killed
+process, and its number may belong to another process later.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Logs → aggregates → result, on an engine, with a store, or from what was kept.
+"""Logs → aggregates → result, on an engine, or from what was kept.
 
 Called by `api/`, and by `cli/sql.py` with an engine of its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from abeval.inference.trust.check import check, checked_metrics, without_replays
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
-from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
 from abeval.results.check import CheckResult
 from abeval.steps import Step, silent
@@ -34,7 +33,6 @@ def opened(
     experiment: Experiment,
     inputs: Inputs,
     reads: Sequence[str] = (),
-    writes: Sequence[str | Path] = (),
     engine: Engine | None = None,
 ) -> Iterator[Run]:
     """A run on the engine that the caller, else the experiment, asks for; closed at the end.
@@ -43,7 +41,6 @@ def opened(
         experiment: The engine may open the files of its logs, and no other ones.
         inputs: Of the caller.
         reads: Paths of other files that it may open.
-        writes: Folders in which it may read and write.
         engine: One that is open already, in place of a new one.
     """
     check_inputs(inputs)
@@ -57,41 +54,31 @@ def opened(
         if isinstance(engine, ConfinedEngine):
             others = (LogSource.model_construct(path=path) for path in reads)
             files = [file for log in others for file in files_of_log("", log, experiment.folder)]
-            engine.confine(
-                [*files_of_experiment(experiment), *files], [str(folder) for folder in writes]
-            )
+            engine.confine([*files_of_experiment(experiment), *files])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 
 def analyze_logs(
     experiment: Experiment,
     inputs: Inputs,
-    store: str | Path | None,
     save_aggregates: str | Path | None,
     engine: Engine | None = None,
 ) -> Result:
-    """Logs → result; with `store` only new files are read, `save_aggregates` keeps the aggregates.
+    """Judge logs; keep the aggregates behind the result if a folder is named.
 
     Args:
         experiment: What to analyse.
         inputs: Of the caller.
-        store: A folder of sums by input file.
         save_aggregates: A folder to write.
         engine: One that is open and may have read the logs, in place of a new one.
 
     Raises:
-        ExperimentError: The sums of these logs cannot be stored, the folder is no store, or an
-            output would replace an input.
+        ExperimentError: The folder cannot be written, or would replace an input.
     """
     check_inputs(inputs)
-    if written := _folders(store, save_aggregates):
-        check_apart(reads_of(experiment), written)
-    save = None if save_aggregates is None else _saving(Path(save_aggregates), experiment)
-    logs = inputs.get("logs") or {}
-    collects = collect if store is None else _over_store(Path(store), experiment, logs)
-    writes = () if store is None else [store]
-    with opened(experiment, inputs, writes=writes, engine=engine) as run:
-        aggregates = collects(run, named_metrics(experiment))
+    save = None if save_aggregates is None else _saving(save_aggregates, experiment)
+    with opened(experiment, inputs, engine=engine) as run:
+        aggregates = collect(run, named_metrics(experiment))
     if save is not None:
         save(aggregates)
     # The engine has given back its memory: statistics of many items need some of their own.
@@ -105,21 +92,6 @@ def check_logs(experiment: Experiment, inputs: Inputs) -> CheckResult:
         aggregates = collect(run, metrics)
         run.step("checks")
     return check(experiment, metrics, aggregates)
-
-
-def _folders(store: str | Path | None, save_aggregates: str | Path | None) -> list[Place]:
-    """The folders that an analysis writes, none for None.
-
-    Raises:
-        ExperimentError: A name is empty.
-    """
-    from abeval.store.manifest import KEPT, WRITTEN
-
-    named = (("store", store, WRITTEN), ("save_aggregates", save_aggregates, KEPT))
-    for name, folder, _ in named:
-        if folder is not None:
-            check_named(name, folder)
-    return [Place(name, Path(f), globs) for name, f, globs in named if f is not None]
 
 
 def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
@@ -140,7 +112,7 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.store.manifest import SAVED
+    from abeval.store.document import SAVED
     from abeval.store.saved import read_aggregates
     from abeval.store.warehouse import warehouse_file
 
@@ -177,24 +149,16 @@ def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
         return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 
-def _over_store(
-    folder: Path, experiment: Experiment, frames: Mapping[str, object]
-) -> Callable[[Run, Sequence[Metric]], Aggregates]:
-    """`collect` over a store.
+def _saving(folder: str | Path, experiment: Experiment) -> Callable[[Aggregates], None]:
+    """Check the folder for aggregates, and return what writes them there.
 
     Raises:
-        ExperimentError: The sums of these logs cannot be stored.
+        ExperimentError: It cannot be written, or would replace an input.
     """
-    from abeval.store.collect import collect_stored
-    from abeval.store.storable import check_storable
-
-    check_storable(experiment, frames)
-    return partial(collect_stored, folder)
-
-
-def _saving(folder: Path, experiment: Experiment) -> Callable[[Aggregates], None]:
-    """What writes aggregates to a folder, which is checked before they are computed."""
+    from abeval.store.document import KEPT
     from abeval.store.saved import check_savable, save_aggregates
 
-    check_savable(folder)
-    return lambda aggregates: save_aggregates(folder, experiment, aggregates)
+    check_named("save_aggregates", folder)
+    check_apart(reads_of(experiment), [Place("save_aggregates", Path(folder), KEPT)])
+    check_savable(Path(folder))
+    return partial(save_aggregates, Path(folder), experiment)

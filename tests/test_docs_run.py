@@ -41,7 +41,6 @@ NO_CODE = {
     "docs/agreement.md": ("model   = ½",),
     "docs/design.md": ("logs ──views",),
     "docs/history.md": ("$ abeval history prior",),
-    "docs/store.md": ("Aggregate store:", "Sums of units:", "State of units:"),
 }
 """Blocks that are formulas, drawings, or what a command prints."""
 
@@ -218,7 +217,6 @@ SMALL = {
     r"--impressions 200000": "--impressions 5000",
     r"--plant (\w+)": r"--plant \1 --impressions 6000",
     r"simulate DIR (--plant|--impressions)": r"simulate \1.d \1",
-    r"--store DIR": "--store store.d",
     r"(aggregates) (DIR|FOLDER)": r"\1 kept.d",
     r"off-policy experiment.toml": "off-policy policy.toml",
 }

@@ -208,8 +208,6 @@ def test_other_questions_can_be_asked_of_a_table(frame: pd.DataFrame) -> None:
     assert loaded.aa(runs=200, logs=logs)["rate"].runs == 200
     with pytest.raises(AbevalError):
         loaded.windows(logs=logs)
-    with pytest.raises(AbevalError):
-        loaded.analyze(logs=logs, store="store")
 
 
 def test_rows_of_a_unit_are_one_or_none(frame: pd.DataFrame, result: Result) -> None:

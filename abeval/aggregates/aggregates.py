@@ -1,6 +1,6 @@
-"""What the engine hands to the statistics: small, typed, exact; it can be added and saved.
+"""What the engine hands to the statistics: small, typed, exact; it can be saved.
 
-`collect.py` makes them, `time/cut.py` for windows, and `store/` adds, saves and reads them;
+`collect.py` makes them, `time/cut.py` for windows, and `store/` saves and reads them;
 `inference/judge.py`, `pairwise.py` and `power.py` compare variants with them.
 """
 

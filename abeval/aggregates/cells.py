@@ -1,7 +1,7 @@
 """Cells of segments that are shown together: those of few units, and those beyond a limit.
 
-`collect.py` and `store/collect.py` hand it aggregates when they are complete; everything that is
-shown or saved comes after it.
+`collect.py` hands it aggregates when they are complete; everything that is shown or saved comes
+after it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,11 +1,10 @@
 """Runs the queries of an experiment in order, and returns its aggregates.
 
 It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggregates to
-`inference/`; `store/collect.py` calls `gathered` on logs that it prepared itself.
+`inference/`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
@@ -80,39 +79,22 @@ def collect_prepared(
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
     prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
     check_some_left(run.experiment, prepared, run.engine)
-    aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
+    aggregates = _gathered(run, metrics, prepared, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
-    return Collected(shown(run.experiment, aggregates), prepared)
+    return Collected(joined_cells(aggregates, run.experiment.privacy.min_units), prepared)
 
 
-def shown(experiment: Experiment, aggregates: Aggregates) -> Aggregates:
-    """Complete aggregates as they are shown and saved.
-
-    They lack the days on which no unit is analysed, and cells of segments that are not shown alone.
-    """
-    days = [day for day in aggregates.days if day.units > 0]
-    return joined_cells(replace(aggregates, days=days), experiment.privacy.min_units)
-
-
-def gathered(
-    run: Run,
-    metrics: Sequence[Metric],
-    prepared: Prepared,
-    audited: bool = False,
-    by_bucket: bool = False,
+def _gathered(
+    run: Run, metrics: Sequence[Metric], prepared: Prepared, by_bucket: bool
 ) -> Aggregates:
-    """Aggregates of prepared logs: of the units in the table `units`.
-
-    A store calls it once more on the units that changed; it does not audit rows, which it has not.
-    """
-    experiment, engine = run.experiment, run.engine
+    experiment, engine, has_rows = run.experiment, run.engine, prepared.summed.has_rows
     wanted = wanted_of(experiment, metrics, prepared)
     queries = _queries(run, prepared)
     units = unit_counts(experiment, prepared.placed.units)
-    besides = _besides(experiment, prepared, units, audited, by_bucket)
+    besides = _besides(experiment, units, has_rows, by_bucket)
     per_unit = per_unit_sums(queries, prepared, wanted, besides, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
-    cuts = _cuts(queries, wanted, units, run.step) if prepared.summed.has_rows else CutSums()
+    cuts = _cuts(queries, wanted, units, run.step) if has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
     catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
     counted = accounts(prepared, engine)
@@ -132,10 +114,10 @@ def gathered(
         entered=prepared.placed.entered,
         stretches=prepared.placed.stretches,
         notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
-        audits=audit_sums(run, prepared) if audited else (),
+        audits=audit_sums(run, prepared),
         extremes=per_unit.extremes,
         unit_values=per_unit.values,
-        seen_in=seen_in(prepared) if audited else (),
+        seen_in=seen_in(prepared) if has_rows else (),
         unit_aucs=per_unit.unit_aucs,
     )
 
@@ -161,16 +143,12 @@ def _queries(run: Run, prepared: Prepared) -> MetricQueries:
 
 
 def _besides(
-    experiment: Experiment,
-    prepared: Prepared,
-    units: Sequence[VariantUnits],
-    audited: bool,
-    by_bucket: bool,
+    experiment: Experiment, units: Sequence[VariantUnits], has_rows: bool, by_bucket: bool
 ) -> Besides:
     """What is taken of a source's values besides their sums."""
-    few = prepared.summed.all_units and deals_units(sum(one.units for one in units))
+    few = deals_units(sum(one.units for one in units))
     return Besides(
-        extremes=audited and experiment.privacy.min_units is None,
+        extremes=has_rows and experiment.privacy.min_units is None,
         buckets=by_bucket or bool(experiment.trust.aa_runs),
         by_units=few and not by_bucket,
         before=covariate_means(experiment),

@@ -1,7 +1,7 @@
 """Per-unit values of metrics, summed exactly by static queries.
 
 They read what `logs/prepare.py` created, and `slice_sums.py` adds up. `collect.py` makes
-`Aggregates` of the rows; `time/` and `store/closing.py` use the same methods.
+`Aggregates` of the rows; `time/` uses the same methods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,11 +94,11 @@ class MetricQueries:
         slices += [self._of_capped(m, caps[m.name]) for m in metrics if m.name in caps]
         return SourceSums(self.sums([*slices, *more]), caps)
 
-    def of_days(self, metrics: Sequence[Metric], relation: str = "placed_day") -> list[Row]:
-        """Sums of metrics by the days of a relation."""
+    def of_days(self, metrics: Sequence[Metric]) -> list[Row]:
+        """Sums of metrics by the days of `placed_day`."""
         day = "cast(day as varchar)"
         return self.sums(
-            [SliceTerms(m, DAY, day, Terms(*self.both(m, "c_"))) for m in metrics], relation
+            [SliceTerms(m, DAY, day, Terms(*self.both(m, "c_"))) for m in metrics], "placed_day"
         )
 
     def load(self, source: Source, metrics: Sequence[Metric] = ()) -> None:

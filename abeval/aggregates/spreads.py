@@ -1,7 +1,7 @@
 """Which values of impressions get a whole distribution: dwell, and what quantile metrics are of.
 
-`collect.py` and `store/collect.py` read the values with the metrics; `inference/spreads.py`
-compares the quantiles that come back.
+`collect.py` reads the values with the metrics; `inference/spreads.py` compares the quantiles that
+come back.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """What a query sums: the terms of a metric in one slice, and the rows that come back.
 
-`metric_queries.py`, `quantiles.py` and `time/time_sums.py` write the terms; `collect.py`,
-`time/cut.py` and `store/` put the rows into aggregates.
+`metric_queries.py`, `quantiles.py` and `time/time_sums.py` write the terms; `collect.py`
+and `time/cut.py` put the rows into aggregates.
 """
 
 import re

@@ -61,15 +61,12 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
     def analyze(
         self,
         *,
-        store: str | Path | None = None,
         save_aggregates: str | Path | None = None,
         **inputs: "Unpack[Inputs]",
     ) -> "Result":
         """Aggregate the logs, and judge.
 
         Args:
-            store: A folder that keeps the sums of each input file, so that the next run reads only
-                those that are new or changed.
             save_aggregates: A folder for what the result is judged by, which `from_aggregates`
                 judges without a log.
             **inputs: `logs`, `connection`, `engine`, `step`, as `abeval.logs.run.Inputs` has them.
@@ -77,11 +74,11 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
-            ExperimentError: The sums of these logs cannot be stored, or the folder is no store.
+            ExperimentError: The folder cannot be written, or would replace an input.
         """
         from abeval.pipeline import analyze_logs
 
-        return analyze_logs(self.experiment, inputs, store, save_aggregates)
+        return analyze_logs(self.experiment, inputs, save_aggregates)
 
     def study(self, **inputs: "Unpack[Inputs]") -> "Study":
         """Analysis, effects over time, A/A replays and replay, as far as the logs allow.

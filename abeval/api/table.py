@@ -36,14 +36,13 @@ class LoadedTable(LoadedExperiment):
     def analyze(
         self,
         *,
-        store: str | Path | None = None,
         save_aggregates: str | Path | None = None,
         **inputs: "Unpack[Inputs]",
     ) -> "Result":
         """As for any experiment; the engine is closed at the end."""
         from abeval.pipeline import analyze_logs
 
-        return analyze_logs(self.experiment, inputs, store, save_aggregates, self.engine)
+        return analyze_logs(self.experiment, inputs, save_aggregates, self.engine)
 
 
 def load_table(table: object, options: TableOptions) -> LoadedExperiment:

@@ -29,14 +29,8 @@ if TYPE_CHECKING:
 _EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
 
-def _stored() -> tuple[str, ...]:
-    from abeval.store.manifest import WRITTEN
-
-    return WRITTEN
-
-
 def _kept() -> tuple[str, ...]:
-    from abeval.store.manifest import KEPT
+    from abeval.store.document import KEPT
 
     return KEPT
 
@@ -54,11 +48,6 @@ def analyze(
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
     ] = False,
-    store: Annotated[
-        Path | None,
-        folder("Keep the sums of each input file, so that the next run reads only new files."),
-        Writes(holds=_stored),
-    ] = None,
     save_aggregates: Annotated[
         Path | None,
         folder("Write the aggregates behind the result, for --aggregates."),
@@ -79,17 +68,15 @@ def analyze(
     from abeval.files import write_text
     from abeval.progress import steps
 
-    if aggregates is not None and (store is not None or save_aggregates is not None):
-        raise ExperimentError("--aggregates reads no log: remove --store and --save-aggregates")
-    if sums is not None and (aggregates or store or save_aggregates):
-        raise ExperimentError(
-            "--sums reads no log: remove --aggregates, --store, --save-aggregates"
-        )
+    if aggregates is not None and save_aggregates is not None:
+        raise ExperimentError("--aggregates reads no log: remove --save-aggregates")
+    if sums is not None and (aggregates or save_aggregates):
+        raise ExperimentError("--sums reads no log: remove --aggregates and --save-aggregates")
     with steps(profile=profile) as step:
         if sums is not None:
             result = loaded.from_sums(sums)
         elif aggregates is None:
-            result = loaded.analyze(step=step, store=store, save_aggregates=save_aggregates)
+            result = loaded.analyze(step=step, save_aggregates=save_aggregates)
         else:
             result = loaded.from_aggregates(aggregates, step=step)
         step("writing")

@@ -1,7 +1,6 @@
 """The files of a log, and their kind.
 
-It gets the paths of a log's entry in the experiment file. The engines read the files that it lists;
-`store/collect.py` keeps sums per file.
+It gets the paths of a log's entry in the experiment file. The engines read the files that it lists.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """Accounts of the rows of the logs: every row is used, or set aside for one reason.
 
 It reads the relations that `prepare.py` created; `aggregates/collect.py` keeps the counts for the
-result and the trust checks; `store/` and `time/open.py` check that rows are left.
+result and the trust checks; `time/open.py` checks that rows are left.
 """
 
 from collections import Counter
@@ -81,7 +81,8 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
         LogError: Every impression is set aside.
     """
     counts = _impressions(prepared)
-    checks.check_some_left(prepared.shape, counts, experiment.timezone, engine)
+    if not dict(counts).get(USED):
+        raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
@@ -229,7 +230,10 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
 
 
 def days_of(prepared: Prepared) -> list[DayRows]:
-    """Each local day of the period: what is analysed of it, and the times of all that counts."""
+    """Each local day of the period on which a unit is analysed.
+
+    The times are of all impressions that count, those of other units among them.
+    """
     cells, unit_of = prepared.cells, prepared.placed.unit_of
     day = cells.day
     rows = np.flatnonzero(cells.counts & cells.in_period & (day != NO_DAY))
@@ -249,7 +253,7 @@ def days_of(prepared: Prepared) -> list[DayRows]:
     )
     texts = [str(day_text(one)) for one in days.tolist()]
     columns = zip(texts, *(one.tolist() for one in (*counts, first, last)), strict=True)
-    return [DayRows(*row) for row in columns]
+    return [DayRows(*row) for row in columns if row[1]]
 
 
 def day_text(day: int) -> str | None:

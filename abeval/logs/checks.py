@@ -153,15 +153,13 @@ def check_clicks(shape: LogShape, engine: Engine) -> None:
     )
 
 
-def check_some_left(
+def nothing_left(
     shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
-) -> None:
-    """Refuse logs whose impressions are all set aside, with the reasons."""
+) -> LogError:
+    """The error of logs whose impressions are all set aside, with the reasons."""
     counts = {reason: rows for reason, rows in accounts if rows}
-    if USED in counts:
-        return
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
-    raise LogError(
+    return LogError(
         f"nothing is left to analyse: all {sum(counts.values()):,} {shape.impressions.log} are "
         f"set aside ({reasons})",
         _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine),

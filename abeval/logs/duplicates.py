@@ -1,7 +1,6 @@
 """Exact duplicate rows, kept once: only rows that share a key can be duplicates.
 
-`prepare.py` hands it the log on the engine as `raw_impressions`; the views read `kept_impressions`,
-which `store/parts.py` fills for its files too.
+`prepare.py` hands it the log on the engine as `raw_impressions`; the views read `kept_impressions`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -43,7 +43,7 @@ class Place(NamedTuple):
         """Whether a file is meant, by whatever name.
 
         Example:
-            >>> Place("--store", Path("st"), ("part-*.parquet",)).has(Path("st/part-1.parquet"))
+            >>> Place("--out", Path("kept"), ("part-*.parquet",)).has(Path("kept/part-1.parquet"))
             True
         """
         if not self.holds:
@@ -66,9 +66,9 @@ def check_named(name: str, path: str | Path) -> None:
         ExperimentError: It is empty.
 
     Example:
-        >>> check_named("store", "")
+        >>> check_named("save_aggregates", "")
         Traceback (most recent call last):
-        abeval.errors.ExperimentError: store: the name is empty
+        abeval.errors.ExperimentError: save_aggregates: the name is empty
           hint: name a file or a folder; `.` is the working directory
     """
     if not str(path):

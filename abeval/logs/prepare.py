@@ -1,6 +1,6 @@
 """Logs → canonical views, `unit_day` and `units`; later steps are queries over these.
 
-`aggregates/collect.py`, `store/collect.py` and `time/open.py` hand it a `Run` and metrics; so do
+`aggregates/collect.py` and `time/open.py` hand it a `Run` and metrics; so do
 `offline/replay.py` and `off_policy/log.py`.
 """
 

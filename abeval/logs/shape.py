@@ -1,7 +1,7 @@
 """The columns of an experiment's logs, and the columns to sum for each metric's terms.
 
 `shaping.py` makes the `LogShape` of what `mapping.py` matched and of the metrics; `views.py`,
-`aggregates/`, `store/` and `offline/` take their columns from it.
+`aggregates/` and `offline/` take their columns from it.
 """
 
 from collections.abc import Mapping, Sequence

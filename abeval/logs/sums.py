@@ -1,7 +1,6 @@
 """Where the sums per unit and day come from: by default, one pass over the log.
 
-`prepare.py` calls it to create `logged_sums`; a store or a warehouse gives sums of its own in place
-of the pass.
+`prepare.py` calls it to create `logged_sums`; a warehouse gives sums in place of the pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +21,10 @@ class Summed:
     Attributes:
         notes: What a reader of the result must know about it.
         has_rows: Whether the log itself can be read too.
-        all_units: Whether it has the rows of all units of the log.
-        closed: The relation with the sums per unit of closed days, None if there is none.
     """
 
     notes: tuple[str, ...] = ()
     has_rows: bool = True
-    all_units: bool = True
-    closed: str | None = None
 
 
 Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]

@@ -1,7 +1,6 @@
 """SQL of the canonical views of an experiment's logs; `queries/` reads nothing else.
 
-`prepare.py` calls it with the shape of the logs, and gives the SQL to the engine;
-`store/closing.py` and `store/definition.py` reuse parts of it.
+`prepare.py` calls it with the shape of the logs, and gives the SQL to the engine.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Sums per input file, kept so that a refresh reads only new files; aggregates as files."""
+"""Aggregates as files, and sums that a warehouse computed."""

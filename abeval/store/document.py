@@ -34,6 +34,10 @@ _Table = Literal[
     "buckets",
 ]
 TABLES = get_args(_Table)
+
+SAVED, LOCK = "aggregates.json", "lock"
+KEPT = (SAVED, LOCK, f"*-{'?' * 32}.parquet")
+"""Globs of what saved aggregates are."""
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 

@@ -1,9 +1,10 @@
 """Aggregates as files: written by one run, judged by another that reads no log.
 
-`pipeline.py` saves the `Aggregates` of an analysis and reads them for `inference/judge.py`;
-`store/totals.py` keeps its totals by the same functions. `document.py` is what is not a table.
+`pipeline.py` saves the `Aggregates` of an analysis and reads them for `inference/judge.py`.
+`document.py` is what is not a table.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -33,8 +34,16 @@ from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.stretches import Entered
-from abeval.store.document import AGAIN, BUCKETS, TABLES, Document, document_text, read_document
-from abeval.store.manifest import LOCK, SAVED, sha256_of
+from abeval.store.document import (
+    AGAIN,
+    BUCKETS,
+    LOCK,
+    SAVED,
+    TABLES,
+    Document,
+    document_text,
+    read_document,
+)
 from abeval.version import __version__
 
 Columns = Mapping[str, NDArray[Any]]
@@ -264,7 +273,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, name: str, colum
         connection.execute(f"copy saved to {literal(str(draft))} (format parquet)")
         if (folder / SAVED).exists():
             draft.chmod((folder / SAVED).stat().st_mode)
-        digest = sha256_of(draft)
+        digest = _sha256_of(draft)
         draft.replace(folder / _file_of(name, digest))
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -276,7 +285,7 @@ def _show(connection: duckdb.DuckDBPyConnection, folder: Path, name: str, digest
     """Show a file that is as it was written as a relation."""
     file = folder / _file_of(name, digest)
     try:
-        if sha256_of(file) != digest:
+        if _sha256_of(file) != digest:
             raise ExperimentError(f"{file} is not the file that was written with {SAVED}", AGAIN)
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}", AGAIN) from error
@@ -293,3 +302,9 @@ def _reach(connection: duckdb.DuckDBPyConnection, variants: Sequence[str]) -> Re
     items = [str(item) for (item,) in connection.execute(items_sql("reach")).fetchall()]
     columns = connection.execute(entries_sql("reach", variants)).fetchnumpy()
     return Reach(variants, items, *(np.asarray(column) for column in columns.values()))
+
+
+def _sha256_of(file: Path) -> str:
+    """Digest a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -38,7 +38,6 @@ ROOMS = {
     "abeval/store/": ("tests/store",),
     "abeval/assignment/": ("tests/assignment", "tests/cli"),
     "abeval/inference/": ("tests/inference",),
-    "queries/store/": ("tests/store",),
     "queries/time/": ("tests/time",),
     "queries/agreement/": ("tests/agreement",),
     "queries/offline/": ("tests/offline",),

@@ -50,8 +50,6 @@ COMMANDS = (
     "analyze e.toml --json out/a.json --csv out/a.csv --report out/a.html "
     "--save-aggregates out/kept",
     "analyze e.toml --json out/b.json --aggregates out/kept",
-    "analyze add.toml --json out/c.json --store out/store",
-    "analyze add.toml --json out/d.json --store out/store",
     "analyze e.toml --json out/e.json --memory-limit 500MB --temp-directory out/temporary",
     "compare e.toml --metric ctr --json out/f.json",
     "power e.toml --mde 0.02 --json out/g.json",
@@ -95,7 +93,6 @@ def write_world(folder: Path) -> None:
         part = frame[number * rows // 3 : (number + 1) * rows // 3]
         part.to_parquet(folder / "log" / f"{number}.parquet")
     (folder / "e.toml").write_text(LOG)
-    (folder / "add.toml").write_text(LOG + 'metrics = [{name = "ctr"}]\n')
     (folder / "ids.csv").write_text("id\n" + "\n".join(map(str, range(50))) + "\n")
     (folder / "unnamed.txt").write_text("nobody may read this")
 
@@ -112,7 +109,7 @@ def confine(folder: Path) -> None:
         _allow(libc, rules, Path(path), read)
     _allow(libc, rules, folder / "out", _EVERY)
     _allow(libc, rules, Path("/dev/null"), _READ_FILE | _WRITE | _TRUNCATE)
-    for name in ("e.toml", "add.toml", "ids.csv"):
+    for name in ("e.toml", "ids.csv"):
         _allow(libc, rules, folder / name, _READ_FILE)
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     _checked(libc.syscall(_RESTRICT, rules, 0))
@@ -183,11 +180,11 @@ def begun(folder: Path, arguments: Sequence[str], cut: bool) -> int:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder but a store's: those name times of logs, and rows in any order."""
+    """Every file below a folder."""
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.parent.name != "store"
+        if file.is_file()
     }
 
 

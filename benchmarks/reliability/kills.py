@@ -22,16 +22,15 @@ import numpy as np
 from benchmarks.reliability.world import World, begun, ended
 
 FILES = ("result.json", "report.html", "scorecard.csv")
-LEFT = (".abeval-*", "draft-*", "lock")
+LEFT = (".abeval-*", "lock")
 """Names of what a run may leave, and the next one must remove."""
 
 
 def command(world: World) -> list[object]:
     """An analysis that writes everything that it can."""
     result, report, csv = (world.out / name for name in FILES)
-    folders = ["--store", world.out / "store", "--save-aggregates", world.out / "aggregates"]
     files = ["--json", result, "--report", report, "--csv", csv]
-    return ["analyze", world.experiment, *files, *folders]
+    return ["analyze", world.experiment, *files, "--save-aggregates", world.out / "aggregates"]
 
 
 def scorecard(file: Path) -> str:
@@ -89,7 +88,7 @@ def stopped(world: World, number: int, after_change: bool, delay: float) -> int:
 
 
 def seen(folder: Path) -> Mapping[str, int]:
-    """Every file but those of the store, with the time of its change."""
+    """Every file, with the time of its change."""
     times = {}
     for file in (*folder.glob("*"), *folder.glob("aggregates/*")):
         with suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ import pandas as pd
 import abeval
 import abeval.pipeline
 import abeval.report.page
-import abeval.store.collect
+import abeval.store.saved
 from abeval.cli.main import main
 
 EXPERIMENT = """\
@@ -36,13 +36,9 @@ class World:
 
     Attributes:
         folder: Of everything.
-        rows: Impressions of a day.
-        units: That may have impressions.
     """
 
     folder: Path
-    rows: int = 4_000
-    units: int = 900
 
     @property
     def out(self) -> Path:
@@ -69,16 +65,16 @@ class World:
 
     def add_day(self, day: int, seed: int = 0) -> None:
         """Write one more day of the log."""
-        log = day_log(day, seed, self.rows, self.units)
-        log.to_parquet(self.folder / "log" / f"day-{day}.parquet")
+        day_log(day, seed).to_parquet(self.folder / "log" / f"day-{day}.parquet")
 
     def load(self) -> abeval.LoadedExperiment:
         """The experiment."""
         return abeval.load(self.experiment)
 
 
-def day_log(day: int, seed: int, rows: int, units: int) -> pd.DataFrame:
+def day_log(day: int, seed: int) -> pd.DataFrame:
     """Impressions of one day."""
+    rows, units = 4_000, 900
     random = np.random.default_rng([seed, day])
     user = random.integers(0, units, rows)
     start = pd.Timestamp("2024-03-01") + pd.Timedelta(days=day)

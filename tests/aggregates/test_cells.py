@@ -94,7 +94,7 @@ def test_no_output_names_a_small_cell(
         'metrics = [{name = "ctr"}]\nsegments.city = "city"\nprivacy.min_units = 10\n'
         'cleaning.duplicates = "unchecked"\nlogs.impressions.path = "log.parquet"\n'
     )
-    outputs = "--json o.json --report o.html --csv o.csv --save-aggregates kept --store store"
+    outputs = "--json o.json --report o.html --csv o.csv --save-aggregates kept"
     assert call(monkeypatch, "analyze", "e.toml", *outputs.split()) == 0
     whole = capsys.readouterr()
     assert call(monkeypatch, "analyze", "e.toml", "--aggregates", "kept", "--json", "j.json") == 0
@@ -105,22 +105,7 @@ def test_no_output_names_a_small_cell(
     texts += [moments.to_csv(), (tmp_path / "kept" / "aggregates.json").read_text()]
     for city in ("Nice", "Cork", "Pisa"):
         assert not any(city in text for text in texts)
-    assert shown(experiment(tmp_path, privacy={"min_units": 10}).analyze(store="s"))[OTHER]
     assert sum("Rome" in text for text in texts) >= 4
-
-
-def test_a_store_carries_every_cell_on(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    private: dict[str, Any] = {
-        "privacy": {"min_units": 10},
-        "logs": {"impressions": {"path": "log"}},
-    }
-    for day in range(3):
-        frame = log(CITIES, seed=day)
-        frame["ts"] += pd.Timedelta(days=day)
-        frame.to_parquet(tmp_path / "log" / f"{day}.parquet")
-        stored = experiment(tmp_path, **private).analyze(store=tmp_path / "store")
-        assert stored.segments == experiment(tmp_path, **private).analyze().segments
 
 
 def test_a_limit_of_cells_is_stated(tmp_path: Path) -> None:

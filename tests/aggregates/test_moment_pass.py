@@ -93,8 +93,7 @@ def test_a_row_a_unit_adds_up_to_what_groups_do():
     engine.table(
         "unit_cells",
         "select i as unit_id, true as in_period, cast(null as date) as day, "
-        "cast(null as date) as first_day, 0 as closed_days, 'a' as variant, 'a' as variant_low, "
-        "'a' as variant_high, cast(null as bigint) as first_ms, cast(null as bigint) as last_ms, "
+        "'a' as variant, cast(null as bigint) as first_ms, cast(null as bigint) as last_ms, "
         "cast(1 as bigint) as c_1, cast(i * 7 as bigint) as c_2 from range(5) r(i)",
     )
     engine.table("units", "select i as unit_id, 'a' as variant, 1 as is_new from range(4) r(i)")

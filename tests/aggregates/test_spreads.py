@@ -173,9 +173,7 @@ def summaries(result: Result) -> Sequence[object]:
     return result.spreads, result.quantile_effects, result.unit_aucs, result.catalogue_uses
 
 
-def test_a_store_and_saved_aggregates_have_the_same(
-    log: pd.DataFrame, result: Result, tmp_path: Path
-) -> None:
+def test_saved_aggregates_have_the_same(log: pd.DataFrame, result: Result, tmp_path: Path) -> None:
     for i in range(2):
         half = log.iloc[i::2]  # noqa: F841 (DuckDB reads it by its name)
         duckdb.sql(f"copy half to '{tmp_path}/{i}.parquet'")
@@ -188,10 +186,8 @@ def test_a_store_and_saved_aggregates_have_the_same(
         **served(metrics=[{"name": name} for name in METRICS]),
     }
     loaded = abeval.define(entries, tmp_path)
-    store, kept = tmp_path / "store", tmp_path / "kept"
-    whole_result = loaded.analyze(store=store, save_aggregates=kept)
-    assert summaries(whole_result) == summaries(result)
-    assert summaries(loaded.analyze(store=store)) == summaries(result)
+    kept = tmp_path / "kept"
+    assert summaries(loaded.analyze(save_aggregates=kept)) == summaries(result)
     assert summaries(loaded.from_aggregates(kept)) == summaries(result)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from datetime import date
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -234,25 +233,6 @@ def test_a_date_counts_from_the_day_of_the_exposure_on() -> None:
     ).analyze(logs={"impressions": impressions, "orders": orders})
     assert aside(result, "orders") == {"used": 3, "before_exposure": 1}
     assert values(result) == {"bought": (1.0, 0.5), "day_6": (0.5, 0.0), "week": (1.0, 0.0)}
-
-
-def test_a_store_reads_all_impressions_for_them_and_has_no_outcome_logs(
-    logs: World, tmp_path: Path
-) -> None:
-    logs.impressions.to_parquet(tmp_path / "visits.parquet")
-    entries = {
-        "folder": tmp_path,
-        "logs": {"impressions": {"path": "visits.parquet"}},
-        "metrics": [m for m in METRICS if m.get("log", "clicks") == "clicks" and "funnel" not in m],
-        "cleaning": {"duplicates": "unchecked"},
-    }
-    plain = experiment(**entries).analyze()
-    for _ in range(2):
-        stored = experiment(**entries).analyze(store=tmp_path / "store")
-        assert values(stored) == values(plain)
-    with_orders = {**entries, "logs": {**entries["logs"], "events": {"orders": {"path": "o.csv"}}}}
-    with pytest.raises(ExperimentError, match="an outcome log has rows of any day"):
-        experiment(**with_orders).analyze(store=tmp_path / "store")
 
 
 def test_windows_refuse_them_and_aa_and_power_answer(logs: World) -> None:

@@ -132,17 +132,6 @@ def test_ids_of_another_type_are_refused(logs: World, users: pd.DataFrame) -> No
         analyzed(logs, users.astype({"user_id": str}))
 
 
-def test_a_store_has_no_table_of_units(tmp_path: Any) -> None:
-    run = experiment(
-        logs={"impressions": {"path": "x.parquet"}, "units": {"path": "u.csv"}},
-        metrics=[{"name": "ctr"}],
-        cleaning={"duplicates": "unchecked"},
-    )
-    assert isinstance(run, abeval.LoadedExperiment)
-    with pytest.raises(ExperimentError, match=r"remove \[logs\.units\]"):
-        run.analyze(store=tmp_path / "store")
-
-
 def test_groups_are_compared_in_every_covariate_also_where_nothing_is_adjusted(
     logs: World, users: pd.DataFrame
 ) -> None:

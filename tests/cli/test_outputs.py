@@ -71,13 +71,9 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--csv linked/o.csv", "--csv would be read as the log impressions by the next run"),
         ("--json o --csv o", "--json and --csv would write the same file: "),
         ("--json o --report ./logs/../o", "--json and --report would write the same file: "),
-        ("--store kept --save-aggregates ./kept", "--store and --save-aggregates would write"),
-        ("--store kept --json kept/manifest.json", "--json and --store would write the same"),
         ("--save-aggregates kept --json kept/aggregates.json", "would write the same file"),
-        ("--store logs", "--store would be read as the log impressions by the next run"),
-        ("--store logs/kept", "--store would be read as the log impressions by the next run"),
+        ("--save-aggregates logs/kept", "--save-aggregates would be read as the log impressions"),
         ("--save-aggregates linked/kept", "--save-aggregates would be read as the log impressions"),
-        ("--store ", "the name is empty"),
         ("--save-aggregates ", "the name is empty"),
         ("--json ", "the name is empty"),
         ("--temp-directory ", "engine.temp_directory"),
@@ -133,7 +129,7 @@ def test_outputs_of_their_own_are_written_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    outputs = "--json o.json --csv o.csv --report o.html --store store --save-aggregates kept"
+    outputs = "--json o.json --csv o.csv --report o.html --save-aggregates kept"
     for _ in range(2):
         assert call(monkeypatch, "analyze", "e.toml", *outputs.split()) == 0
         kept = ["--aggregates", "kept", "--json", "kept/o.json"]
@@ -156,11 +152,9 @@ def test_aggregates_that_are_read_are_not_replaced(
 @pytest.mark.parametrize(
     ("folders", "said"),
     [
-        ({"store": ""}, "store: the name is empty"),
         ({"save_aggregates": ""}, "save_aggregates: the name is empty"),
-        ({"store": "logs/kept"}, "store would be read as the log impressions"),
+        ({"save_aggregates": "logs/kept"}, "save_aggregates would be read as the log impressions"),
         ({"save_aggregates": "linked"}, "save_aggregates would be read as the log impressions"),
-        ({"store": "k", "save_aggregates": "./k"}, "store and save_aggregates would write"),
     ],
 )
 def test_python_refuses_the_same(
@@ -197,7 +191,7 @@ def test_simulate_needs_a_name(
         simulate("")
 
 
-@pytest.mark.parametrize("option", ["--json", "--csv", "--store", "--save-aggregates"])
+@pytest.mark.parametrize("option", ["--json", "--csv", "--save-aggregates"])
 def test_links_in_a_circle_are_told_of_in_words(
     option: str,
     folder: Path,

@@ -113,13 +113,12 @@ def test_every_way_to_an_engine_confines_it(
     frame = small_log()
     frame.assign(other=0.5).to_parquet(folder / "scores.parquet")
     loaded = experiment(folder, models={"m": {"score": "score"}}, control="a")
-    loaded.analyze(store=None, save_aggregates=folder / "kept")
+    loaded.analyze(save_aggregates=folder / "kept")
     loaded.from_aggregates(folder / "kept")
     loaded.compare("ctr")
     loaded.windows()
     loaded.aa(runs=10)
     loaded.power(mde=0.1)
-    experiment(folder, cleaning={"duplicates": "unchecked"}).analyze(store=folder / "store")
     experiment(folder, logs={"impressions": {}}).analyze(logs={"impressions": frame})
     rows = frame.rename(columns={"user_id": "unit_id", "click": "grade"})
     abeval.evaluate_log(rows, ["score"], metrics=["mrr"])
@@ -131,7 +130,7 @@ def test_every_way_to_an_engine_confines_it(
     )
     assert call(monkeypatch, "sql", "units/logged_sums", "--experiment", folder / "e.toml") == 0
     capsys.readouterr()
-    assert states == [CONFINED] * 10
+    assert states == [CONFINED] * 9
 
 
 def test_logs_of_every_kind_are_read(folder: Path) -> None:

@@ -311,10 +311,8 @@ def test_the_sessions_settings_are_put_back(session: Any) -> None:
 
 def test_every_query_ran_on_both() -> None:
     """After the others, which fill `RAN`: a query nobody ran is one nobody compared."""
-    # Spark refuses a store, and so has no use for its queries.
-    wanted = [name for name in query_names() if not name.startswith("store/")]
-    print(f"{len(RAN)} of {len(wanted)} queries ran on both engines")  # noqa: T201
-    assert sorted(RAN) == sorted(wanted)
+    print(f"{len(RAN)} of {len(query_names())} queries ran on both engines")  # noqa: T201
+    assert sorted(RAN) == sorted(query_names())
 
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -270,9 +270,6 @@ def test_json_frames_and_saved_sums_have_them(result: Result, tmp_path: Path) ->
     )
     first = loaded.analyze(save_aggregates=tmp_path / "sums")
     assert loaded.from_aggregates(tmp_path / "sums").to_json() == first.to_json()
-    stored = loaded.analyze(store=tmp_path / "store")
-    assert (stored.cuts, stored.cut_splits) == (first.cuts, first.cut_splits)
-    assert any("the cut place" in note for note in stored.notes)
 
 
 def test_where_the_split_changed_cells_are_compared_within_stretches() -> None:

@@ -34,8 +34,7 @@ def read(folder: Path, path: str | list[str], **entries: Any) -> Result:
         "engine": {"threads": 1},
     }
     logs = {"impressions": source, **entries.pop("logs", {})}
-    store = entries.pop("store", None)
-    return abeval.define(folder, **{**base, "logs": logs, **entries}).analyze(store=store)
+    return abeval.define(folder, **{**base, "logs": logs, **entries}).analyze()
 
 
 def put(file: Path, log: pd.DataFrame = LOG) -> None:
@@ -357,16 +356,6 @@ def test_a_lacking_column_keeps_its_level(tmp_path: Path) -> None:
         arms = [Moments.of(lacking[i::2], rows[i::2]) for i in (0, 1)]
         p_values.append(same_share(*arms))
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.015)
-
-
-def test_a_store_sees_lacking_columns_too(tmp_path: Path) -> None:
-    log = small_log(2400, 400)
-    put(tmp_path / "logs" / "a.parquet", log[log.variant == "a"])
-    put(tmp_path / "logs" / "b.parquet", log[log.variant == "b"].drop(columns="click"))
-    base = {"duplicates": "unchecked"}
-    for _ in range(2):
-        found = read(tmp_path, "logs", cleaning=base, store=tmp_path / "store")
-        assert lacks(found) == {"click": "fail"}
 
 
 def test_a_column_whose_type_differs_between_files_is_named(tmp_path: Path) -> None:

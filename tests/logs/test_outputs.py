@@ -110,22 +110,22 @@ def test_the_log_of_a_database_has_another_file(folder: Path) -> None:
 
 
 def test_what_is_read_stands_in_no_folder_that_is_written(folder: Path) -> None:
-    store = Place("--store", folder / "st", ("part-*", "totals/*"))
+    out = Place("--out", folder / "st", ("part-*", "totals/*"))
     for name, refused in (("part-1", True), ("totals/a", True), ("notes", False)):
         (folder / "st" / "totals").mkdir(parents=True, exist_ok=True)
         (folder / "st" / name).touch()
         reads = [Place("--policy", folder / "st" / name)]
         if refused:
-            with pytest.raises(ExperimentError, match="--store would replace --policy"):
-                check_apart(reads, [store])
+            with pytest.raises(ExperimentError, match="--out would replace --policy"):
+                check_apart(reads, [out])
         else:
-            check_apart(reads, [store])
+            check_apart(reads, [out])
 
 
 def test_two_outputs_are_two_files_and_two_folders(folder: Path) -> None:
     reads = reads_of(reading(folder, "logs"))
     kept = folder / "kept"
-    store = Place("store", kept, ("manifest.json", "part-*"))
+    out = Place("out", kept, ("manifest.json", "part-*"))
     for other in (
         Place("aggregates", kept, ("aggregates.json",)),
         Place("json", kept / "manifest.json"),
@@ -133,8 +133,8 @@ def test_two_outputs_are_two_files_and_two_folders(folder: Path) -> None:
         Place("json", kept),
     ):
         with pytest.raises(ExperimentError, match="would write the same file"):
-            check_apart(reads, [store, other])
-    check_apart(reads, [store, Place("json", kept / "o.json")])
+            check_apart(reads, [out, other])
+    check_apart(reads, [out, Place("json", kept / "o.json")])
 
 
 def test_an_output_has_a_name() -> None:

@@ -170,20 +170,6 @@ def test_rows_of_the_files_are_used_or_set_aside_whatever_they_come_by(
     assert by_files[0] == in_files
 
 
-@settings(max_examples=3, deadline=None)
-@given(st.lists(st.lists(OF_ROW, max_size=12), min_size=2, max_size=3))
-def test_a_store_counts_the_rows_of_all_its_files(parts: list[list[tuple[Any, ...]]]) -> None:
-    with TemporaryDirectory() as name:
-        folder, in_files = Path(name), 0
-        (folder / "logs").mkdir()
-        stored = experiment(folder, {"path": "logs"}, cleaning={"duplicates": "unchecked"})
-        for day, rows in enumerate(parts):
-            in_files += parquet(dirty(rows), folder / "logs" / f"{day}.parquet")
-            found = both(stored.analyze(store=folder / "store"))
-            assert found == both(stored.analyze())
-            assert found[0] == in_files
-
-
 def test_a_filter_counts_what_it_keeps_of_the_rows_of_the_file(tmp_path: Path) -> None:
     log = dirty([("u1", "a", 1.0, 1, 1), (None, "a", 1.0, 1, 2), ("u2", "holdout", 9.0, 0, 3)])
     kept = parquet(log, tmp_path / "log.parquet") - int((log.click != 1).sum())
@@ -243,7 +229,7 @@ def test_a_reader_that_leaves_rows_out_is_refused(
         experiment(tmp_path, {"path": name}).analyze()
 
 
-@pytest.mark.parametrize("command", ["analyze", "windows", "store"])
+@pytest.mark.parametrize("command", ["analyze", "windows"])
 def test_rows_that_are_lost_on_the_way_are_refused(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,10 +242,6 @@ def test_rows_that_are_lost_on_the_way_are_refused(
         return opened._replace(rows=opened.rows + 1)
 
     monkeypatch.setattr(opening, "open_log", with_one_more)
-    calls = {
-        "analyze": loaded.analyze,
-        "windows": loaded.windows,
-        "store": lambda: loaded.analyze(store=tmp_path / "store"),
-    }
+    calls = {"analyze": loaded.analyze, "windows": loaded.windows}
     with pytest.raises(LogError, match="40 rows were used or set aside, but 41 were read"):
         calls[command]()

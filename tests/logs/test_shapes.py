@@ -149,21 +149,6 @@ def test_what_no_log_can_be_is_refused(tmp_path: Path, entries: dict[str, str], 
         read(tmp_path, "log.parquet", source=entries)
 
 
-@pytest.mark.parametrize("source", [{"where": "position < 9"}, {"query": "select * from log"}])
-def test_a_store_refuses_what_is_not_the_file_itself(
-    tmp_path: Path, source: dict[str, str]
-) -> None:
-    put(tmp_path / "log.parquet")
-    with pytest.raises(AbevalError, match="go through `query` or `where`"):
-        read(
-            tmp_path,
-            "log.parquet",
-            source=source,
-            store=tmp_path / "store",
-            cleaning={"duplicates": "unchecked"},
-        )
-
-
 def arms(units: int = 2000, seed: int = 3) -> pd.DataFrame:
     """Users in four arms of a test, each of 25 %."""
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The traffic split changes in mid-run: scheduled, exposed, unexplained, stored, refused."""
+"""The traffic split changes in mid-run: scheduled, exposed, unexplained, saved, refused."""
 
 from __future__ import annotations
 
@@ -284,25 +284,6 @@ def test_aggregates_that_were_saved_know_the_stretches(tmp_path):
     assert again.scorecard == result.scorecard
     assert again.ramps == result.ramps
     assert again.trust == result.trust
-
-
-@pytest.mark.parametrize("users", [300, 8000])
-def test_a_store_sees_the_split_change(tmp_path, users):
-    """Two days a file; with many users totals are carried on, with few closed days."""
-    log = world(3, users if users < 1000 else 4500)
-    log = log[log.ts >= "2026-01-05"]
-    logs = tmp_path / "log"
-    logs.mkdir()
-    source = {"impressions": {"path": str(logs / "*.parquet")}}
-    loaded = scheduled(logs=source, pre_period=None)
-    for pair, rows in log.groupby((log.ts.dt.day - 5) // 2):
-        rows.to_parquet(logs / f"{pair}.parquet")
-        kept = loaded.analyze(store=tmp_path / "store")
-    whole = loaded.analyze()
-    assert len(whole.ramps) == 2
-    assert kept.ramps == whole.ramps
-    assert kept.scorecard == whole.scorecard
-    assert kept.daily == whole.daily
 
 
 def test_small_stretches_are_left_out_and_a_note_says_so():

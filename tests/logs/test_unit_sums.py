@@ -9,13 +9,12 @@ FIRST, SECOND, THIRD = "2024-03-01", "2024-03-02", "2024-03-03"
 
 class TestUnitsOfTheLog:
     CELLS = relation(
-        "unit_id varchar, in_period boolean, day date, first_day date, closed_days bigint, "
-        "variant varchar, variant_low varchar, variant_high varchar, first_ms bigint, "
+        "unit_id varchar, in_period boolean, day date, variant varchar, first_ms bigint, "
         "last_ms bigint, s_city varchar, c_1 bigint, c_10 bigint, set_aside varchar",
-        ("u", True, FIRST, FIRST, 0, "a", "a", "a", 10, 20, "Rome", 3, 30, None),
-        ("u", True, FIRST, FIRST, 0, "a", "a", "a", 5, 15, "Oslo", 4, 40, "null_time"),
-        ("v", False, FIRST, FIRST, 0, "b", "b", "b", 1, 2, "Rome", 5, 50, None),
-        ("w", True, FIRST, FIRST, 0, None, None, None, 1, 2, "Rome", 6, 60, "null_variant"),
+        ("u", True, FIRST, "a", 10, 20, "Rome", 3, 30, None),
+        ("u", True, FIRST, "a", 5, 15, "Oslo", 4, 40, "null_time"),
+        ("v", False, FIRST, "b", 1, 2, "Rome", 5, 50, None),
+        ("w", True, FIRST, None, 1, 2, "Rome", 6, 60, "null_variant"),
     )
 
     def test_are_those_with_a_row_that_counts(self) -> None:
@@ -84,47 +83,32 @@ def test_a_row_of_a_table_stays_a_row() -> None:
 
 CELLS = (
     "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
-    "variant_low varchar, variant_high varchar, first_day date, closed_days bigint, "
-    "c_1 bigint, c_0 bigint"
+    "variant varchar, c_1 bigint, c_0 bigint"
 )
 
 
 def test_a_day_of_a_unit_joins_its_variants_and_segments() -> None:
     cells = relation(
         CELLS,
-        (1, True, FIRST, 30, 40, "a", "a", FIRST, 0, 1, 10),
-        (1, True, FIRST, 20, 35, "b", "b", FIRST, 0, 2, 20),
-        (1, True, FIRST, 25, 50, "a", "c", FIRST, 0, 4, 40),
-        (1, True, SECOND, 60, 60, "b", "b", SECOND, 0, 8, 80),
-        (1, False, FIRST, 1, 2, "a", "a", FIRST, 0, 16, 160),
+        (1, True, FIRST, 30, 40, "a", 1, 10),
+        (1, True, FIRST, 20, 35, "b", 2, 20),
+        (1, True, FIRST, 25, 50, "c", 4, 40),
+        (1, True, SECOND, 60, 60, "b", 8, 80),
+        (1, False, FIRST, 1, 2, "a", 16, 160),
     )
     columns = (
         "unit_id, in_period, cast(day as varchar), first_ms, last_ms, variant_low, variant_high, "
-        "cast(first_day as varchar), c_days, c_1, c_0"
+        "c_days, c_1, c_0"
     )
     assert answer("units/unit_day", columns, unit_cells=cells) == [
-        (1, False, FIRST, 1, 2, "a", "a", FIRST, 1, 16, 160),
-        (1, True, FIRST, 20, 50, "a", "c", FIRST, 1, 7, 70),
-        (1, True, SECOND, 60, 60, "b", "b", SECOND, 1, 8, 80),
-    ]
-
-
-def test_closed_days_are_one_row_that_counts_them() -> None:
-    cells = relation(
-        CELLS,
-        (1, True, None, 5, 40, "a", "a", SECOND, 3, 1, 10),
-        (1, True, None, 3, 30, "b", "b", FIRST, 2, 2, 20),
-        (2, True, None, 3, 30, "b", "b", FIRST, 0, 2, 20),
-    )
-    columns = "unit_id, cast(day as varchar), cast(first_day as varchar), c_days, c_1"
-    assert answer("units/unit_day", columns, unit_cells=cells) == [
-        (1, None, FIRST, 5, 3),
-        (2, None, FIRST, 0, 2),
+        (1, False, FIRST, 1, 2, "a", "a", 1, 16, 160),
+        (1, True, FIRST, 20, 50, "a", "c", 1, 7, 70),
+        (1, True, SECOND, 60, 60, "b", "b", 1, 8, 80),
     ]
 
 
 def test_a_row_of_a_table_of_units_is_of_no_day() -> None:
-    cells = relation(CELLS, (1, True, None, None, None, "a", "a", None, 0, 1, 10))
+    cells = relation(CELLS, (1, True, None, None, None, "a", 1, 10))
     columns = "unit_id, in_period, day, variant_low, variant_high, c_days, c_1, c_0"
     rows = [(1, True, None, "a", "a", 0, 1, 10)]
     assert answer("units/unit_row", columns, unit_cells=cells) == rows
@@ -133,19 +117,20 @@ def test_a_row_of_a_table_of_units_is_of_no_day() -> None:
 
 DAYS = (
     "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
-    "first_day date, variant_low varchar, variant_high varchar, c_1 bigint"
+    "variant_low varchar, variant_high varchar, c_1 bigint"
 )
 UNIT_DAY = relation(
     DAYS,
-    (1, True, SECOND, 30, 45, SECOND, "b", "b", 1),
-    (1, True, FIRST, 10, 20, FIRST, "a", "b", 2),
-    (1, False, FIRST, 1, 2, FIRST, "c", "c", 4),
-    (2, True, SECOND, 25, 60, SECOND, "c", "d", 8),
-    (2, True, THIRD, 70, 80, THIRD, "a", "a", 16),
-    (3, False, FIRST, 3, 4, FIRST, "a", "a", 32),
-    (4, True, SECOND, 12, 90, SECOND, "a", "a", 64),
-    (4, True, None, 5, 6, FIRST, "a", "a", 128),
-    (6, True, SECOND, 50, 55, SECOND, "a", "a", 256),
+    (1, True, SECOND, 30, 45, "b", "b", 1),
+    (1, True, FIRST, 10, 20, "a", "b", 2),
+    (1, False, FIRST, 1, 2, "c", "c", 4),
+    (2, True, SECOND, 25, 60, "c", "d", 8),
+    (2, True, THIRD, 70, 80, "a", "a", 16),
+    (3, False, FIRST, 3, 4, "a", "a", 32),
+    (4, True, SECOND, 12, 90, "a", "a", 64),
+    (4, True, None, 5, 6, "a", "a", 128),
+    (4, True, "2024-03-04", 92, 94, "a", "a", 512),
+    (6, True, SECOND, 50, 55, "a", "a", 256),
 )
 
 
@@ -154,12 +139,12 @@ def test_a_unit_is_seen_from_its_first_impression_of_the_period() -> None:
     assert answer("units/seen_units", columns, unit_day=UNIT_DAY) == [
         (1, 10, FIRST, "a", "b"),
         (2, 25, SECOND, "a", "d"),
-        (4, 5, FIRST, "a", "a"),
+        (4, 5, SECOND, "a", "a"),
         (6, 50, SECOND, "a", "a"),
     ]
 
 
-def test_a_day_counts_analysed_units_and_the_new_ones_among_them() -> None:
+def test_a_day_with_analysed_units_counts_them_and_the_new_ones_among_them() -> None:
     days = answer(
         "units/days",
         "day, units, new_units, impressions, first_ms, last_ms",

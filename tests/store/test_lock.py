@@ -1,4 +1,4 @@
-"""One run at a time on one store, whose lock touches no file of anybody else."""
+"""One run at a time writes to a folder, and its lock touches no file of anybody else."""
 
 from __future__ import annotations
 
@@ -14,22 +14,11 @@ import pytest
 
 from abeval import files
 from abeval.errors import ExperimentError
-from tests.store.test_refresh import counts, day_log, experiment, same, write
+from tests.store.test_saved import experiment
 
 
 def held(folder: Path, seconds: float = 0.0) -> AbstractContextManager[None]:
     return files.held(folder / "lock", str(folder), seconds)
-
-
-def test_a_second_run_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> None:
-    write(tmp_path, "day", day_log(1))
-    same(tmp_path)
-    with held(tmp_path / "store"):
-        with pytest.raises(ExperimentError, match="in use by another run"):
-            experiment(tmp_path).analyze(store=tmp_path / "store")
-        assert (tmp_path / "store" / "lock").exists()
-    assert counts(same(tmp_path)) == (0, 1)
-    assert not (tmp_path / "store" / "lock").exists()
 
 
 HOLDER = """
@@ -65,15 +54,13 @@ def test_a_file_with_content_is_somebodys_and_stays(tmp_path: Path, text: str) -
     assert (tmp_path / "lock").read_text() == text
 
 
-@pytest.mark.parametrize("is_store", [True, False])
-def test_a_link_is_not_followed(tmp_path: Path, is_store: bool) -> None:
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
     notes, folder = tmp_path / "notes.txt", tmp_path / "kept"
     notes.write_text("my own notes")
     folder.mkdir()
     (folder / "lock").symlink_to(notes)
-    write(tmp_path, "day", day_log(1))
     with pytest.raises(ExperimentError, match=r"cannot be locked: .*links.*kept/lock"):
-        experiment(tmp_path).analyze(**{"store" if is_store else "save_aggregates": folder})
+        experiment(tmp_path).analyze(save_aggregates=folder)
     assert notes.read_text() == "my own notes"
 
 
@@ -106,7 +93,7 @@ def test_a_disk_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         held(tmp_path).__enter__()
 
 
-def test_a_run_that_fails_gives_the_store_back(tmp_path: Path) -> None:
+def test_a_run_that_fails_gives_the_folder_back(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="stop"), held(tmp_path):
         raise ValueError("stop")
     with held(tmp_path):

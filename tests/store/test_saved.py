@@ -260,4 +260,5 @@ def test_the_command_saves_and_judges(
     first = capsys.readouterr().out
     assert call(monkeypatch, "analyze", SAMPLE, "--aggregates", kept) == 0
     assert capsys.readouterr().out == first
-    assert call(monkeypatch, "analyze", SAMPLE, "--aggregates", kept, "--store", kept) == 2
+    both = ("--aggregates", kept, "--save-aggregates", kept)
+    assert call(monkeypatch, "analyze", SAMPLE, *both) == 2

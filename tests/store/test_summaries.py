@@ -11,7 +11,7 @@ import pytest
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.metrics import named_metrics
 from abeval.store.summaries import name_of, of_experiment, read_sums
-from tests.store.test_refresh import experiment
+from tests.store.small import plan
 
 SUMS = {"metric": "ctr", "n": 300, "sum_y": 60.0, "sum_yy": 90.0}
 PER = {"sum_x": 600.0, "sum_xx": 2000.0, "sum_xy": 150.0}
@@ -71,8 +71,8 @@ def test_a_table_without_its_columns_is_refused(frame: pd.DataFrame, said: str) 
 
 def judged(frame: pd.DataFrame, **entries: Any) -> tuple[str, ...]:
     """The notes of an experiment over a table of sums."""
-    plan = experiment(Path(), **{"metrics": ["ctr"], "segments": {}, **entries}).experiment
-    _, aggregates = of_experiment(plan, named_metrics(plan), read_sums(frame), "weekly.csv")
+    own = plan(**{"metrics": ["ctr"], "segments": {}, **entries})
+    _, aggregates = of_experiment(own, named_metrics(own), read_sums(frame), "weekly.csv")
     return aggregates.notes
 
 

@@ -14,8 +14,7 @@ import pytest
 from abeval.aggregates.buckets import BucketSums
 from abeval.errors import AbevalError, ExperimentError
 from abeval.store.saved import check_savable, definition, read_aggregates, save_aggregates
-from tests.store.test_change import accounts, aggregates, days, moments, units
-from tests.store.test_refresh import experiment
+from tests.store.small import accounts, aggregates, days, moments, plan, units
 
 BUCKETS = {
     "own": BucketSums(np.array([3.0, 0.0]), np.arange(10.0).reshape(2, 5)),
@@ -31,10 +30,6 @@ REACH = pd.DataFrame(
         "impressions": [6, 7, 8],
     }
 )
-
-
-def plan(**entries: Any) -> Any:
-    return experiment(Path(), **entries).experiment
 
 
 def test_tables_and_sub_buckets_come_back(tmp_path: Path) -> None:

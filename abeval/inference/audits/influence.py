@@ -59,7 +59,7 @@ def influences(analysis: Analysis) -> tuple[Influence, ...]:
 def influence_check(analysis: Analysis) -> Check:
     """Whether one unit makes much of a variance, far beyond every other: as bots and faults do."""
     if not analysis.aggregates.extremes:
-        message = "units are not looked at one by one ([privacy] min_units, a store, or no mean)"
+        message = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
         return skipped("influence", message)
     looks = list(_looks(analysis))
     singles = sorted((look.single for look in looks if look.single), key=lambda one: -one.times)

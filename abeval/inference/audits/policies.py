@@ -30,7 +30,7 @@ def policy_check(analysis: Analysis) -> Check:
     if not aggregates.facts["crossovers"]:
         return skipped(name, "no unit was seen in several variants, so all policies are the same")
     if not aggregates.seen_in:
-        return skipped(name, "a store does not keep where units were seen")
+        return skipped(name, "sums do not say where units were seen")
     policies = [
         _Policy(which, {variant: units.get(variant, 0) for variant in experiment.variants})
         for which, units in _counted(aggregates).items()

@@ -80,8 +80,8 @@ def _judges_shares(check: Check) -> bool:
 
 
 _NOT_AUDITED = (
-    "the log is not audited by variant: a store keeps sums of old files and not their rows "
-    "(`abeval check` reads all files), and rows without a unit say nothing of who they are of"
+    "the log is not audited by variant: sums have no rows to audit, and rows without a unit say "
+    "nothing of who they are of"
 )
 
 
