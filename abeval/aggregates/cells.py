@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import CELL, METRIC, SEGMENT, SLICE
-from abeval.aggregates.terms import Row, add_signed
+from abeval.aggregates.unit_sums import Row, add_signed
 from abeval.engines.protocol import whole
 
 LIMIT = 300

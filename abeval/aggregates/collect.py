@@ -4,10 +4,10 @@ It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggrega
 `inference/`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
@@ -17,11 +17,11 @@ from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import DAY, SLICE
 from abeval.aggregates.per_unit import Besides, per_unit_sums
-from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
+from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.reach import NO_REACH, Reach, queried_reach
 from abeval.aggregates.rows import GroupUnits, VariantUnits
 from abeval.aggregates.spreads import spread_metrics
-from abeval.aggregates.terms import Row
+from abeval.aggregates.unit_sums import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
 from abeval.engines.protocol import ArrayEngine, Engine, whole
 from abeval.engines.queries import query
@@ -99,7 +99,7 @@ def _gathered(
     catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
     counted = accounts(prepared, engine)
     return Aggregates(
-        moments=_moments(per_unit.rows, [*quantiles.rows, *lacking, *cuts.rows]),
+        moments=_moments(per_unit.rows, [*lacking, *cuts.rows]),
         caps=per_unit.caps,
         reach=catalogue.reach,
         group_units=catalogue.group_units,
@@ -109,7 +109,7 @@ def _gathered(
         days=days_of(prepared),
         refused=wanted.refused,
         facts=facts(prepared) | count_other_variants(experiment, prepared),
-        quantiles=quantiles.quantiles,
+        quantiles=quantiles,
         buckets=per_unit.buckets,
         entered=prepared.placed.entered,
         stretches=prepared.placed.stretches,
@@ -167,9 +167,11 @@ def _cuts(
     return cut_sums(queries, wanted.metrics, of_variant, step)
 
 
-def _quantiles(queries: MetricQueries, wanted: Wanted, step: Step) -> QuantileSums:
+def _quantiles(
+    queries: MetricQueries, wanted: Wanted, step: Step
+) -> Mapping[str, Mapping[str, Quantile]]:
     if not (wanted.quantiles or wanted.spreads):
-        return QuantileSums([], {})
+        return {}
     step(QUANTILE.title)
     return collect_quantiles(queries, wanted.quantiles, wanted.spreads)
 

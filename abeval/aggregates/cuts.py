@@ -16,7 +16,8 @@ from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_valu
 from abeval.aggregates.kernels.auc_pass import score_tables
 from abeval.aggregates.metric_queries import MetricQueries, show_scored
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
-from abeval.aggregates.terms import Row, SliceTerms, Terms
+from abeval.aggregates.slice_sums import SqlSlice
+from abeval.aggregates.unit_sums import Row
 from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
@@ -121,8 +122,8 @@ def _of_sums(queries: MetricQueries, name: str, metrics: Sequence[Metric]) -> li
     return queries.sums(_slices(queries, name, chosen), "cut_totals")
 
 
-def _slices(queries: MetricQueries, name: str, metrics: Sequence[Metric]) -> list[SliceTerms]:
-    return [SliceTerms(m, CUT + name, "cell", Terms(*queries.both(m, "t_"))) for m in metrics]
+def _slices(queries: MetricQueries, name: str, metrics: Sequence[Metric]) -> list[SqlSlice]:
+    return [SqlSlice(m.name, CUT + name, *queries.both(m, "t_"), "cell") for m in metrics]
 
 
 def _of_scores(
@@ -178,7 +179,7 @@ def _influences(
     if queries.by_stretch:
         return []
     experiment, sums = queries.experiment, _sums(rows)
-    slices, columns, weights = list[SliceTerms](), list[str](), list[Weights]()
+    slices, columns, weights = list[SqlSlice](), list[str](), list[Weights]()
     for metric, treatment in product(metrics, experiment.treatments):
         names, (y, x) = (experiment.control, treatment), queries.both(metric, "t_")
         arms = Arms(names, (units.get(experiment.control, 0), units.get(treatment, 0)))
@@ -186,7 +187,7 @@ def _influences(
             i = len(weights)
             weights.append(of_part)
             columns.append(f"sum(cast(round(w.y_{i} * {y} + w.x_{i} * {x}) as bigint)) as w_{i}")
-            slices.append(SliceTerms(metric, part + name, literal(treatment), Terms(f"w_{i}", "1")))
+            slices.append(SqlSlice(metric.name, part + name, f"w_{i}", cell=literal(treatment)))
     if not slices:
         return []
     queries.engine.view("cut_weights", _weights_sql(weights))

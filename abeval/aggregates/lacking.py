@@ -7,14 +7,14 @@ from pathlib import Path
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import LACKING
-from abeval.aggregates.terms import Row, SliceTerms, Terms
+from abeval.aggregates.slice_sums import SqlSlice
+from abeval.aggregates.unit_sums import Row
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.canonical import variant_of
 from abeval.logs.prepare import Prepared
-from abeval.metrics.definition import Metric
 
 
 def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQueries) -> list[Row]:
@@ -30,8 +30,7 @@ def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQuer
     for lacking, columns in by_files.items():
         rest = [file for file in facts.files if file not in lacking]
         if _show_units(experiment, queries.engine, list(lacking), rest):
-            metrics = [Metric(column, "ratio", "rows of files without it") for column in columns]
-            slices = [SliceTerms(m, LACKING, "''", Terms("y", "x")) for m in metrics]
+            slices = [SqlSlice(column, LACKING, "y", "x") for column in columns]
             rows += queries.sums(slices, "lacking_units")
     return rows
 

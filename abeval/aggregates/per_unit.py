@@ -82,7 +82,9 @@ def per_unit_sums(
     caps, buckets, unit_aucs = dict[str, Caps](), dict[str, BucketSums](), list[UnitsByAuc]()
     few = len(units.hash) <= FEW_UNITS
     hidden = queries.by_stretch or experiment.privacy.min_units is not None
-    for source in dict.fromkeys([*wanted.sources, *([UNIT_DAY] if besides.before else [])]):
+    counted = [m for m in wanted.metrics if not m.source.per_unit and m.left_out]
+    needs_sums = bool(besides.before or counted)
+    for source in dict.fromkeys([*wanted.sources, *([UNIT_DAY] if needs_sums else [])]):
         if not source.per_unit:
             continue
         step(source.title)
@@ -94,6 +96,7 @@ def per_unit_sums(
         slices += [of.in_buckets(metric, bucket) for metric in resampled]
         if source is UNIT_DAY:
             slices += [of.balance(metric) for metric in besides.before]
+            slices += [one for metric in counted for one in of.left_out(metric)]
         rows += sums_of(slices, of.groups)
         if source.daily and experiment.period is not None and queries.shape.has_time:
             days += of.day_rows(metrics, active)
@@ -121,7 +124,7 @@ def per_unit_sums(
 def _read(queries: MetricQueries, source: Source, metrics: Sequence[Metric]) -> UnitDays:
     """The values of a source by unit and day, by its query or its kernel."""
     queries.load(source, metrics)
-    return days_of(queries.engine, "source_day")
+    return days_of(queries.engine, source.name)
 
 
 def days_of(engine: Engine, relation: str) -> UnitDays:

@@ -7,37 +7,23 @@ wide the ends stand, is in `stats/quantiles.py`.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS, moments_by_variant
+from abeval.aggregates.slice_sums import SqlSlice
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
-from abeval.aggregates.terms import Row, SliceTerms, Terms
+from abeval.aggregates.unit_sums import Row
 from abeval.engines.protocol import whole
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
 from abeval.metrics.definition import Metric, RowTerm
-from abeval.metrics.sources import UNIT_DAY
 from abeval.stats import quantiles
 from abeval.stats.mid_distribution import PARTS, Step, place
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal, RefusalReason
-
-
-@dataclass(frozen=True)
-class QuantileSums:
-    """What quantile metrics come down to.
-
-    Attributes:
-        rows: Rows of `moment_rows.MOMENT_COLUMNS`: what the definitions leave out.
-        quantiles: Metric → variant → its quantile.
-    """
-
-    rows: list[Row]
-    quantiles: Mapping[str, Mapping[str, Quantile]]
 
 
 class _Values(NamedTuple):
@@ -50,7 +36,7 @@ class _Values(NamedTuple):
 
 def collect_quantiles(
     queries: MetricQueries, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
-) -> QuantileSums:
+) -> dict[str, Mapping[str, Quantile]]:
     """Quantiles of every metric; one sort for all quantiles of the same value.
 
     Args:
@@ -65,7 +51,7 @@ def collect_quantiles(
         f"select variant, unit_id, value from ({events_of(queries, group[0])}) as events"
         for group in quantile_groups(every)
     ]
-    return QuantileSums(_left_out(queries, metrics), quantiles_of(queries, every, events, bare))
+    return quantiles_of(queries, every, events, bare)
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
@@ -271,7 +257,7 @@ def _below(
         return [{} for _ in steps]
     _show(queries, "quantile_step", ("step_variant", *columns), rows)
     queries.engine.view("quantile_unit", query("units/quantile_below", queries.units))
-    terms = SliceTerms(metric, "quantile", "number", Terms("t_below", "t_events"))
+    terms = SqlSlice(metric.name, "quantile", "t_below", "t_events", "number")
     summed: dict[str, list[Row]] = {str(i): [] for i in range(len(steps))}
     for row in queries.sums([terms], "quantile_unit"):
         summed[str(row[MOMENT_COLUMNS.index("cell")])].append(row)
@@ -292,12 +278,3 @@ def _show(
     )
     named = ", ".join(columns)
     queries.engine.view(name, f"select * from (values {listed}) as v ({named})")
-
-
-def _left_out(queries: MetricQueries, metrics: Sequence[Metric]) -> list[Row]:
-    """Impressions that the metrics' definitions leave out."""
-    if not any(metric.left_out for metric in metrics):
-        return []
-    queries.load(UNIT_DAY)
-    queries.total_units(UNIT_DAY)
-    return queries.sums([count for metric in metrics for count in queries.left_out(metric)])

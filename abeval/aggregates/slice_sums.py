@@ -1,110 +1,71 @@
-"""Exact sums of slices of metrics: by one pass over arrays where that is possible, else by queries.
+"""Exact sums of slices of metrics over a relation of values per unit, such as units in cells.
 
-`metric_queries.py` writes the terms of the slices, and hands the rows on to `collect.py` and
-`time/`.
+`cuts.py`, `quantiles.py` and `lacking.py` write the SQL of the values; the arrays that come back
+are summed as those of units are.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from abeval.aggregates.kernels.moment_pass import is_of_one_cell, sums_by_arrays
-from abeval.aggregates.terms import MomentQuery, Row, SliceTerms, large, moment_row
-from abeval.engines.protocol import ArrayEngine, Engine, whole
-from abeval.engines.queries import query
-from abeval.errors import ExperimentError, QueryError
-from abeval.metrics.definition import Metric
+import numpy as np
 
-_TOO_LARGE = (
-    "sums of squares must stay below 1e38 steps of `resolution` (1e-6 by default): divide the "
-    "value, or set a coarser resolution"
-)
+from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, Variable, sums_of
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import numbered
+from abeval.logs.unit_arrays import Labels, labels
 
 
-@dataclass(frozen=True)
-class SliceQueries:
-    """What sums slices over a relation of values per unit.
+class SqlSlice(NamedTuple):
+    """What one metric sums in one slice of a relation, by cell and variant.
 
     Attributes:
-        engine: Where the queries run.
-        variants: The variants of the experiment.
-        by_stretch: Whether units are summed by stretch.
+        metric: Its name.
+        name: Of the slice.
+        y: SQL of the numerator.
+        x: SQL of the denominator.
+        cell: SQL of the cell, a text.
     """
 
-    engine: Engine
-    variants: Sequence[str]
-    by_stretch: bool
-
-    def sums(self, slices: Sequence[SliceTerms], relation: str) -> list[Row]:
-        """Exact sums by cell, variant and stretch: rows of `moment_rows.MOMENT_COLUMNS`."""
-        by_arrays = self._by_arrays([part for part in slices if is_of_one_cell(part)], relation)
-        by_query: dict[MomentQuery, list[SliceTerms]] = {}
-        for part in slices if by_arrays is None else (p for p in slices if not is_of_one_cell(p)):
-            by_query.setdefault(part.terms.query, []).append(part)
-        summed = (self._summed(parts, one, relation) for one, parts in by_query.items())
-        return [*(by_arrays or ()), *(row for rows in summed for row in rows)]
-
-    def _by_arrays(self, slices: Sequence[SliceTerms], relation: str) -> list[Row] | None:
-        """The sums by one pass over arrays; None where it cannot compute them."""
-        if not slices or not isinstance(self.engine, ArrayEngine):
-            return None
-        rows = sums_by_arrays(self.engine, slices, relation, self.variants, self.by_stretch)
-        if rows is None:
-            return None
-        return [
-            moment_row((part.metric.name, part.slice_name, *row), part.terms.query)
-            for part, of_part in zip(slices, rows, strict=True)
-            for row in of_part
-        ]
-
-    def _summed(
-        self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str
-    ) -> list[Row]:
-        self.show(slices, relation)
-        try:
-            rows = self.engine.rows(query(summed.name))
-        except QueryError as error:
-            if error.hint is not None:
-                raise
-            summed = large(summed)
-            rows = self._large(slices, summed, relation)
-        named = [(part.metric.name, part.slice_name) for part in slices]
-        return [moment_row((*named[whole(number)], *row), summed) for number, *row in rows]
-
-    def _large(
-        self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str
-    ) -> Sequence[Row]:
-        """The rows of a query of large values, or an error that names the metric."""
-        try:
-            return self.engine.rows(query(summed.name))
-        except QueryError:
-            self._blame(slices, summed, relation)
-            raise
-
-    def _blame(self, slices: Sequence[SliceTerms], summed: MomentQuery, relation: str) -> None:
-        """Raise the error of the first metric whose own sums cannot be computed."""
-        for part in slices:
-            self.show([part], relation)
-            try:
-                self.engine.rows(query(summed.name))
-            except QueryError as error:
-                what = f"metric {part.metric.name!r}: its sums cannot be computed: {error.what}"
-                raise ExperimentError(what, _TOO_LARGE) from error
-
-    def show(self, slices: Sequence[SliceTerms], relation: str) -> None:
-        """Show the values of all slices as `metric`."""
-        stretch = "stretch" if self.by_stretch else "0 as stretch"
-        parts = (
-            f"select {number} as part, {part.cell} as cell, variant, {stretch}, "
-            f"{part.terms.shown} from {relation}{_condition(part)}"
-            for number, part in enumerate(slices)
-        )
-        self.engine.view("metric", "\nunion all ".join(parts))
+    metric: str
+    name: str
+    y: str
+    x: str = "1"
+    cell: str = "''"
 
 
-def condition_of(metric: Metric) -> str:
-    """The condition of the units that a metric is of; none for all units."""
-    return "" if metric.among is None else f" where t_{metric.among.column.removeprefix('c_')} = 1"
+def relation_sums(
+    engine: Engine,
+    slices: Sequence[SqlSlice],
+    relation: str,
+    variants: Sequence[str],
+    by_stretch: bool = False,
+) -> list[Row]:
+    """Exact sums by cell, variant and stretch: rows of `moment_rows.MOMENT_COLUMNS`.
 
-
-def _condition(part: SliceTerms) -> str:
-    return condition_of(part.metric) if part.of_units else ""
+    Args:
+        engine: Holds the relation.
+        slices: What is summed.
+        relation: Values per unit, with its `variant`, and its `stretch` if units are summed by it.
+        variants: Those of the experiment.
+        by_stretch: Whether units are summed by stretch.
+    """
+    numbers = list(dict.fromkeys(sql for one in slices for sql in (one.y, one.x)))
+    columns = {sql: f"v_{place}" for place, sql in enumerate(numbers) if not sql.isdigit()}
+    cells = {sql: f"cell_{i}" for i, sql in enumerate(dict.fromkeys(o.cell for o in slices))}
+    listed = [
+        f"cast({numbered('variant', variants)} as bigint) as arm",
+        f"cast({'stretch' if by_stretch else '0'} as bigint) as part",
+        *(f"cast({sql} as bigint) as {name}" for sql, name in columns.items()),
+        *(f"cast({sql} as varchar) as {name}" for sql, name in cells.items()),
+    ]
+    arrays = engine.arrays(f"select {', '.join(listed)} from {relation}")
+    known: dict[str, Variable] = {
+        sql: arrays[name].astype(np.int64) for sql, name in columns.items()
+    }
+    known |= {sql: int(sql) for sql in numbers if sql.isdigit()}
+    named: dict[str, Labels] = {sql: labels(arrays[name]) for sql, name in cells.items()}
+    groups = Groups(arrays["arm"].astype(np.int64), arrays["part"].astype(np.int64), variants)
+    return sums_of(
+        [Slice(o.metric, o.name, Terms(known[o.y], known[o.x]), named[o.cell]) for o in slices],
+        groups,
+    )

@@ -4,7 +4,7 @@
 aggregates, as do cuts and windows with values of their own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -68,6 +68,22 @@ class Groups(NamedTuple):
     variant: NDArray[np.integer]
     stretch: NDArray[np.integer]
     variants: Sequence[str]
+
+
+def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
+    """One row of `moment_rows.MOMENT_COLUMNS` per label: the sum of sign × row.
+
+    Example:
+        >>> label = ("ctr", "day", "2026-01-01", "a", 0)
+        >>> add_signed([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
+        [('ctr', 'day', '2026-01-01', 'a', 0, 2, '5')]
+    """
+    totals: dict[Row, list[int]] = {}
+    for sign, row in rows:
+        sums = [sign * int(str(value)) for value in row[LABELS:]]
+        total = totals.get(row[:LABELS], [0] * len(sums))
+        totals[row[:LABELS]] = [a + b for a, b in zip(total, sums, strict=True)]
+    return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
 
 
 def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:

@@ -144,7 +144,7 @@ class DuckDBEngine:
         with query_errors():
             columns = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
         # Enums are fetched as pandas categoricals, everything else as arrays already.
-        return {name: np.ma.asanyarray(column) for name, column in columns.items()}
+        return {name: np.asanyarray(column) for name, column in columns.items()}
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query without nulls and fetch some rows at a time, in any order."""
