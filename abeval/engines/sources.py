@@ -200,11 +200,6 @@ def is_table(file: Path) -> bool:
     return _kind(str(file)) is not None
 
 
-def has_partitions(files: Sequence[str]) -> bool:
-    """Whether there are folders whose names hold a column."""
-    return bool(partitions(files))
-
-
 def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
     """Refuse a CSV log whose lines have different numbers of fields, which is read as one column.
 

@@ -200,7 +200,7 @@ class SparkEngine(CallBuilders):
         """Let Spark read the files, unless it reads a column as another type than DuckDB does."""
         far = any("://" in file for file in files)
         reader = self._session.read.option("mergeSchema", "true")
-        if sources.has_partitions(files):
+        if sources.partitions(files):
             reader = reader.option("basePath", files[0].partition("=")[0].rpartition("/")[0])
         try:
             with query_errors():
