@@ -11,7 +11,7 @@ import numpy as np
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.rows import ExtremeUnit, UnitsByAuc
-from abeval.aggregates.source_values import Caps, SourceValues
+from abeval.aggregates.source_values import Caps, SourceValues, day_rows, totals
 from abeval.aggregates.unit_sums import Row, sums_of
 from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, UnitValue
 from abeval.aggregates.wanted import Wanted
@@ -91,7 +91,8 @@ def per_unit_sums(
         metrics = [metric for metric in wanted.metrics if metric.source == source]
         resampled = [metric for metric in wanted.resampled if metric.source == source]
         own = active if source is UNIT_DAY else _read(queries, source, [*metrics, *resampled])
-        of = SourceValues(experiment, queries.shape, units, own)
+        now, before = (totals(own, part, len(units.hash)) for part in (True, False))
+        of = SourceValues(experiment, queries.shape, units, now, before)
         slices = [one for metric in metrics for one in of.slices(metric)]
         slices += [of.in_buckets(metric, bucket) for metric in resampled]
         if source is UNIT_DAY:
@@ -99,7 +100,7 @@ def per_unit_sums(
             slices += [one for metric in counted for one in of.left_out(metric)]
         rows += sums_of(slices, of.groups)
         if source.daily and experiment.period is not None and queries.shape.has_time:
-            days += of.day_rows(metrics, active)
+            days += day_rows(of, own, metrics, active)
         judged = [metric for metric in metrics if metric.is_mean_or_ratio]
         caps |= {metric.name: of.caps(metric) for metric in metrics if metric.cap is not None}
         if besides.extremes:

@@ -50,40 +50,21 @@ class SourceValues:
         experiment: What is analysed.
         shape: What its logs have.
         units: The units.
-        days: The source by unit and day.
+        now: Columns of the source → what a unit's days of the period add up to.
+        before: What those before the period add up to.
     """
 
     experiment: Experiment
     shape: LogShape
     units: Units
-    days: UnitDays
+    now: Mapping[str, Whole]
+    before: Mapping[str, Whole]
     _of_variants: dict[tuple[object, ...], Whole] = field(default_factory=dict)
 
     @property
     def groups(self) -> Groups:
         """Variant and stretch of the units."""
         return Groups(self.units.variant, self.units.stretch, [*self.experiment.variants])
-
-    @cached_property
-    def now(self) -> Mapping[str, Whole]:
-        """What a unit's days of the period add up to, 0 without one."""
-        return self._totals(True)
-
-    @cached_property
-    def before(self) -> Mapping[str, Whole]:
-        """What those before the period add up to."""
-        return self._totals(False)
-
-    def _totals(self, in_period: bool) -> dict[str, Whole]:
-        rows = np.flatnonzero(self.days.in_period == in_period)
-        unit, units = self.days.unit[rows], len(self.units.hash)
-        is_whole = len(rows) == units and bool((np.diff(unit) == 1).all())
-        totals = {}
-        for name, column in self.days.columns.items():
-            if name in ("first_ms", "last_ms"):
-                continue
-            totals[name] = column[rows] if is_whole else _added(unit, column[rows], units)
-        return totals
 
     def value(self, term: Term | None, columns: Mapping[str, Whole]) -> Variable:
         """The value of a term; where variants serve different scores, each variant's own."""
@@ -200,36 +181,6 @@ class SourceValues:
         groups = Labels(sub_bucket % BUCKETS, [str(number) for number in range(BUCKETS)])
         return Slice(metric.name, BUCKET, Terms(terms.y, terms.x), groups, self.among(metric))
 
-    def day_rows(self, metrics: Sequence[Metric], active: UnitDays) -> list[Row]:
-        """Sums of metrics by day over the units that are active on it.
-
-        Args:
-            metrics: Metrics of this source.
-            active: Days of the units, with an impression.
-        """
-        rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
-        unit, day = active.unit[rows], active.day[rows]
-        names, code = np.unique(day, return_inverse=True)
-        labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
-        own = self._on_days(unit, day) if active is not self.days else rows
-        columns = {name: np.append(values, 0)[own] for name, values in self.days.columns.items()}
-        on_days = SourceValues(self.experiment, self.shape, _units_at(self.units, unit), self.days)
-        slices = [
-            Slice(metric.name, DAY, Terms(*on_days.pair(metric, columns)), labels)
-            for metric in metrics
-        ]
-        return sums_of(slices, on_days.groups)
-
-    def _on_days(self, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
-        """The row of each unit and day in the period; -1 where the source has none."""
-        rows = np.flatnonzero(self.days.in_period)
-        own = _key(self.days.unit[rows], self.days.day[rows])
-        wanted = _key(unit, day)
-        if not len(own):
-            return np.full(len(wanted), -1)
-        place = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
-        return np.where(own[place] == wanted, rows[place], -1)
-
     def buckets(self, metric: Metric, sub_bucket: Whole | None) -> BucketSums:
         """Sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
@@ -300,11 +251,6 @@ class SourceValues:
         return [UnitValue(metric.name, names[int(own)], *row, n) for (own, *row), n in rows]
 
 
-def _key(unit: NDArray[np.int32], day: NDArray[np.int32]) -> Whole:
-    """A number of each unit and day, in their order."""
-    return unit.astype(np.int64) * 2**32 + day
-
-
 def _capped(terms: Terms, caps: Caps) -> Terms:
     y_cap, x_cap = caps
 
@@ -328,6 +274,18 @@ def _cap(value: Variable, among: NDArray[np.bool_] | None, level: float) -> int:
     return int(np.partition(values, place)[place])
 
 
+def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
+    """What the days of each unit add up to, in the period or before it; 0 without one."""
+    rows = np.flatnonzero(days.in_period == in_period)
+    unit = days.unit[rows]
+    is_whole = len(rows) == units and bool((np.diff(unit) == 1).all())
+    return {
+        name: column[rows] if is_whole else _added(unit, column[rows], units)
+        for name, column in days.columns.items()
+        if name not in ("first_ms", "last_ms")
+    }
+
+
 def _added(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
     """The sum of the values of each unit; rows of a unit are together."""
     totals = np.zeros(units, dtype=np.int64)
@@ -342,12 +300,46 @@ def _exact_sum(values: Whole) -> int:
     return 0 if sums is None else sums[(0,)][0]
 
 
-def _units_at(units: Units, places: NDArray[np.int32]) -> Units:
+def units_at(units: Units, places: NDArray[np.integer]) -> Units:
     """The units at places, which may be there several times."""
-    return units._replace(
-        hash=units.hash[places],
-        variant=units.variant[places],
-        stretch=units.stretch[places],
-        segments={},
-        covariates={name: column[places] for name, column in units.covariates.items()},
+    return Units(
+        *(units.hash[places], units.variant[places], units.stretch[places]),
+        *(units.is_new[places], units.first_ms[places]),
+        {name: one._replace(code=one.code[places]) for name, one in units.segments.items()},
+        {name: column[places] for name, column in units.covariates.items()},
+        units.crosses[places],
     )
+
+
+def day_rows(
+    values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
+) -> list[Row]:
+    """Sums of metrics by day over the units that are active on it.
+
+    Args:
+        values: Of the source.
+        days: The source by unit and day; a unit has 0 on a day that it lacks.
+        metrics: Metrics of the source.
+        active: Days of the units, with an impression.
+    """
+    rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+    unit, day = active.unit[rows], active.day[rows]
+    names, code = np.unique(day, return_inverse=True)
+    labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
+    own = rows if active is days else _rows_of(days, unit, day)
+    columns = {name: np.append(column, 0)[own] for name, column in days.columns.items()}
+    units = values.units._replace(segments={})
+    on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
+    slices = [Slice(m.name, DAY, Terms(*on_days.pair(m, columns)), labels) for m in metrics]
+    return sums_of(slices, on_days.groups)
+
+
+def _rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
+    """The row of each unit and day in the period; -1 where there is none."""
+    rows = np.flatnonzero(days.in_period)
+    known = days.unit[rows].astype(np.int64) * 2**32 + days.day[rows]
+    wanted = unit.astype(np.int64) * 2**32 + day
+    if not len(known):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[place] == wanted, rows[place], -1)

@@ -30,17 +30,18 @@ from abeval.results.windows import (
 from abeval.stats.records import Refusal
 from abeval.time import peeking
 from abeval.time.axes import Course, calendar, since_entry
-from abeval.time.clock import By
-from abeval.time.cut import CutWindow, Key, cut_windows
+from abeval.time.clock import By, ClockSums, hour_sums, weekday_sums
+from abeval.time.cut import Key, cut_windows
+from abeval.time.day_sums import NO_DAYS
 from abeval.time.events import event_rows
-from abeval.time.novelty import find_decays
+from abeval.time.novelty import Decays, find_decays
 from abeval.time.open import open_logs
 from abeval.time.ramps import Strata, strata_of
 from abeval.time.rhythm import clock_rows
 from abeval.time.skew import Known, known_of
 from abeval.time.stability import agreement, stability_of
-from abeval.time.time_sums import TimeSums, sums_of
-from abeval.time.windows import row_of, window_rows
+from abeval.time.time_sums import TimeSums, sums_of, timed
+from abeval.time.windows import Window, window_rows, windows_of
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,15 @@ class Timeline:
         widths: Days of rolling windows.
         looks: Days of planned looks; without, those of the experiment file.
         cuts: Metric and variant → windows that are no sums over days.
+        clocks: Sums by hour and by weekday, if chosen.
     """
 
     experiment: Experiment
     sums: TimeSums
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
-    cuts: Mapping[Key, Sequence[CutWindow]] = field(default_factory=dict)
+    cuts: Mapping[Key, Sequence[Window]] = field(default_factory=dict)
+    clocks: Sequence[ClockSums] = ()
 
     @cached_property
     def strata(self) -> Strata:
@@ -75,13 +78,6 @@ class Timeline:
     def rule(self) -> Rule:
         """How effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
-
-    def course(self, metric: Metric, variant: str) -> Course:
-        """One metric in one variant, by day of the calendar."""
-        of_metric, days = self.sums.metrics.get(metric.name, {}), self.sums.days
-        control = self.experiment.control
-        axis = calendar(of_metric, control, self.strata, days, self.sums.partial)
-        return Course(metric, variant, axis, self.known(metric, variant))
 
     def known(self, metric: Metric, variant: str) -> Known | None:
         """How skewed a metric's values are in a variant and control, None where it is not known."""
@@ -113,26 +109,33 @@ def windows(
         words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
         logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
-    timeline = Timeline(run.experiment, sums_of(logs, run.step, by), widths, looks)
-    cuts = cut_windows(logs, timeline.sums.days, widths, run.step)
-    timeline = replace(timeline, cuts=cuts)
+    read = timed(logs, run.step)
+    clocks: list[ClockSums] = []
+    if "hour" in by:
+        run.step("hours of the day")
+        clocks.append(hour_sums(read))
+    if "weekday" in by:
+        clocks.append(weekday_sums(read))
+    cuts = cut_windows(read, widths, run.step)
     run.step("windows")
-    return time_result(timeline, metrics)
+    return time_result(
+        Timeline(run.experiment, sums_of(read), widths, looks, cuts, clocks), metrics
+    )
 
 
 def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     """The result, from a timeline; reads no log."""
     experiment, sums = timeline.experiment, timeline.sums
-    keys = [(metric, variant) for metric in metrics for variant in experiment.treatments]
-    summed = [metric_over_time(timeline, *key) for key in keys if key[0].name in sums.metrics]
-    cut = [
-        cut_over_time(timeline, metric, variant)
-        for metric, variant in keys
-        if metric.name not in sums.metrics and (metric.name, variant) in timeline.cuts
-    ]
+    summed, cut = list[MetricOverTime](), list[MetricOverTime]()
+    for metric in metrics:
+        if metric.name in sums.metrics:
+            summed += metric_over_time(timeline, metric)
+        else:
+            keys = [key for key in timeline.cuts if key[0] == metric.name]
+            cut += [cut_over_time(timeline, metric, variant) for _, variant in keys]
     clocks = [
         clock_rows(timeline.known, experiment, metrics, clock, timeline.strata)
-        for clock in sums.clocks
+        for clock in timeline.clocks
     ]
     rows = [*(one.windows for one in (*summed, *cut)), *(rows for rows, _ in clocks)]
     return TimeResult(
@@ -155,25 +158,42 @@ def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     )
 
 
-def metric_over_time(timeline: Timeline, metric: Metric, variant: str) -> MetricOverTime:
-    """One metric in one variant, from its sums; with windows of its own where it has them."""
-    dates, rule = timeline.sums.days, timeline.rule
-    days = timeline.course(metric, variant)
-    ages = replace(days, axis=since_entry(days.axis))
-    cut = timeline.cuts.get((metric.name, variant))
-    if cut is None:
-        rows, snapshots = window_rows(days, rule, timeline.widths), daily_snapshots(days, rule)
-    else:
-        rows, snapshots = cut_rows(days, cut), cut_snapshots(metric, cut)
-    decays = find_decays(ages, dates)
-    verdict, series = stability_of(days, decays)
-    looks, verdict = _with_looks(timeline, days, snapshots, verdict)
+def metric_over_time(timeline: Timeline, metric: Metric) -> list[MetricOverTime]:
+    """One metric in every variant, from its sums; with windows of its own where it has them."""
+    sums, rule, widths = timeline.sums, timeline.rule, timeline.widths
+    control, by_day = timeline.experiment.control, sums.metrics[metric.name]
+    known = {name: timeline.known(metric, name) for name in timeline.experiment.treatments}
+    ages = since_entry(by_day, control, timeline.strata)
+    since = {}
+    for name, of_variant in known.items():
+        course = Course(metric, name, ages, of_variant)
+        rows = window_rows(course, windows_of(course, rule, widths))
+        since[name] = rows, find_decays(course, sums.days)
+    # Sums by days since entry and those of the calendar are large: one is gone before the other.
+    del ages, course
+    axis = calendar(by_day, control, timeline.strata, sums.days, sums.partial)
+    return [
+        _on_calendar(timeline, Course(metric, name, axis, known[name]), *of_variant)
+        for name, of_variant in since.items()
+    ]
+
+
+def _on_calendar(
+    timeline: Timeline, course: Course, since: Sequence[WindowRow], decays: Decays
+) -> MetricOverTime:
+    metric, dates = course.metric, timeline.sums.days
+    windows = timeline.cuts.get((metric.name, course.variant))
+    if windows is None:
+        windows = windows_of(course, timeline.rule, timeline.widths)
+    rows = window_rows(course, windows)
+    verdict, series = stability_of(course, decays)
+    looks, verdict = _with_looks(timeline, course, snapshots(metric, windows), verdict)
     sign_share, significance_share = agreement(metric, rows)
     events: tuple[EventRow, ...] = ()
     if series is not None:
-        events = event_rows(metric, variant, timeline.experiment.events, series, dates)
+        events = event_rows(metric, course.variant, timeline.experiment.events, series, dates)
     return MetricOverTime(
-        windows=(*rows, *window_rows(ages, rule, timeline.widths)),
+        windows=(*rows, *since),
         looks=looks,
         stability=replace(verdict, sign_share=sign_share, significance_share=significance_share),
         novelty=decays.rows,
@@ -186,31 +206,20 @@ def cut_over_time(timeline: Timeline, metric: Metric, variant: str) -> MetricOve
 
     The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
-    days, cut = timeline.course(metric, variant), timeline.cuts[metric.name, variant]
+    sums, cut = timeline.sums, timeline.cuts[metric.name, variant]
+    axis = calendar(NO_DAYS, timeline.experiment.control, timeline.strata, sums.days, sums.partial)
+    course = Course(metric, variant, axis)
     none = Stability(metric.name, variant, "too_early", "")
     looks: tuple[Look, ...] = ()
     if metric.kind != "catalogue":
-        looks, _ = _with_looks(timeline, days, cut_snapshots(metric, cut), none)
-    return MetricOverTime(cut_rows(days, cut), looks, none)
+        looks, _ = _with_looks(timeline, course, snapshots(metric, cut), none)
+    return MetricOverTime(window_rows(course, cut), looks, none)
 
 
-def cut_rows(course: Course, cut: Sequence[CutWindow]) -> tuple[WindowRow, ...]:
-    """The rows of windows that were computed one by one."""
-    return tuple(row_of(course, one.kind, one.span, one.comparison) for one in cut)
-
-
-def cut_snapshots(metric: Metric, cut: Sequence[CutWindow]) -> tuple[peeking.Snapshot, ...]:
-    """The looks at such windows."""
-    cumulative = [(one.span[1], one.comparison) for one in cut if one.kind == "cumulative"]
+def snapshots(metric: Metric, windows: Sequence[Window]) -> tuple[peeking.Snapshot, ...]:
+    """The looks at the data up to the end of each day."""
+    cumulative = [(one.span[1], one.comparison) for one in windows if one.kind == "cumulative"]
     return peeking.snapshots_of(metric, cumulative)
-
-
-def daily_snapshots(course: Course, rule: Rule) -> tuple[peeking.Snapshot, ...]:
-    """The effect on the data up to each day, once there are enough units."""
-    by_day = [
-        (day, course.effect((0, day), rule, entered=True)) for day in range(len(course.axis.labels))
-    ]
-    return peeking.snapshots_of(course.metric, by_day)
 
 
 def _with_looks(
@@ -246,7 +255,7 @@ def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:
     sums = timeline.sums
     if sums.stretches:
         return ramps(sums.stretches)
-    units = {name: int(active.entered.sum()) for name, active in sums.activity.items()}
+    units = {name: int(entered.sum()) for name, entered in sums.entered.items()}
     total = max(sum(units.values()), 1)
     return (Ramp(sums.days[0], sums.days[-1], {name: n / total for name, n in units.items()}),)
 
@@ -280,7 +289,7 @@ def _notes(timeline: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
     notes.extend(
         f"Not by {clock.by}, because they are not sums over impressions: "
         f"{', '.join(clock.refused)}."
-        for clock in sums.clocks
+        for clock in timeline.clocks
         if clock.refused
     )
     cut = [m.name for m in metrics if m.name in timeline.cut_names and m.name in sums.metrics]

@@ -1,11 +1,12 @@
 """Days of the calendar, days since entry, and the moments of windows on both.
 
-`time/analysis.py` makes axes of the `DaySums` of each metric; the other modules of `time/`, such as
-`time/windows.py`, compute effects on a `Course` along them.
+`time/analysis.py` makes axes of the `MetricDays` of each metric; the other modules of `time/`, such
+as `time/windows.py`, compute effects on a `Course` along them.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
@@ -15,7 +16,7 @@ from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, Span
+from abeval.time.day_sums import DaySums, MetricDays, Span
 from abeval.time.ramps import Strata
 from abeval.time.skew import Known
 
@@ -42,18 +43,29 @@ class Axis:
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
 
-    def window(self, span: Span, entered: bool = False) -> ByStretch:
+    @cached_property
+    def window(self) -> Callable[[Span, bool], ByStretch]:
         """Moments of (y, x) by group of cohorts and variant, over the units of a window.
 
-        Days since entry take only the cohorts that were observed to the window's end, so that
-        all its units had the same time.
+        Its arguments are the window, and whether units count from their entry on. Days since entry
+        take only the cohorts that were observed to the window's end, so that all its units had the
+        same time. Every variant is compared with the same control: each window is summed once.
         """
-        return self._grouped(self._observed(span[1]), lambda one, c: one.window(c, span, entered))
+        return cache(
+            lambda span, entered: self._grouped(
+                self._observed(span[1]), lambda one, c: one.window(c, span, entered)
+            )
+        )
 
-    def by_day(self, days: Sequence[int]) -> ByStretch:
-        """Moments of the days' numerators and denominators, by group of cohorts and variant."""
-        last = min(days) if self.name == "exposure" else max(days)
-        return self._grouped(self._observed(last), lambda one, c: one.by_day(c, days))
+    @cached_property
+    def by_day(self) -> Callable[[tuple[int, ...]], ByStretch]:
+        """Moments of some days' numerators and denominators, by group of cohorts and variant."""
+        pick = min if self.name == "exposure" else max
+        return cache(
+            lambda days: self._grouped(
+                self._observed(pick(days)), lambda one, c: one.by_day(c, days)
+            )
+        )
 
     def _grouped(
         self, strata: Strata, moments: Callable[[DaySums, Sequence[int]], Moments]
@@ -90,7 +102,7 @@ class Course:
 
     def window(self, span: Span) -> tuple[Moments | None, Moments | None]:
         """Moments of (y, x) over the units of a window, in control and in the variant."""
-        return pair_of(self.axis.window(span), self.arms)
+        return pair_of(self.axis.window(span, False), self.arms)
 
     @property
     def arms(self) -> Arms:
@@ -103,7 +115,7 @@ class Course:
         Raises:
             Refusal: `too_few_units` where the two have no stretch of entry days in common.
         """
-        control, treatment = pair_of(self.axis.by_day(days), self.arms)
+        control, treatment = pair_of(self.axis.by_day(tuple(days)), self.arms)
         if control is None or treatment is None:
             why = f"{self.axis.control} and {self.variant} have no units at the same share"
             raise Refusal("too_few_units", why)
@@ -128,31 +140,28 @@ class Course:
 
 
 def calendar(
-    sums: Mapping[str, DaySums],
+    metric: MetricDays,
     control: str,
     strata: Strata,
     days: Sequence[str],
     partial: frozenset[str],
 ) -> Axis:
     """Days of the calendar; a cohort is there from its own day on."""
-    size = len(days)
     marked = tuple(day in partial for day in days)
-    return Axis("calendar", tuple(days), sums, control, strata, tuple(range(size)), marked)
+    sums = metric.sums(metric.days)
+    return Axis("calendar", tuple(days), sums, control, strata, tuple(range(len(days))), marked)
 
 
-def since_entry(days: Axis) -> Axis:
-    """The days of a calendar by days since each unit's entry, 0 the day of entry.
-
-    A partial last day is left out.
-    """
-    size = len(days.labels)
-    observed = size - 1 if size > 1 and days.partial[-1] else size
+def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
+    """Days since each unit's entry, 0 the day of entry, as far as they were observed."""
+    sums = metric.sums(metric.ages)
+    (observed,) = {one.presence.days for one in sums.values()}
     return Axis(
         name="exposure",
         labels=tuple(str(age) for age in range(observed)),
-        sums={name: sums.upto(observed).by_age() for name, sums in days.sums.items()},
-        control=days.control,
-        strata=_kept(days.strata, range(observed)),
+        sums=sums,
+        control=control,
+        strata=_kept(strata, range(observed)),
         last_cohort=tuple(observed - 1 - age for age in range(observed)),
         partial=(False,) * observed,
     )

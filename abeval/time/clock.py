@@ -1,7 +1,7 @@
-"""Sums by hour of the day and by weekday, kept in pairs, as those by day are.
+"""Values by hour of the day and by weekday, of every unit.
 
 A returning unit is in many hours: the test of one effect in `time/rhythm.py` needs the covariance.
-`time/time_sums.py` calls it where the user asks for hours or weekdays.
+`time/analysis.py` calls it where the user asks for hours or weekdays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,33 +11,30 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from abeval.aggregates.metric_queries import MetricQueries
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.logs.cells import HOURS
+from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
 from abeval.metrics.definition import Metric, RowTerm
 from abeval.metrics.sources import UNIT_DAY
-from abeval.time.day_pairs import Cells, activity_of, day_pair_sums
-from abeval.time.day_sums import DaySums
-from abeval.time.open import OpenLogs
+from abeval.time.day_sums import MetricDays
+from abeval.time.panel import Panel, columns_of
+from abeval.time.time_sums import TimedLogs, metric_days, presences_of
 
 By = Literal["hour", "weekday"]
 CLOCKS: tuple[By, ...] = get_args(By)
 
-HOURS = tuple(str(hour) for hour in range(24))
-WEEKDAYS = tuple(str(day) for day in range(1, 8))
 _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 @dataclass(frozen=True)
 class ClockSums:
-    """Sums by hour of the day, or by weekday.
+    """Values by hour of the day, or by weekday.
 
     Attributes:
         by: `hour` or `weekday`.
         labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
         days: How many days of the log have each.
         partial: Whether the log covers one of these days only partly.
-        metrics: Metric → variant → its sums by day of entry and hour or weekday.
+        metrics: Metric → its values by hour or weekday.
         refused: Metric → why it has none.
     """
 
@@ -45,50 +42,64 @@ class ClockSums:
     labels: tuple[str, ...]
     days: tuple[int, ...]
     partial: tuple[bool, ...]
-    metrics: Mapping[str, Mapping[str, DaySums]]
+    metrics: Mapping[str, MetricDays]
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-def weekday_sums(
-    queries: MetricQueries, metrics: Sequence[Metric], days: Sequence[str]
-) -> dict[str, Mapping[str, DaySums]]:
-    """Sums by weekday of metrics whose source is loaded as `placed_day`.
-
-    `time_sums.sums_of` loads it, and also writes `entry`.
-    """
-    listed = ", ".join(
-        f"(date {literal(day)}, {date.fromisoformat(day).isoweekday()})" for day in days
-    )
-    queries.engine.view("weekday_of", f"select * from (values {listed}) as v (date, weekday)")
-    return _part_sums(queries, metrics, "time/unit_weekday", days, WEEKDAYS)
-
-
-def hour_sums(logs: OpenLogs, days: Sequence[str], partial: frozenset[str]) -> ClockSums:
+def hour_sums(timed: TimedLogs) -> ClockSums:
     """The metrics that are sums over impressions, by local hour of the day."""
+    logs, queries = timed.logs, timed.logs.queries
     metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
     refused = {
         m.name: "effects by hour are only for sums over impressions"
         for m in logs.metrics
         if m not in metrics
     }
-    sums = _part_sums(logs.queries, metrics, "time/unit_hour", days, HOURS) if metrics else {}
-    labels = tuple(f"{int(hour):02d}:00" for hour in HOURS)
-    size = len(days)
-    return ClockSums("hour", labels, (size,) * 24, (bool(partial),) * 24, sums, refused)
+    sums: dict[str, MetricDays] = {}
+    if metrics:
+        columns = columns_of(queries.shape, queries.experiment.variants, metrics)
+        panel, by_hour = _by_hour(timed, columns)
+        sums = _metrics(timed, panel, dict.fromkeys(metrics, by_hour))
+    labels = tuple(f"{hour:02d}:00" for hour in range(24))
+    size = len(timed.days)
+    return ClockSums("hour", labels, (size,) * 24, (bool(timed.partial),) * 24, sums, refused)
 
 
-def by_weekday(
-    sums: Mapping[str, Mapping[str, DaySums]], days: Sequence[str], partial: frozenset[str]
-) -> ClockSums:
-    """The sums by weekday of all sources."""
-    of_day = {day: date.fromisoformat(day).isoweekday() - 1 for day in days}
-    sizes = np.bincount(list(of_day.values()), minlength=7)
-    marked = {of_day[day] for day in partial if day in of_day}
+def _by_hour(timed: TimedLogs, columns: Sequence[str]) -> tuple[Panel, dict[str, Whole]]:
+    """The hours of the day in which each unit has an impression, and its sums in each."""
+    cells, unit_of = timed.logs.prepared.cells, timed.logs.prepared.placed.unit_of
+    unit = unit_of[cells.unit]
+    rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
+    cell = unit[rows] * HOURS + cells.hour[rows] % HOURS
+    order = np.argsort(cell, kind="stable")
+    known, starts = np.unique(cell[order], return_index=True)
+    sums = {name: np.add.reduceat(cells.sums[name][rows][order], starts) for name in columns}
+    hours = (known // HOURS).astype(np.int32), (known % HOURS).astype(np.int32)
+    return Panel(timed.panel.units, timed.panel.entry, *hours, HOURS), sums
+
+
+def weekday_sums(timed: TimedLogs) -> ClockSums:
+    """Every metric that has days, by weekday."""
+    weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
+    panel = timed.panel
+    cell = panel.unit.astype(np.int64) * 7 + weekday[panel.day]
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    by_weekday = {
+        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.items()}
+        for source, sums in timed.sources.items()
+    }
+    of_weekdays = Panel(
+        panel.units, panel.entry, (cells // 7).astype(np.int32), (cells % 7).astype(np.int32), 7
+    )
+    metrics = [m for m in timed.logs.metrics if m.source in by_weekday]
+    sums = _metrics(timed, of_weekdays, {metric: by_weekday[metric.source] for metric in metrics})
+    partial = {date.fromisoformat(day).weekday() for day in timed.partial}
     return ClockSums(
         by="weekday",
         labels=_NAMES,
-        days=tuple(int(n) for n in sizes),
-        partial=tuple(place in marked for place in range(7)),
+        days=tuple(np.bincount(weekday, minlength=7).tolist()),
+        partial=tuple(place in partial for place in range(7)),
         metrics=sums,
     )
 
@@ -97,21 +108,9 @@ def _of_rows(metric: Metric) -> bool:
     return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
 
 
-def _part_sums(
-    queries: MetricQueries,
-    metrics: Sequence[Metric],
-    cells: str,
-    days: Sequence[str],
-    parts: Sequence[str],
-) -> dict[str, Mapping[str, DaySums]]:
-    """Sums by day of entry and part of time, from the query of its cells.
-
-    Which units were active in two parts is not counted: the day before is empty.
-    """
-    queries.engine.table("unit_cell", query(cells))
-    units = [
-        (variant, cohort, "", part, count)
-        for variant, cohort, part, count in queries.engine.rows(query("time/cell_units"))
-    ]
-    activity = activity_of(queries, units, days, parts)
-    return day_pair_sums(queries, metrics, Cells("unit_cell", days, parts, activity))
+def _metrics(
+    timed: TimedLogs, panel: Panel, columns: Mapping[Metric, Mapping[str, Whole]]
+) -> dict[str, MetricDays]:
+    queries = timed.logs.queries
+    presences = presences_of(panel, list(queries.experiment.variants), len(timed.days))
+    return {m.name: metric_days(queries, m, own, presences, {}) for m, own in columns.items()}

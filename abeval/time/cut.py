@@ -1,40 +1,40 @@
 """Windows that are no sums over days: each is the scorecard of the period cut to it.
 
-Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window,
-by the scorecard's own code. `time/analysis.py` calls it, and takes windows and looks from it.
+Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window:
+the first two by the scorecard's own queries, values of units by arrays, and all are compared by the
+scorecard's code. `time/analysis.py` calls it, and takes windows and looks from it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.collect import group_units, unit_counts
+from abeval.aggregates.collect import group_units
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
 from abeval.aggregates.reach import queried_reach
+from abeval.aggregates.rows import VariantUnits
+from abeval.aggregates.source_values import SourceValues, units_at
+from abeval.aggregates.unit_sums import sums_of
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Comparison
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
 from abeval.time.day_sums import Span
-from abeval.time.open import OpenLogs, by_source
-from abeval.time.time_sums import load_days
-from abeval.time.windows import Kind, spans
+from abeval.time.open import by_source
+from abeval.time.panel import by_unit, columns_of
+from abeval.time.time_sums import TimedLogs
+from abeval.time.windows import Window, spans
 
 Key = tuple[str, str]
 
-
-@dataclass(frozen=True)
-class CutWindow:
-    """The effect in one window on the calendar."""
-
-    kind: Kind
-    span: Span
-    comparison: Comparison
+Places = NDArray[np.int64]
 
 
 def cut_metrics(
@@ -58,32 +58,30 @@ def cut_metrics(
 
 
 def cut_windows(
-    logs: OpenLogs, days: Sequence[str], widths: Sequence[int], step: Step
-) -> dict[Key, tuple[CutWindow, ...]]:
+    timed: TimedLogs, widths: Sequence[int], step: Step
+) -> dict[Key, tuple[Window, ...]]:
     """Every window of the metrics that `cut_metrics` names.
 
     Args:
-        logs: Logs whose table `entry` is written, as `time_sums.sums_of` leaves them.
-        days: Every day of the log.
+        timed: The logs.
         widths: Days of rolling windows.
         step: Called with the name of each step as it begins.
     """
-    windows: dict[Key, list[CutWindow]] = {}
+    windows: dict[Key, list[Window]] = {}
+    logs = timed.logs
     experiment = _at_a_fixed_horizon(logs.queries.experiment)
     changed = bool(logs.stretches)
     for source, group in by_source(cut_metrics(experiment, logs.metrics, changed)).items():
         step(f"windows of {source}, one by one")
-        queries = replace(logs.queries, units="cut_units")
-        read = _READERS.get(source, _totals)(queries, group)
+        read = _READERS.get(source, _totals)(timed, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
-        for kind, span in spans(len(days), () if source is CATALOGUE else widths):
-            first, last = (days[day] for day in span)
-            units = _cut_units(queries, first, last, by_entry=kind == "cumulative")
-            units = replace(units, stretches=logs.stretches)
+        for kind, span in spans(len(timed.days), () if source is CATALOGUE else widths):
+            units = units_of(timed, span, by_entry=kind == "cumulative")
+            window = read(_of_units(timed, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
-            comparisons = Analysis(experiment, group, read(units), permutations=0).comparisons
+            comparisons = Analysis(experiment, group, window, permutations=0).comparisons
             for key, comparison in comparisons.items():
-                windows.setdefault(key, []).append(CutWindow(kind, span, comparison))
+                windows.setdefault(key, []).append(Window(kind, span, comparison))
     return {key: tuple(of_key) for key, of_key in windows.items()}
 
 
@@ -92,42 +90,57 @@ def _at_a_fixed_horizon(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"inference": inference})
 
 
-def _cut_units(queries: MetricQueries, first: str, last: str, by_entry: bool) -> Aggregates:
-    """Write `cut` and `cut_units` for a window; aggregates with nothing but its unit counts."""
-    engine = queries.engine
-    engine.view(
-        "cut",
-        f"select date {literal(first)} as first_day, date {literal(last)} as last_day, "
-        f"{int(by_entry)} as by_entry",
-    )
-    engine.table("cut_units", query("time/cut_units"))
+def units_of(timed: TimedLogs, span: Span, by_entry: bool) -> Places:
+    """The units that are active in a window, or by entry those too that entered by its end."""
+    panel = timed.panel
+    chosen = np.zeros(len(panel.entry), dtype=bool)
+    chosen[panel.unit[(panel.day >= span[0]) & (panel.day <= span[1])]] = True
+    return np.flatnonzero(chosen | (by_entry & (panel.entry <= span[1])))
+
+
+def _of_units(timed: TimedLogs, units: Places) -> Aggregates:
+    """Aggregates with nothing but unit counts."""
+    variants = [*timed.logs.queries.experiment.variants]
+    counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
         moments=(),
         catalogue_size=None,
-        units=unit_counts(engine, queries.units),
+        units=[VariantUnits(name, n, 0) for name, n in zip(variants, counts, strict=True)],
         accounts=(),
         days=(),
         refused={},
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
         caps={},
+        stretches=timed.logs.stretches,
     )
 
 
-Reader = Callable[[Aggregates], Aggregates]
-"""Adds the sums of a window, whose units are in `cut_units`, to its unit counts."""
+Reader = Callable[[Aggregates, Span, Places], Aggregates]
+"""Adds the sums of a window to its unit counts, from its days and its units."""
 
 
-def _catalogue(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
+def _show(timed: TimedLogs, span: Span, units: Places) -> MetricQueries:
+    """Show the days of a window as `cut` and its units as `cut_units`; queries that read them."""
+    engine = timed.logs.queries.engine
+    first, last = (f"date {literal(timed.days[day])}" for day in span)
+    engine.view("cut", f"select {first} as first_day, {last} as last_day")
+    engine.add_arrays("chosen_unit", {"chosen_unit_id": units})
+    engine.table("cut_units", query("time/cut_units"))
+    return replace(timed.logs.queries, units="cut_units")
+
+
+def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads who was shown what in a window."""
-    engine, variants = queries.engine, list(queries.experiment.variants)
+    engine, variants = timed.logs.queries.engine, [*timed.logs.queries.experiment.variants]
     engine.table("shown_day", query("time/shown_day"))
     # Items that could have been shown, over the whole log.
     items = {row[0] for row in engine.rows("select distinct item_id from shown_day")}
-    if queries.shape.items is not None:
+    if timed.logs.queries.shape.items is not None:
         items |= {row[0] for row in engine.rows("select item_id from items")}
 
-    def read(window: Aggregates) -> Aggregates:
+    def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
+        queries = _show(timed, span, units)
         return replace(
             window,
             reach=queried_reach(engine, query("time/cut_reach"), variants),
@@ -138,36 +151,49 @@ def _catalogue(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     return read
 
 
-def _quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
+def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the quantiles of a window, by the queries of the whole period."""
     groups = quantile_groups(metrics)
     for i, group in enumerate(groups):
-        queries.engine.table(f"dated_event_{i}", events_of(queries, group[0]))
+        sql = events_of(timed.logs.queries, group[0])
+        timed.logs.queries.engine.table(f"dated_event_{i}", sql)
     events = [
         f"select e.variant, e.unit_id, e.value from dated_event_{i} e cross join cut c "
         "where e.day between c.first_day and c.last_day"
         for i in range(len(groups))
     ]
 
-    def read(window: Aggregates) -> Aggregates:
+    def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
+        queries = _show(timed, span, units)
         return replace(window, quantiles=quantiles_of(queries, metrics, events))
 
     return read
 
 
-def _totals(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
+def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the totals by unit of a window, with what the units did before the period."""
-    relation = load_days(queries, metrics[0].source)
-    of_cut = f"""
-    select d.* from {relation} d cross join cut c
-    where not d.in_period or d.day between c.first_day and c.last_day
-    """
+    queries, panel = timed.logs.queries, timed.panel
+    sums = timed.sources[metrics[0].source]
+    variants = [*queries.experiment.variants]
+    columns = columns_of(queries.shape, variants, metrics)
+    order = np.argsort(panel.day, kind="stable")
+    bounds = np.searchsorted(panel.day[order], np.arange(len(timed.days) + 1))
+    by_day = {name: sums.by_day[name][order] for name in columns}
+    unit = panel.unit[order]
 
-    def read(window: Aggregates) -> Aggregates:
-        queries.show_days(of_cut)
-        queries.total_units(metrics[0].source)
-        sums = queries.of_totals(metrics)
-        return replace(window, moments=sums.rows, caps=sums.caps)
+    def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
+        rows = slice(bounds[span[0]], bounds[span[1] + 1])
+        size = len(panel.entry)
+        now = {n: by_unit(unit[rows], column[rows], size)[units] for n, column in by_day.items()}
+        before = {name: sums.before[name][units] for name in columns}
+        chosen = units_at(panel.units, units)
+        values = SourceValues(queries.experiment, queries.shape, chosen, now, before)
+        slices = [one for metric in metrics for one in values.slices(metric)]
+        return replace(
+            window,
+            moments=sums_of(slices, values.groups),
+            caps={m.name: values.caps(m) for m in metrics if m.cap is not None},
+        )
 
     return read
 

@@ -1,189 +1,296 @@
 """Sums over units by day of entry and day, from which every window follows.
 
-Sums over units of y(day) · y(later day) give the sums of squares of any window's totals, for a
-window's total is a sum over days. They are kept by day of entry (cohort), so that days of the
-calendar and days since entry come from the same numbers, and cohorts can be weighted where traffic
-shares changed. `time/day_pairs.py` makes them; `time/axes.py` computes the moments of windows.
+Sums over units of y(day) · y(other day) give the sums of squares of any window's totals, for a
+window's total is a sum over days. They are kept by day of entry (cohort), so that cohorts can be
+weighted where traffic shares changed, and they are cumulated over cohorts and days, so that any
+window is a few lookups. `time/time_sums.py` and `time/clock.py` make them of a `Panel`, one metric
+at a time, for they are large; `time/axes.py` computes the moments of windows.
+
+Every sum is exact: values are split into parts so small that matrix products of doubles, and sums
+of them in 64 bits, lose nothing.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from abeval.logs.unit_arrays import Whole
 from abeval.stats.moments import Moments
+from abeval.time.panel import Panel
 
-Whole = NDArray[Any]
-"""Whole numbers: 64-bit where they fit, else Python's own."""
+Places = NDArray[np.int64]
 
 Span = tuple[int, int]
 """First and last day of a window, as places on its axis."""
 
+_CELLS = 1 << 21
+"""Units × days whose products are summed at once."""
+
+_BITS = 20
+"""A part of a value is smaller than 2^20, so that 2^13 products are summed in doubles exactly."""
+
 
 @dataclass(frozen=True, eq=False)
-class Activity:
-    """When the units of one variant were active.
+class Presence:
+    """The units of one variant, in order of their day of entry, and when they are active.
 
     Attributes:
-        entered: Units by day of entry, shape (cohorts,).
-        returns: Units by day of entry, 1 + their active day before (0 for none), and active day;
-            shape (cohorts, days + 1, days).
+        cohort: Place of the day of entry of each unit, shape (units,), ascending.
+        unit: Place of the unit of each row; rows are sorted by unit and day.
+        day: Place of a day on which the unit is active, shape (rows,).
+        rows: Where each row is in what the values are taken from.
+        cohorts: How many days of entry there are.
+        days: How many days there are.
     """
 
-    entered: Whole
-    returns: Whole
+    cohort: Places
+    unit: Places
+    day: Places
+    rows: Places
+    cohorts: int
+    days: int
 
-    def active(self, cohorts: Sequence[int], span: Span) -> int:
+    @classmethod
+    def of(cls, panel: Panel, variant: int, cohorts: int) -> "Presence":
+        """The units of a variant; exposures may lie beyond the days that have impressions."""
+        entry = np.clip(panel.entry, 0, cohorts - 1)
+        units = np.flatnonzero(panel.units.variant == variant)
+        units = units[np.argsort(entry[units], kind="stable")]
+        place = np.zeros(len(entry), dtype=np.int64)
+        place[units] = np.arange(len(units))
+        rows = np.flatnonzero(panel.variant == variant)
+        rows = rows[np.argsort(place[panel.unit[rows]], kind="stable")]
+        day = panel.day[rows].astype(np.int64)
+        return cls(entry[units], place[panel.unit[rows]], day, rows, cohorts, panel.days)
+
+    def by_age(self, days: int) -> "Presence":
+        """The same by days since entry, of the first days only."""
+        entry = self.cohort[self.unit]
+        kept = (self.day >= entry) & (self.day < days)
+        age = (self.day - entry)[kept]
+        return Presence(self.cohort, self.unit[kept], age, self.rows[kept], self.cohorts, days)
+
+    @cached_property
+    def entered(self) -> Whole:
+        """Units by day of entry, shape (cohorts,)."""
+        return np.bincount(self.cohort, minlength=self.cohorts)
+
+    @cached_property
+    def by_day(self) -> list[Places]:
+        """The `rows` of each day."""
+        order = np.argsort(self.day, kind="stable")
+        bounds = np.searchsorted(self.day[order], np.arange(1, self.days))
+        return np.split(self.rows[order], bounds)
+
+    @cached_property
+    def _returns(self) -> Whole:
+        """Units by day of entry, 1 + active day before (0: none) and active day; cumulated."""
+        before = np.zeros(len(self.day), dtype=np.int64)
+        again = np.flatnonzero(self.unit[1:] == self.unit[:-1]) + 1
+        before[again] = 1 + self.day[again - 1]
+        returns = np.zeros((1, self.cohorts + 1, self.days + 2, self.days + 1), dtype=np.int64)
+        np.add.at(returns[0], (1 + self.cohort[self.unit], 1 + before, 1 + self.day), 1)
+        _cumulate(returns)
+        return returns
+
+    def active(self, cohorts: Span, span: Span) -> int:
         """Units with an impression in a window.
 
         A unit counts on its first active day of the window, the one whose active day before lies
         before the window.
-
-        Example:
-            >>> Activity.of([0, 0], [[1, 1, 0], [0, 1, 1]]).active([0], (1, 2))
-            2
         """
         first, last = span
-        return int(self.returns[list(cohorts), : first + 1, first : last + 1].sum())
+        return _box(self._returns, 0, cohorts, (0, first), span) if first <= last else 0
 
-    @classmethod
-    def of(cls, cohort: ArrayLike, active: ArrayLike) -> "Activity":
-        """From units' days of entry, shape (units,), and who was active, shape (units, days)."""
-        is_active = np.asarray(active, dtype=bool)
-        entry, days = np.asarray(cohort), is_active.shape[1]
-        returns = np.zeros((days, days + 1, days), dtype=np.int64)
-        before = np.zeros(len(is_active), dtype=np.int64)
-        for day in range(days):
-            on = is_active[:, day]
-            np.add.at(returns, (entry[on], before[on], day), 1)
-            before[on] = day + 1
-        return cls(np.bincount(entry, minlength=days), returns)
+    def sums(
+        self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
+    ) -> "DaySums":
+        """The sums of a metric.
 
-    def by_age(self) -> "Activity":
-        """The same by days since entry."""
-        days = len(self.entered)
-        moved = np.zeros_like(self.returns)
-        for cohort in range(days):
-            left = days - cohort
-            moved[cohort, 0, :left] = self.returns[cohort, : cohort + 1, cohort:].sum(axis=0)
-            moved[cohort, 1 : left + 1, :left] = self.returns[cohort, cohort + 1 :, cohort:]
-        return Activity(self.entered, moved)
+        Args:
+            y: Numerators, of which `rows` are taken.
+            x: Denominators; 1 for a metric per unit.
+            scales: What one counted unit of y and of x is worth.
+            per_unit: Whether the metric divides by units instead of by x.
+        """
+        bits = (60 - (len(self.cohort) * self.days**2).bit_length()) // 2
+        bits = min(_BITS, bits)
+        y_parts, x_parts = (_parts(np.asarray(v)[self.rows], bits) for v in (y, x))
+        of_y, of_x = len(y_parts), len(x_parts)
+        size = self.cohorts + 1, self.days + 1
+
+        def zeros(parts: int, *more: int) -> Whole:
+            return np.zeros((parts, *size, *more), dtype=np.int64)
+
+        sums = zeros(of_y + of_x)
+        yy, yx, xx = (zeros(n - 1, size[1]) for n in (2 * of_y, of_y + of_x, 2 * of_x))
+        for cohort, first, values in self._blocks([*y_parts, *x_parts]):
+            units, count, days = values.shape
+            rows = values.reshape(units, count * days)
+            products = (rows.T @ rows).reshape(count, days, count, days).astype(np.int64)
+            sums[:, cohort + 1, first + 1 :] += values.sum(axis=0).astype(np.int64)
+            for i, j in product(range(count), repeat=2):
+                if i >= of_y > j:
+                    continue
+                kept = yy if j < of_y else yx if i < of_y else xx
+                part = i + j if j < of_y else i + j - of_y if i < of_y else i + j - 2 * of_y
+                kept[part, cohort + 1, first + 1 :, first + 1 :] += products[i, :, j]
+        for one in (sums, yy, yx, xx):
+            _cumulate(one)
+        return DaySums(self, sums[:of_y], sums[of_y:], yy, yx, xx, bits, scales, per_unit)
+
+    def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+        """Some units of a cohort at a time: the cohort, its first day, values by column and day."""
+        step = max(1, min(1 << 13, _CELLS // (len(columns) * self.days)))
+        bounds = np.searchsorted(self.cohort, np.arange(self.cohorts + 1))
+        for cohort, (start, stop) in enumerate(pairwise(bounds)):
+            for begin in range(start, stop, step):
+                end = min(begin + step, stop)
+                rows = slice(*np.searchsorted(self.unit, (begin, end)))
+                if rows.start == rows.stop:
+                    continue
+                day = self.day[rows]
+                first = int(day.min())
+                values = np.zeros((end - begin, len(columns), self.days - first))
+                for i, column in enumerate(columns):
+                    values[self.unit[rows] - begin, i, day - first] = column[rows]
+                yield cohort, first, values
 
 
 @dataclass(frozen=True, eq=False)
 class DaySums:
-    """One metric in one variant: sums over units by cohort and day.
+    """One metric in one variant: sums over units by cohort and day, cumulated over both.
+
+    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before.
 
     Attributes:
-        activity: When its units were active.
-        y: Sums of the numerator, shape (cohorts, days).
+        presence: When its units were active.
+        y: Sums of the numerator, shape (parts, cohorts + 1, days + 1).
         x: Sums of the denominator; of active units for a metric per unit.
-        yy: Sums of products of y on two days, shape (cohorts, days, days), symmetric.
+        yy: Sums of products of y on two days, shape (parts, cohorts + 1, days + 1, days + 1).
         yx: Of y on a day with x on another.
-        xx: Of x on two days, symmetric.
+        xx: Of x on two days.
+        bits: See above.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
 
-    activity: Activity
+    presence: Presence
     y: Whole
     x: Whole
     yy: Whole
     yx: Whole
     xx: Whole
-    scales: tuple[float, float] = (1.0, 1.0)
-    per_unit: bool = False
-
-    @classmethod
-    def of(cls, cohort: ArrayLike, active: ArrayLike, y: ArrayLike, x: ArrayLike) -> "DaySums":
-        """From whole numbers per unit and day, shape (units, days).
-
-        Args:
-            cohort: Day of entry of each unit, shape (units,).
-            active: Which units were active on which days, shape (units, days).
-            y: Numerators, zero where not active.
-            x: Denominators; the same as `active` for a metric per unit.
-        """
-        entry, days = np.asarray(cohort), np.shape(y)[1]
-        v = np.hstack([np.asarray(y), np.asarray(x)]).astype(np.float64)
-        sums = np.zeros((days, 2 * days))
-        products = np.zeros((days, 2 * days, 2 * days))
-        for c in np.unique(entry):
-            rows = v[entry == c]
-            sums[c], products[c] = rows.sum(axis=0), rows.T @ rows
-        y_sums, x_sums = np.split(np.rint(sums).astype(np.int64), 2, axis=1)
-        of_y, of_x = np.split(np.rint(products).astype(np.int64), 2, axis=1)
-        yy, yx = np.split(of_y, 2, axis=2)
-        _, xx = np.split(of_x, 2, axis=2)
-        return cls(Activity.of(entry, active), y_sums, x_sums, yy, yx, xx)
-
-    def by_age(self) -> "DaySums":
-        """The same by days since the unit's entry."""
-        return replace(
-            self,
-            activity=self.activity.by_age(),
-            y=_shifted(self.y),
-            x=_shifted(self.x),
-            yy=_shifted(_shifted(self.yy, 1), 2),
-            yx=_shifted(_shifted(self.yx, 1), 2),
-            xx=_shifted(_shifted(self.xx, 1), 2),
-        )
-
-    def upto(self, days: int) -> "DaySums":
-        """The sums of the first days and cohorts only."""
-        active = self.activity
-        return replace(
-            self,
-            activity=Activity(active.entered[:days], active.returns[:days, : days + 1, :days]),
-            y=self.y[:days, :days],
-            x=self.x[:days, :days],
-            yy=self.yy[:days, :days, :days],
-            yx=self.yx[:days, :days, :days],
-            xx=self.xx[:days, :days, :days],
-        )
+    bits: int
+    scales: tuple[float, float]
+    per_unit: bool
 
     def window(self, cohorts: Sequence[int], span: Span, entered: bool = False) -> Moments:
         """Moments of (y, x) over the units of a window.
 
         Args:
-            cohorts: Days of entry of the units.
+            cohorts: Days of entry of the units, one after another.
             span: The window's days.
             entered: Whether units count from their entry on, instead of those active in it.
         """
-        rows, days = list(cohorts), slice(span[0], span[1] + 1)
-        n = int(self.activity.entered[rows].sum())
-        units = n if entered else self.activity.active(rows, span)
-        y = _total(self.y[rows, days])
-        yy = _total(self.yy[rows, days, days])
+        group = _ends(cohorts)
+        if entered:
+            units = int(self.presence.entered[group[0] : group[1] + 1].sum())
+        else:
+            units = self.presence.active(group, span)
+        y, yy = _box(self.y, self.bits, group, span), _box(self.yy, self.bits, group, span, span)
         if self.per_unit:
             return Moments.from_sums(units, [y, units], [[yy, y], [y, units]], self.scales)
-        x, yx = _total(self.x[rows, days]), _total(self.yx[rows, days, days])
-        xx = _total(self.xx[rows, days, days])
+        x, xx = _box(self.x, self.bits, group, span), _box(self.xx, self.bits, group, span, span)
+        yx = _box(self.yx, self.bits, group, span, span)
         return Moments.from_sums(units, [y, x], [[yy, yx], [yx, xx]], self.scales)
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Moments of y on each of the days, then of x on each, over all units of the cohorts."""
-        rows, chosen = list(cohorts), list(days)
-        grid = np.ix_(rows, chosen, chosen)
-        yy, yx, xx = (p[grid].sum(axis=0) for p in (self.yy, self.yx, self.xx))
-        y, x = (v[np.ix_(rows, chosen)].sum(axis=0) for v in (self.y, self.x))
-        products = np.block([[yy, yx], [yx.T, xx]])
-        n = int(self.activity.entered[rows].sum())
-        steps = [scale for scale in self.scales for _ in chosen]
-        return Moments.from_sums(n, [*y.tolist(), *x.tolist()], products.tolist(), steps)
+        start, last = _ends(cohorts)
+        n = int(self.presence.entered[start : last + 1].sum())
+        chosen = np.ix_(range(len(days)), days)[1][0]
+
+        def cells(sums: Whole) -> NDArray[np.object_]:
+            own = sums[:, last + 1] - sums[:, start]
+            for axis in range(1, own.ndim):
+                own = np.diff(own, axis=axis).take(chosen, axis=axis)
+            worth = np.array([1 << self.bits * i for i in range(len(own))], dtype=object)
+            return np.tensordot(worth, own.astype(object), axes=1)
+
+        yx = cells(self.yx)
+        products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
+        steps = [scale for scale in self.scales for _ in days]
+        sums = [*cells(self.y), *cells(self.x)]
+        return Moments.from_sums(n, sums, products.tolist(), steps)
 
 
-def _total(values: Whole) -> int:
-    return int(values.sum())
+@dataclass(frozen=True, eq=False)
+class MetricDays:
+    """One metric: the values of its units by day, of which `DaySums` are made when they are needed.
+
+    Attributes:
+        days: Variant → when its units were active.
+        ages: The same by days since entry; of hours and weekdays, none.
+        y: Variant → numerators, of which the presences say the rows.
+        x: Variant → denominators.
+        scales: What one counted unit of y and of x is worth.
+        per_unit: Whether the metric divides by units instead of by x.
+    """
+
+    days: Mapping[str, Presence]
+    ages: Mapping[str, Presence]
+    y: Mapping[str, Whole]
+    x: Mapping[str, Whole]
+    scales: tuple[float, float] = (1.0, 1.0)
+    per_unit: bool = False
+
+    def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
+        """The sums of every variant by `days` or by `ages`."""
+        return {
+            name: one.sums(self.y[name], self.x[name], self.scales, self.per_unit)
+            for name, one in by.items()
+        }
 
 
-def _shifted(values: Whole, axis: int = 1) -> Whole:
-    """Each cohort's days moved to the front, by the place of the cohort."""
-    moved = np.zeros_like(values)
-    for cohort in range(len(values)):
-        whole = np.moveaxis(values[cohort], axis - 1, 0)
-        target = np.moveaxis(moved[cohort], axis - 1, 0)
-        target[: len(whole) - cohort] = whole[cohort:]
-    return moved
+NO_DAYS = MetricDays({}, {}, {}, {})
+"""Of a metric whose values do not add up over days."""
+
+
+def _ends(cohorts: Sequence[int]) -> Span:
+    return (cohorts[0], cohorts[-1]) if cohorts else (0, -1)
+
+
+def _parts(values: Whole, bits: int) -> list[Whole]:
+    """Whole numbers as parts, of which each is worth 2^bits of the one before; the last is signed.
+
+    Example:
+        >>> [part.tolist() for part in _parts(np.array([7, -1]), 2)]
+        [[3, 3], [1, -1]]
+    """
+    size = max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
+    count = max(1, -(-size.bit_length() // bits))
+    low = [values >> bits * i & (1 << bits) - 1 for i in range(count - 1)]
+    return [*low, values >> bits * (count - 1)]
+
+
+def _cumulate(sums: Whole) -> None:
+    """Put the sums up to each place on every axis but the first in the place of the sums."""
+    for axis in range(1, sums.ndim):
+        np.cumsum(sums, axis=axis, out=sums)
+
+
+def _box(sums: Whole, bits: int, *sides: Span) -> int:
+    """The sum over a box of cumulated sums, from the first to the last place on every axis."""
+    corners = [
+        (-1 if sum(low for _, low in corner) % 2 else 1, tuple(place for place, _ in corner))
+        for corner in product(*(((last + 1, False), (first, True)) for first, last in sides))
+    ]
+    return sum(
+        sum(sign * sums.item(part, *places) for sign, places in corners) << bits * part
+        for part in range(len(sums))
+    )

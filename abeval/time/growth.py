@@ -9,11 +9,12 @@ from abeval.aggregates.collect import Collected
 from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import estimate
 from abeval.logs.run import Run
+from abeval.logs.unit_arrays import Whole
 from abeval.metrics.definition import Metric
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import Activity, DaySums
+from abeval.time.day_sums import DaySums
 from abeval.time.open import opened_logs
-from abeval.time.time_sums import sums_of
+from abeval.time.time_sums import sums_of, timed
 
 
 def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dict[str, Growth]:
@@ -24,31 +25,35 @@ def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dic
     """
     if not len(collected.aggregates.days):
         return {}
-    sums = sums_of(opened_logs(run, metrics, collected.prepared), run.step)
+    sums = sums_of(timed(opened_logs(run, metrics, collected.prepared), run.step))
     days = len(sums.days)
     ended = days - (days > 1 and sums.days[-1] in sums.partial)
     by_name = {metric.name: metric for metric in metrics}
+    control = run.experiment.control
     growths = {
-        name: growth(by_name[name], of_metric[run.experiment.control], sums.activity, days)
-        for name, of_metric in sums.metrics.items()
+        name: growth(by_name[name], one.sums({control: one.days[control]})[control], sums.entered)
+        for name, one in sums.metrics.items()
     }
     return {n: one._replace(ended=ended) for n, one in growths.items() if one is not None}
 
 
-def growth(
-    metric: Metric, control: DaySums, activity: Mapping[str, Activity], days: int
-) -> Growth | None:
+def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
     """The growth of one metric, None where it has no spread.
 
     Days at the start without an estimate take that of the first day that has one.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Its sums in control.
+        entered: Variant → units by day of entry.
     """
+    days = control.presence.days
     estimates = [_relative(metric, control, day) for day in range(days)]
     known = [one for one in estimates if one is not None]
     if not known:
         return None
     units = [
-        float(sum(active.entered[: day + 1].sum() for active in activity.values()))
-        for day in range(days)
+        float(sum(units[: day + 1].sum() for units in entered.values())) for day in range(days)
     ]
     first, filled = known[0], []
     for one in estimates:

@@ -23,19 +23,21 @@ class OpenLogs:
 
     Attributes:
         queries: The metric queries.
+        prepared: What is known of the logs.
         metrics: Metrics for which the logs have every column.
         refused: Metric → why the logs cannot give it.
         stretches: Stretches of entry days of one split each; none where it did not change.
     """
 
     queries: MetricQueries
+    prepared: Prepared
     metrics: tuple[Metric, ...]
     refused: Mapping[str, str]
     stretches: Stretches = ()
 
 
 def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
-    """Read the logs up to the tables `unit_day` and `units`.
+    """Read the logs up to the analysed units.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
@@ -50,15 +52,16 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
 def opened_logs(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> OpenLogs:
     """The logs as they were prepared, of these metrics among others."""
     experiment, engine = run.experiment, run.engine
-    shape, entries = prepared.shape, prepared.entries
+    shape, placed = prepared.shape, prepared.placed
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
         MetricQueries(
-            experiment, shape, engine, by_stretch=bool(entries.stretches), covered=prepared.covered
+            experiment, shape, engine, by_stretch=bool(placed.stretches), covered=prepared.covered
         ),
+        prepared,
         tuple(metric for metric in metrics if metric.name not in lacks),
         {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
-        entry_stretches(experiment, entries.counts),
+        entry_stretches(experiment, placed.entered),
     )
 
 

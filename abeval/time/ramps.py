@@ -1,7 +1,7 @@
 """Stretches of one traffic split as groups of entry days, which is how windows know units.
 
 Within them units are compared, and they are weighed alike in all variants, as in the scorecard.
-`time/analysis.py` asks for them, from the `Activity` of `time/time_sums.py`; `time/axes.py` weighs.
+`time/analysis.py` asks for them; `time/axes.py` weighs.
 """
 
 from collections.abc import Sequence

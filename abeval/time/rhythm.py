@@ -29,9 +29,9 @@ def clock_axis(metric: Metric, sums: ClockSums, control: str, strata: Strata) ->
     """Hours or weekdays as places on an axis; every cohort is in all of them."""
     last = max(cohort for group in strata for cohort in group)
     last_cohort = (last,) * len(sums.labels)
-    return Axis(
-        sums.by, sums.labels, sums.metrics[metric.name], control, strata, last_cohort, sums.partial
-    )
+    days = sums.metrics[metric.name]
+    of_variants = days.sums(days.days)
+    return Axis(sums.by, sums.labels, of_variants, control, strata, last_cohort, sums.partial)
 
 
 def clock_rows(

@@ -2,27 +2,30 @@
 
 Windows are sums over pairs of days, which have no third moments: those of every day and of the
 whole period are summed beside them. With these, a day and the whole are judged as in the scorecard;
-other windows take a skewness in between. `time/time_sums.py` asks for the sums, `time/analysis.py`
-for what is known of a metric in a variant, and `time/axes.py` judges by it.
+other windows take a skewness in between. `time/time_sums.py` asks for them, `time/analysis.py` for
+what is known of a metric in a variant, and `time/axes.py` judges by it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import WHOLE, moments_of_rows
-from abeval.aggregates.terms import Row, SliceTerms, Terms
-from abeval.aggregates.unit_values import unit_values, units_of, with_units
+from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, with_units
 from abeval.inference.aa_sums import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.skew import Shape
+from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric, scales
-from abeval.stats import skewed
+from abeval.stats import moments, skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed
-from abeval.time.day_sums import Span
+from abeval.time.day_sums import MetricDays, Span
+from abeval.time.panel import SourceSums
+from abeval.time.unit_sums import groups_of, moments_of, values_of
 
 ByVariant = Mapping[str, Moments]
 """Variant → moments of (y, x), with third ones."""
@@ -49,29 +52,45 @@ class Known(NamedTuple):
     shape: Shape
 
 
-def thirds_of(queries: MetricQueries, metrics: Sequence[Metric]) -> dict[str, Thirds]:
-    """Metric → its third moments, of metrics of one source whose table `placed_day` is written."""
-    by_day = queries.of_days(metrics)
-    queries.total_units(metrics[0].source)
-    whole = queries.sums(
-        [SliceTerms(m, WHOLE, "''", Terms(*queries.both(m, "t_"))) for m in metrics]
-    )
-    units = units_of(unit_values(queries, metrics))
-    return {
-        m.name: Thirds(
-            _by_cell(m, by_day),
-            with_units(_by_cell(m, whole).get("", {}), units.get(m.name, {}), scales(m)),
-        )
-        for m in metrics
+def thirds_of(
+    queries: MetricQueries,
+    metric: Metric,
+    units: Units,
+    sums: SourceSums,
+    by_day: MetricDays,
+    days: Sequence[str],
+) -> Thirds:
+    """The third moments of a metric.
+
+    Args:
+        queries: Of the logs.
+        metric: A metric whose days add up.
+        units: The analysed units.
+        sums: What they add up to.
+        by_day: The metric's values by day.
+        days: Every day (ISO).
+    """
+    of_days: dict[str, dict[str, Moments]] = {day: {} for day in days}
+    for name, presence in by_day.days.items():
+        for place, rows in enumerate(presence.by_day):
+            if len(rows):
+                values = by_day.y[name][rows], by_day.x[name][rows]
+                of_days[days[place]][name] = moments_of(metric, *values)
+    variants = list(queries.experiment.variants)
+    now = values_of(queries, units, metric, sums.whole)
+    before = values_of(queries, units, metric, sums.before)
+    groups = groups_of(units.variant, np.zeros_like(units.stretch), variants)
+    whole = {one.variant: moments_of(metric, *(v[one.units] for v in now)) for one in groups}
+    hidden = queries.experiment.privacy.min_units is not None
+    if hidden or not metric.is_mean_or_ratio or len(units.variant) > FEW_UNITS:
+        return Thirds(of_days, whole)
+    table = np.stack([*now, *before, units.is_new], axis=1).astype(np.float64)
+    each = {
+        one.variant: moments.Units(*np.unique(table[one.units], axis=0, return_counts=True))
+        for one in groups
     }
-
-
-def _by_cell(metric: Metric, rows: Sequence[Row]) -> dict[str, ByVariant]:
-    cells: dict[str, list[Row]] = {}
-    for row in rows:
-        if row[0] == metric.name:
-            cells.setdefault(str(row[2]), []).append(row)
-    return {cell: moments_of_rows(own, 1, scales(metric))[0] for cell, own in cells.items()}
+    few = sum(len(one.counts) for one in each.values()) <= FEW_VALUES
+    return Thirds(of_days, with_units(whole, each if few else {}, scales(metric)))
 
 
 def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) -> Known | None:

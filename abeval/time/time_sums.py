@@ -1,33 +1,68 @@
-"""The sums that windows start from: one pass over the log, then sums by cohort and pair of days.
+"""What windows start from: the days of the log, and every metric's values by unit and day.
 
 `time/analysis.py` calls it with the `OpenLogs` of `time/open.py`, and computes every effect from
 the `TimeSums`, but for windows that are no sums over days (`time/cut.py`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from abeval.aggregates.collect import days_of
+import numpy as np
+
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import ByStretch, moments_of_rows
-from abeval.aggregates.terms import SliceTerms, Terms
+from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.per_unit import days_of as days_of_relation
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
+from abeval.engines.zones import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.context import partial_days
+from abeval.logs.accounting import days_of
+from abeval.logs.cells import unit_days
+from abeval.logs.prepare import Prepared
 from abeval.logs.stretches import Stretches
-from abeval.metrics.definition import Metric, scales
-from abeval.metrics.sources import Source
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
+from abeval.metrics.definition import Metric, Term, scales
+from abeval.metrics.sources import UNIT_DAY, Source
+from abeval.stats.moments import Moments
 from abeval.steps import Step
-from abeval.time.clock import By, ClockSums, by_weekday, hour_sums, weekday_sums
-from abeval.time.day_pairs import Cells, activity_of, day_pair_sums
-from abeval.time.day_sums import Activity, DaySums
+from abeval.time.day_sums import MetricDays, Presence
 from abeval.time.open import OpenLogs, by_source
+from abeval.time.panel import (
+    Panel,
+    SourceSums,
+    columns_of,
+    source_sums,
+)
 from abeval.time.skew import Thirds, thirds_of
+from abeval.time.unit_sums import groups_of, moments_of, values_of
+
+
+class TimedLogs(NamedTuple):
+    """Open logs with their days.
+
+    Attributes:
+        logs: The logs.
+        days: Every day from the first with an impression to the last (ISO).
+        partial: Days that the log covers only in part, or not at all.
+        panel: The units, and when they are active.
+        sources: What units add up to, of the sources that have days.
+    """
+
+    logs: OpenLogs
+    days: tuple[str, ...]
+    partial: frozenset[str]
+    panel: Panel
+    sources: Mapping[Source, SourceSums]
+
+    @property
+    def observed(self) -> int:
+        """Days since entry that can be observed: a partial last day is left out."""
+        size = len(self.days)
+        return size - (size > 1 and self.days[-1] in self.partial)
 
 
 @dataclass(frozen=True)
@@ -37,10 +72,9 @@ class TimeSums:
     Attributes:
         days: Every day from the first with an impression to the last (ISO).
         partial: Days that the log covers only in part, or not at all.
-        activity: Variant → when its units were active.
-        metrics: Metric → variant → its sums.
+        entered: Variant → units by day of entry.
+        metrics: Metric → its values.
         refused: Metric → why it has none.
-        clocks: Sums by hour and by weekday, if chosen.
         before: Metric → moments of (y, x) before the period over the analysed units, by stretch
             of entry days and variant.
         stretches: Those stretches; none where the split did not change.
@@ -50,17 +84,16 @@ class TimeSums:
 
     days: tuple[str, ...]
     partial: frozenset[str]
-    activity: Mapping[str, Activity]
-    metrics: Mapping[str, Mapping[str, DaySums]]
+    entered: Mapping[str, Whole]
+    metrics: Mapping[str, MetricDays]
     refused: Mapping[str, str]
-    clocks: tuple[ClockSums, ...] = ()
     before: Mapping[str, ByStretch] = field(default_factory=dict)
     stretches: Stretches = ()
     thirds: Mapping[str, Thirds] = field(default_factory=dict)
 
 
-def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
-    """The sums of open logs; writes the table `entry`.
+def timed(logs: OpenLogs, step: Step) -> TimedLogs:
+    """Read the days of open logs.
 
     Raises:
         LogError: The log has no time.
@@ -69,29 +102,80 @@ def sums_of(logs: OpenLogs, step: Step, by: Sequence[By] = ()) -> TimeSums:
     queries = logs.queries
     experiment, engine = queries.experiment, queries.engine
     _check_time(queries)
-    engine.table("entry", _entry(experiment, engine))
-    days, partial = _days(experiment, engine)
-    activity = activity_of(queries, engine.rows(query("time/returns")), days, days)
-    cells = Cells("placed_day", days, days, activity)
-    refused, parts = dict(logs.refused), list[_SourceSums]()
+    days, partial = _days(experiment, logs.prepared)
+    first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
+    units = logs.prepared.placed.units
+    entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
+    known = units.first_ms != NO_FIRST
+    entry[known] = local_ms(units.first_ms[known], experiment.timezone) // _DAY_MS
+    active = unit_days(logs.prepared.cells, logs.prepared.placed.unit_of)
+    rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+    panel = Panel(units, entry - first, active.unit[rows], active.day[rows] - first, len(days))
+    sources = {}
     for source, group in by_source(logs.metrics).items():
-        if source.no_days is not None:
-            refused |= dict.fromkeys((m.name for m in group), source.no_days)
-            continue
-        step(f"pairs of days of {source}")
-        parts.append(_of_source(logs, source, group, cells, by))
-    sums = {name: one for part in parts for name, one in part.sums.items()}
+        if source.no_days is None:
+            step(f"days of {source}")
+            own = active
+            if source is not UNIT_DAY:
+                own = days_of_relation(engine, load_days(queries, source))
+            columns = columns_of(queries.shape, experiment.variants, group)
+            own = own._replace(columns={name: own.columns[name] for name in columns})
+            sources[source] = source_sums(panel, own, first)
+    return TimedLogs(logs, days, partial, panel, sources)
+
+
+def sums_of(timed: TimedLogs) -> TimeSums:
+    """What effects are computed from."""
+    logs, panel = timed.logs, timed.panel
+    variants = list(logs.queries.experiment.variants)
+    presences = presences_of(panel, variants, len(timed.days))
+    ages = {name: one.by_age(timed.observed) for name, one in presences.items()}
+    summed = [(m, timed.sources[m.source]) for m in logs.metrics if m.source in timed.sources]
+    daily = [(metric, sums) for metric, sums in summed if metric.source.daily]
+    metrics = {
+        metric.name: metric_days(logs.queries, metric, sums.by_day, presences, ages)
+        for metric, sums in summed
+    }
+    has_before = logs.queries.experiment.pre_period is not None
     return TimeSums(
-        days,
-        partial,
-        activity,
-        metrics={m.name: sums[m.name] for m in logs.metrics if m.name in sums},
-        refused=refused,
-        clocks=_clocks(logs, days, partial, parts, by, step),
-        before={name: one for part in parts for name, one in part.before.items()},
+        timed.days,
+        timed.partial,
+        entered={name: one.entered for name, one in presences.items()},
+        metrics=metrics,
+        refused=dict(logs.refused)
+        | {m.name: m.source.no_days for m in logs.metrics if m.source.no_days is not None},
+        before={m.name: _before(logs, panel.units, m, s) for m, s in daily if has_before},
         stretches=logs.stretches,
-        thirds={name: one for part in parts for name, one in part.thirds.items()},
+        thirds={
+            m.name: thirds_of(logs.queries, m, panel.units, s, metrics[m.name], timed.days)
+            for m, s in daily
+            if not logs.stretches
+        },
     )
+
+
+def presences_of(panel: Panel, variants: Sequence[str], cohorts: int) -> dict[str, Presence]:
+    """Variant → when its units are active."""
+    return {name: Presence.of(panel, i, cohorts) for i, name in enumerate(variants)}
+
+
+def metric_days(
+    queries: MetricQueries,
+    metric: Metric,
+    by_day: Mapping[str, Whole],
+    days: Mapping[str, Presence],
+    ages: Mapping[str, Presence],
+) -> MetricDays:
+    """The values of a metric on the rows of a panel."""
+    ones = np.ones(len(next(iter(by_day.values()))), dtype=np.int64)
+
+    def of_variants(term: Term | None) -> dict[str, Whole]:
+        if term is None:
+            return dict.fromkeys(days, ones)
+        return {name: by_day[queries.shape.component(term, name)] for name in days}
+
+    y, x = of_variants(metric.value), of_variants(metric.per)
+    return MetricDays(days, ages, y, x, scales(metric), metric.per is None)
 
 
 def _check_time(queries: MetricQueries) -> None:
@@ -102,59 +186,19 @@ def _check_time(queries: MetricQueries) -> None:
         )
 
 
-class _SourceSums(NamedTuple):
-    """The sums of the metrics of one source, by metric; in the order in which they are read."""
-
-    sums: Mapping[str, Mapping[str, DaySums]]
-    thirds: Mapping[str, Thirds]
-    before: Mapping[str, ByStretch]
-    weekdays: Mapping[str, Mapping[str, DaySums]]
-
-
-def _of_source(
-    logs: OpenLogs, source: Source, metrics: Sequence[Metric], cells: Cells, by: Sequence[By]
-) -> _SourceSums:
-    queries, stretches = logs.queries, logs.stretches
-    load_days(queries, source)
-    replace(queries, units="entry").place_days()
-    has_before = queries.experiment.pre_period is not None and source.daily
-    return _SourceSums(
-        sums=day_pair_sums(queries, metrics, cells),
-        thirds=thirds_of(queries, metrics) if source.daily and not stretches else {},
-        before=_before(queries, metrics, max(1, len(stretches))) if has_before else {},
-        weekdays=weekday_sums(queries, metrics, cells.days) if "weekday" in by else {},
-    )
-
-
-def _clocks(
-    logs: OpenLogs,
-    days: tuple[str, ...],
-    partial: frozenset[str],
-    parts: Sequence[_SourceSums],
-    by: Sequence[By],
-    step: Step,
-) -> tuple[ClockSums, ...]:
-    """Sums by hour and by weekday, as far as they are chosen."""
-    clocks: list[ClockSums] = []
-    if "hour" in by:
-        step("hours of the day")
-        clocks.append(hour_sums(logs, days, partial))
-    if "weekday" in by:
-        weekdays = {name: one for part in parts for name, one in part.weekdays.items()}
-        clocks.append(by_weekday(weekdays, days, partial))
-    return tuple(clocks)
-
-
-def _days(experiment: Experiment, engine: Engine) -> tuple[tuple[str, ...], frozenset[str]]:
+def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
     """The days from the first to the last with an impression, and which the log lacks in part."""
-    with_units = [one for one in days_of(engine) if one.units > 0]
+    with_units = days_of(prepared)
     if not with_units:
         raise LogError("no analysed unit has an impression with a time in the period")
-    known = {one.day for one in with_units}
-    first, last = date.fromisoformat(min(known)), date.fromisoformat(max(known))
+    known = [one.day for one in with_units]
+    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
     _check_span(first, last)
     days = tuple(str(first + timedelta(days=i)) for i in range((last - first).days + 1))
-    return days, partial_days(experiment, with_units) | (set(days) - known)
+    return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*known}))
+
+
+_DAY_MS = 86_400_000
 
 
 def _check_span(first: date, last: date) -> None:
@@ -172,43 +216,23 @@ def _check_span(first: date, last: date) -> None:
         )
 
 
-def _entry(experiment: Experiment, engine: Engine) -> str:
-    """When each analysed unit entered: its first impression, or its exposure.
-
-    Units whose exposure has no time enter on the first day.
-    """
-    entered = engine.local_time("first_ms", experiment.timezone)
-    return f"""
-    select unit_id, variant, coalesce(
-      cast({entered} as date), (select min(day) from unit_day where in_period)
-    ) as entry_day
-    from units
-    """
-
-
 def load_days(queries: MetricQueries, source: Source) -> str:
-    """Load a source by unit and day as `source_day`; the name of the relation behind it."""
+    """Load a source by unit and day; the name of its relation."""
     if source.day_query is None:
         queries.load(source)
         return source.name
     if source.scored:
         scored = queries.scored(("unit_id", "day", "click"))
         queries.engine.table("scored_day", f"select * from ({scored}) as s where day is not null")
-    by_day = f"{source}_day"
-    queries.engine.table(by_day, query(source.day_query))
-    queries.show_days(f"select * from {by_day}")
-    return by_day
+    queries.engine.table(f"{source}_day", query(source.day_query))
+    return f"{source}_day"
 
 
-def _before(
-    queries: MetricQueries, metrics: Sequence[Metric], stretches: int
-) -> dict[str, ByStretch]:
-    """Moments before the period, of metrics whose source is loaded."""
-    queries.total_units(metrics[0].source)
-    moments: dict[str, ByStretch] = {}
-    for metric in metrics:
-        rows = queries.sums(
-            [SliceTerms(metric, "before", "''", Terms(*queries.both(metric, "p_")))]
-        )
-        moments[metric.name] = moments_of_rows(rows, stretches, scales(metric))
+def _before(logs: OpenLogs, units: Units, metric: Metric, sums: SourceSums) -> ByStretch:
+    """Moments of a metric before the period, by stretch and variant."""
+    y, x = values_of(logs.queries, units, metric, sums.before)
+    moments: list[dict[str, Moments]] = [{} for _ in range(max(1, len(logs.stretches)))]
+    stretch = units.stretch if logs.stretches else np.zeros_like(units.stretch)
+    for group in groups_of(units.variant, stretch, list(logs.queries.experiment.variants)):
+        moments[group.stretch][group.variant] = moments_of(metric, y[group.units], x[group.units])
     return moments

@@ -5,7 +5,7 @@ into the `TimeResult`. `time/cut.py` takes the spans of its windows from it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from abeval.inference.comparison import Comparison, Rule
 from abeval.results.windows import WindowRow
@@ -31,12 +31,31 @@ def spans(days: int, widths: Sequence[int]) -> Iterator[tuple[Kind, Span]]:
             yield "rolling", (last - width + 1, last)
 
 
-def window_rows(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[WindowRow, ...]:
+class Window(NamedTuple):
+    """The effect in one window.
+
+    Attributes:
+        kind: Its kind.
+        span: Its days.
+        comparison: The effect, or why there is none.
+    """
+
+    kind: Kind
+    span: Span
+    comparison: Comparison
+
+
+def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
     """Every window of a metric on one axis."""
     return tuple(
-        row_of(course, kind, span, course.effect(span, rule, entered=kind == "cumulative"))
+        Window(kind, span, course.effect(span, rule, entered=kind == "cumulative"))
         for kind, span in spans(len(course.axis.labels), widths)
     )
+
+
+def window_rows(course: Course, windows: Sequence[Window]) -> tuple[WindowRow, ...]:
+    """The rows of windows."""
+    return tuple(row_of(course, *window) for window in windows)
 
 
 def row_of(
