@@ -4,14 +4,12 @@
 check of an analysis and for `time/aa.py`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.engines.protocol import Cell
 
 Floats = NDArray[np.float64]
 
@@ -38,13 +36,6 @@ class BucketSums:
     units: Floats
     sums: Floats
     before: Floats | None = None
-
-    @classmethod
-    def of_buckets(cls, rows: Sequence[Sequence[Cell]]) -> "BucketSums":
-        """From rows of `queries/time/bucket_sums.sql`: sub-buckets that it lacks are 0."""
-        table, known = np.zeros((SUB_BUCKETS, 6)), np.array(rows, dtype=float).reshape(-1, 7)
-        table[known[:, 0].astype(int)] = known[:, 1:]
-        return cls(table[:, 0], table[:, 1:])
 
     @classmethod
     def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":

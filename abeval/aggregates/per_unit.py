@@ -20,9 +20,9 @@ from abeval.engines.queries import query
 from abeval.logs.cells import unit_days
 from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Whole
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import GAUC, UNIT_DAY, Source
+from abeval.metrics.sources import GAUC, UNIT_DAY
 from abeval.steps import Step
 
 
@@ -90,9 +90,11 @@ def per_unit_sums(
         step(source.title)
         metrics = [metric for metric in wanted.metrics if metric.source == source]
         resampled = [metric for metric in wanted.resampled if metric.source == source]
-        own = active if source is UNIT_DAY else _read(queries, source, [*metrics, *resampled])
-        now, before = (totals(own, part, len(units.hash)) for part in (True, False))
-        of = SourceValues(experiment, queries.shape, units, now, before)
+        own = active
+        if source is not UNIT_DAY:
+            queries.load(source, [*metrics, *resampled])
+            own = days_of(queries.engine, source.name)
+        of = values_of(queries, units, own)
         slices = [one for metric in metrics for one in of.slices(metric)]
         slices += [of.in_buckets(metric, bucket) for metric in resampled]
         if source is UNIT_DAY:
@@ -122,10 +124,10 @@ def per_unit_sums(
     )
 
 
-def _read(queries: MetricQueries, source: Source, metrics: Sequence[Metric]) -> UnitDays:
-    """The values of a source by unit and day, by its query or its kernel."""
-    queries.load(source, metrics)
-    return days_of(queries.engine, source.name)
+def values_of(queries: MetricQueries, units: Units, days: UnitDays) -> SourceValues:
+    """What the days of a source add up to, of each unit."""
+    now, before = (totals(days, part, len(units.hash)) for part in (True, False))
+    return SourceValues(queries.experiment, queries.shape, units, now, before)
 
 
 def days_of(engine: Engine, relation: str) -> UnitDays:

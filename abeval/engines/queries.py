@@ -26,9 +26,9 @@ def recorded() -> Iterator[set[str]]:
 
     Example:
         >>> with recorded() as names:
-        ...     _ = query("units/unit_day")
+        ...     _ = query("units/logged_sums")
         >>> names
-        {'units/unit_day'}
+        {'units/logged_sums'}
     """
     names: set[str] = set()
     token = _names.set(names)
@@ -42,14 +42,14 @@ def query(name: str, units: str = "units") -> str:
     """The text of a query.
 
     Args:
-        name: Its path below `queries/` without `.sql`, such as `units/unit_day`.
+        name: Its path below `queries/` without `.sql`, such as `units/logged_sums`.
         units: The relation that it reads as `units`, such as the units of a window.
 
     Raises:
         QueryError: There is no such query.
 
     Example:
-        >>> query("units/unit_day").startswith("-- grain:")
+        >>> query("units/logged_sums").startswith("-- grain:")
         True
     """
     names = _names.get()

@@ -1,18 +1,21 @@
 """A/A replays of an experiment's metrics on its own logs.
 
 `api/` calls it (`abeval aa`) with a `Run` and metrics; sums per sub-bucket come from
-`aggregates/metric_queries.py`, and `inference/aa.py` splits them at random: an `AAResult`.
+`aggregates/source_values.py`, and `inference/aa.py` splits them at random: an `AAResult`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.engines.protocol import whole
-from abeval.engines.queries import query
+from abeval.aggregates.collect import unit_counts
+from abeval.aggregates.per_unit import days_of, values_of
 from abeval.inference.aa import aa_replays
+from abeval.logs.cells import unit_days
+from abeval.logs.names import sub_buckets
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric, scales
+from abeval.metrics.sources import UNIT_DAY
 from abeval.results.aa import AAResult
 from abeval.time.open import by_source, open_logs
 
@@ -31,16 +34,22 @@ def collect_buckets(
 ) -> tuple[dict[str, BucketSums], dict[str, str], Mapping[str, int]]:
     """Bucket sums of every metric, why others have none, and the units of each variant."""
     logs = open_logs(run, metrics)
-    queries, refused = logs.queries, dict(logs.refused)
-    counts = {str(v): whole(n) for v, n, _ in run.engine.rows(query("units/unit_counts"))}
+    queries, prepared, refused = logs.queries, logs.prepared, dict(logs.refused)
+    units = prepared.placed.units
+    counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}
     by_units = deals_units(sum(counts.values()))
+    bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
     sums: dict[str, BucketSums] = {}
     for source, group in by_source(logs.metrics).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
         run.step(f"sums per sub-bucket of {source}")
-        queries.load(source, group)
-        queries.total_units(source)
-        sums |= {m.name: queries.bucket_sums(m, by_units).scaled(*scales(m)) for m in group}
+        if source is UNIT_DAY:
+            days = unit_days(prepared.cells, prepared.placed.unit_of)
+        else:
+            queries.load(source, group)
+            days = days_of(run.engine, source.name)
+        values = values_of(queries, units, days)
+        sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
     return sums, refused, counts
