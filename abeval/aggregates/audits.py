@@ -1,17 +1,28 @@
 """What the audits count in the logs, by variant: sums over groups of units, exact and small.
 
-`collect.py` keeps them in the aggregates; `inference/trust/` compares the variants with them. Rows
-of one unit come together, so units are the clusters: they are put into 64 groups by their hash, and
-the variance of a share comes from the sums of the groups. A long log is audited on some of its
-units, so that audits never cost more than a few million rows.
+`collect.py` keeps them in the aggregates; `inference/audits/` compares the variants with them. A
+long log is audited on some of its units, and on the heaviest of all, so that audits never cost more
+than a few million rows.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from abeval.aggregates.audit_arrays import (
+    Arrays,
+    AuditedUnits,
+    AuditRow,
+    audit_rows,
+    hour_rows,
+    list_rows,
+    machine_rows,
+    machines,
+    unit_shares,
+)
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
@@ -25,11 +36,11 @@ from abeval.logs.audited import (
     audited_units,
     audited_view,
     flags,
-    places,
 )
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import Labels, Whole
 
 MOST_ROWS = 4_000_000
 """Impressions that are audited, about; of a longer log those of some of the units."""
@@ -37,13 +48,6 @@ MOST_ROWS = 4_000_000
 COLUMNS = ("audit", "cell", "variant", "clusters", "active", "y", "x", "y_y", "y_x", "x_x")
 """Of each share y / x: the audit, a cell of it, the variant, how many clusters there are and in how
 many y is above zero, and exact sums over the clusters."""
-
-
-class _Part(NamedTuple):
-    """Counts of one audit: `cell, variant, cluster, y, x`, a row where something was counted."""
-
-    audit: str
-    counts: pd.DataFrame
 
 
 def no_audits() -> pd.DataFrame:
@@ -74,40 +78,76 @@ def audit_sums(run: Run, prepared: Prepared) -> pd.DataFrame:
     if experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
         return no_audits()
     run.step("audits")
-    return _summed(list(_parts(experiment, engine, prepared, shape)))
+    audited = _audited(experiment, engine, shape)
+    rows = [
+        *_of_impressions(experiment, audited),
+        *_of_machines(experiment, audited),
+        *_of_clicks(audited),
+        *_set_aside(experiment, engine, shape, audited.units),
+    ]
+    if prepared.duplicates:
+        rows += _of_duplicates(engine, shape, audited)
+    if shape.exposures is not None:
+        rows += _silent(engine, audited.units)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _parts(
-    experiment: Experiment, engine: Engine, prepared: Prepared, shape: LogShape
-) -> Iterator[_Part]:
+class _Audited(NamedTuple):
+    """What is read of the audited units.
+
+    Attributes:
+        units: The units.
+        share: Share of all units that the sample is.
+        flags: What the columns `f_…` of `hours` count, and after them among what, where not all.
+        hours: Impressions and flags by unit and hour; one hour without times.
+        lists: Positions and items of each list; None where the log has no lists.
+        moments: When each unit had a list, or an impression; None without times.
+        clicks: Clicks of each unit, by what is odd about them; None without a log of clicks.
+        has_items: Whether the log names items.
+    """
+
+    units: AuditedUnits
+    share: float
+    flags: Sequence[Flag]
+    hours: Arrays
+    lists: Arrays | None
+    moments: Arrays | None
+    clicks: Arrays | None
+    has_items: bool
+
+    def flagged(self, number: int) -> Whole:
+        """How many impressions of each unit have a flag."""
+        return self.units.totals(self.hours["unit"], self.hours[f"f_{number}"])
+
+    @property
+    def impressions(self) -> Whole:
+        """Impressions of each unit."""
+        return self.units.totals(self.hours["unit"], self.hours["impressions"])
+
+
+def _audited(experiment: Experiment, engine: Engine, shape: LogShape) -> _Audited:
+    """The only place where audits read a log."""
     chosen = flags(experiment, shape)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    engine.table("audited_units", audited_units(shape, _buckets(engine)))
+    buckets = _buckets(engine)
+    if buckets < SUB_BUCKETS:
+        engine.table("heavy_units", query("audit/heavy_units"))
+    engine.table("audited_units", audited_units(shape, buckets))
     engine.table("audited_names", AUDITED_NAMES)
     engine.table("audited", audited_view(chosen, has_lists))
-    flagged = engine.frame(query("audit/flags")) if chosen else pd.DataFrame()
-    hours = engine.frame(query("audit/hours"))
-    totals = hours.groupby(["variant", "cluster"], as_index=False)[["impressions"]].sum()
-    yield _Part("impressions", totals.assign(cell="", y=totals["impressions"], x=1))
-    yield from _of_flags(chosen, flagged)
-    if shape.has_time:
-        yield _shares("hour", hours.assign(cell=hours["hour"].map(str)), "impressions", totals)
-        of_day = hours.assign(cell=(hours["hour"] % 24).map(str))
-        keys = ["variant", "cluster", "cell"]
-        of_day = of_day.groupby(keys, as_index=False)[["impressions"]].sum()
-        yield _shares("rhythm", of_day, "impressions", totals)
+    units = _units(experiment, engine, shape)
+    hours = _arrays(engine, "audit/unit_hours", units)
+    lists = moments = clicks = None
     if has_lists:
-        yield from _of_lists(engine, shape)
+        engine.table("audited_items", query("audit/items"))
+        lists = _arrays(engine, "audit/lists", units)
+    if shape.has_time:
+        moments = lists or _arrays(engine, "audit/moments", units)
     if shape.clicks is not None:
-        yield from _of_clicks(engine)
-    if prepared.duplicates:
-        yield from _of_duplicates(experiment, engine, shape, totals)
-    if shape.exposures is not None:
-        silent = engine.frame(query("audit/silent_units"))
-        # Units that entered late had less time, so they are compared with those of their stretch.
-        cells = silent["stretch"].map(str)
-        yield _Part("silent", silent.assign(cell=cells, y=silent["silent"], x=silent["units"]))
-    yield from _set_aside(experiment, engine, shape)
+        clicks = _arrays(engine, "audit/clicks", units)
+    share = buckets / SUB_BUCKETS
+    has_items = "item_id" in shape.impressions
+    return _Audited(units, share, chosen, hours, lists, moments, clicks, has_items)
 
 
 def _buckets(engine: Engine) -> int:
@@ -117,124 +157,141 @@ def _buckets(engine: Engine) -> int:
     return SUB_BUCKETS if share >= 1 else max(CLUSTERS, int(SUB_BUCKETS * share))
 
 
-def _of_flags(chosen: Sequence[Flag], flagged: pd.DataFrame) -> Iterator[_Part]:
-    among = len(chosen)
-    for number, flag in enumerate(chosen):
-        of = "impressions"
-        if flag.among:
-            of, among = f"f_{among}", among + 1
-        yield _Part(
-            flag.audit,
-            flagged[["variant", "cluster"]].assign(
-                cell=flag.name, y=flagged[f"f_{number}"], x=flagged[of]
-            ),
-        )
-
-
-def _of_lists(engine: Engine, shape: LogShape) -> Iterator[_Part]:
-    """Positions that lists lack between their first and their last: whole, by place, by segment."""
-    engine.table("audited_lists", query("audit/lists"))
-    engine.view("list_places", places())
-    spans = engine.frame(query("audit/list_spans"))
-    spans["places"] = (spans["last_place"] - spans["first_place"] + 1) * spans["lists"]
-    whole = spans.groupby(["variant", "cluster"], as_index=False)[["holes", "places", "lists"]]
-    totals = whole.sum()
-    yield _Part("holes", totals.assign(cell="", y=totals["holes"], x=totals["places"]))
-    yield _Part("list_length", totals.assign(cell="", y=totals["places"], x=totals["lists"]))
-    if not totals["holes"].sum():
-        return
-    yield _by_place(spans, engine.frame(query("audit/list_holes")))
+def _units(experiment: Experiment, engine: Engine, shape: LogShape) -> AuditedUnits:
+    frame = engine.frame("select * from audited_units order by unit_id")
+    variants = list(experiment.variants)
+    segments = {}
     for name in shape.segments:
-        cell = quoted(f"s_{name}")
-        engine.view(
-            "audited_cells", f"select unit_id, variant, cluster, {cell} as cell from audited_units"
-        )
-        cells = engine.frame(query("audit/list_cells"))
-        yield _Part(f"holes:{name}", cells.assign(y=cells["holes"], x=cells["places"]))
+        code, names = pd.factorize(frame[f"s_{name}"].astype(str), sort=True)
+        segments[name] = Labels(code.astype(np.int32), [str(one) for one in names])
+    number, cluster, stretch = (
+        frame[name].to_numpy(np.int64) for name in ("unit_id", "cluster", "stretch")
+    )
+    variant = _places(frame["variant"], variants)
+    return AuditedUnits(number, variant, cluster, stretch, segments, variants)
 
 
-def _by_place(spans: pd.DataFrame, holes: pd.DataFrame) -> _Part:
-    """Of the lists that begin before a place and go on behind it, those that lack it."""
-    reaching = [
-        spans[(spans["first_place"] < place) & (spans["last_place"] > place)]
-        .groupby(["variant", "cluster"], as_index=False)[["lists"]]
-        .sum()
-        .assign(place=place)
-        for place in sorted(holes["place"].unique())
-    ]
-    lists = pd.concat(reaching).rename(columns={"lists": "x"})
-    keys = ["variant", "cluster", "place"]
-    both = lists.merge(holes.rename(columns={"lists": "y"}), on=keys, how="left")
-    counts = both.assign(cell=both["place"].map(str), y=both["y"].fillna(0).astype(np.int64))
-    return _Part("holes_at", counts)
+def _places(names: pd.Series, variants: Sequence[str]) -> Whole:
+    """The place of each variant, -1 of others."""
+    places = {name: place for place, name in enumerate(variants)}
+    return np.array([places.get(name, -1) for name in names.tolist()], np.int64)
 
 
-def _of_clicks(engine: Engine) -> Iterator[_Part]:
-    delays = engine.frame(query("audit/click_delays"))
-    totals = delays.groupby(["variant", "cluster"], as_index=False)[["clicks"]].sum()
-    yield _shares("click_delay", delays.rename(columns={"delay": "cell"}), "clicks", totals)
+def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
+    """The whole numbers of a query, with the place of each unit."""
+    frame = engine.frame(query(name))
+    columns = {str(name): frame[name].fillna(0).to_numpy(np.int64) for name in frame.columns}
+    unit = np.searchsorted(units.number, columns.pop("unit_id"))
+    return {"unit": unit.astype(np.int64), **columns}
 
 
-def _of_duplicates(
-    experiment: Experiment, engine: Engine, shape: LogShape, totals: pd.DataFrame
-) -> Iterator[_Part]:
+def _of_impressions(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
+    """Impressions, flags, hours and lists."""
+    units = audited.units
+    whole = units.grouped(audited.hours["unit"], audited.hours["impressions"])
+    yield from audit_rows("impressions", [""], units.variants, whole, (whole > 0).astype(np.int64))
+    among = len(audited.flags)
+    for number, flag in enumerate(audited.flags):
+        of = audited.impressions
+        if flag.among:
+            of, among = audited.flagged(among), among + 1
+        if flag.audit != "click":
+            rows = unit_shares(units, flag.audit, audited.flagged(number), of, by_segment=False)
+            yield from ((row[0], flag.name, *row[2:]) for row in rows)
+    if audited.moments is not None:
+        yield from hour_rows(units, audited.hours, ZoneInfo(experiment.timezone))
+    if audited.lists is not None:
+        yield from list_rows(units, audited.lists, audited.has_items)
+
+
+def _of_machines(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
+    """Units that no person can be; none are looked for where single units are not to be seen."""
+    if audited.moments is None or experiment.privacy.min_units is not None:
+        return
+    sums = {"impressions": audited.impressions}
+    clicks = _clicks(audited)
+    if clicks is not None:
+        sums["clicks"] = clicks
+    yield from machine_rows(
+        *(audited.units, machines(audited.units, audited.hours, audited.moments)),
+        *(sums, audited.share),
+    )
+
+
+def _clicks(audited: _Audited) -> Whole | None:
+    """Clicked impressions of each unit; None of a log without clicks."""
+    if audited.clicks is not None:
+        return audited.units.totals(audited.clicks["unit"], audited.clicks["impressions"])
+    own = [n for n, flag in enumerate(audited.flags) if flag.audit == "click"]
+    return audited.flagged(own[0]) if own else None
+
+
+def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
+    units, total = audited.units, _clicks(audited)
+    if total is None:
+        return
+    yield from unit_shares(units, "clicked", total, audited.impressions)
+    if audited.clicks is None:
+        return
+    clicks = {n: units.totals(audited.clicks["unit"], v) for n, v in audited.clicks.items()}
+    for cell in ("early", "same", "late", "unknown"):
+        rows = unit_shares(units, "click_delay", clicks[cell], clicks["clicks"], by_segment=False)
+        yield from ((row[0], cell, *row[2:]) for row in rows)
+    yield from unit_shares(units, "click_again", clicks["again"], clicks["different"])
+    per = unit_shares(units, "clicks_each", clicks["different"], clicks["impressions"], False)
+    yield from per
+
+
+def _of_duplicates(engine: Engine, shape: LogShape, audited: _Audited) -> Iterator[AuditRow]:
     unit = quoted(shape.impressions.mapped["unit_id"])
     copies = " union all ".join(
         f"select {unit} as logged_id, {sign} as copies from {relation}"
         for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
     )
     engine.view("repeated_copies", copies)
-    rows = engine.frame(query("audit/duplicates")).assign(cell="")
-    yield _shares("duplicate", rows, "duplicates", totals)
+    rows = _arrays(engine, "audit/duplicates", audited.units)
+    y = audited.units.totals(rows["unit"], rows["duplicates"])
+    return unit_shares(audited.units, "duplicate", y, audited.impressions, by_segment=False)
 
 
-def _set_aside(experiment: Experiment, engine: Engine, shape: LogShape) -> Iterator[_Part]:
+def _silent(engine: Engine, units: AuditedUnits) -> Iterator[AuditRow]:
+    """Exposed units without an impression, by stretch: who entered late had less time."""
+    active = _arrays(engine, "audit/active_units", units)["unit"]
+    silent = np.ones(units.number.size, np.int64)
+    silent[active] = 0
+    every, cells = np.arange(silent.size), int(units.stretch.max(initial=0)) + 1
+    y, x = (
+        units.grouped(every, one, units.stretch, cells) for one in (silent, np.ones_like(silent))
+    )
+    return audit_rows("silent", [str(cell) for cell in range(cells)], units.variants, y, x)
+
+
+def _set_aside(
+    experiment: Experiment, engine: Engine, shape: LogShape, units: AuditedUnits
+) -> Iterator[AuditRow]:
     """Reasons for which rows of a logged variant are set aside; days are their clusters."""
     if shape.names_variant and not experiment.assigns:
-        rows = engine.frame(query("audit/set_aside"))
-        rows = rows[rows["variant"].isin(list(experiment.variants))].rename(
-            columns={"day": "cluster", "reason": "cell"}
-        )
-        totals = rows.groupby(["variant", "cluster"], as_index=False)[["impressions"]].sum()
-        reasons = rows[rows["cell"].isin(["null_unit", "not_exposed"])]
-        yield _shares("set_aside", reasons, "impressions", totals)
+        yield from _reasons(engine.frame(query("audit/set_aside")), units.variants)
     if shape.has_time and engine.rows(_UNTIMED):
-        rows = engine.frame(query("audit/untimed"))
-        yield _Part(
-            "set_aside", rows.assign(cell="null_time", y=rows["untimed"], x=rows["impressions"])
-        )
+        rows = _arrays(engine, "audit/untimed", units)
+        y, x = (units.totals(rows["unit"], rows[name]) for name in ("untimed", "impressions"))
+        untimed = unit_shares(units, "set_aside", y, x, by_segment=False)
+        yield from ((row[0], "null_time", *row[2:]) for row in untimed)
 
 
 _UNTIMED = "select 1 from logged_cells where set_aside = 'null_time' limit 1"
 
 
-def _shares(audit: str, counts: pd.DataFrame, of: str, totals: pd.DataFrame) -> _Part:
-    """Counts by cell as shares of the totals of their cluster."""
-    cells = counts[["cell"]].drop_duplicates()
-    every = totals.rename(columns={of: "x"}) if of in totals else totals
-    every = every.rename(columns={"impressions": "x"}).merge(cells, how="cross")
-    keys = ["cell", "variant", "cluster"]
-    both = every.merge(counts.rename(columns={of: "y"})[[*keys, "y"]], on=keys, how="left")
-    return _Part(audit, both.assign(y=both["y"].fillna(0).astype(np.int64)))
-
-
-def _summed(parts: Sequence[_Part]) -> pd.DataFrame:
-    """Exact sums over clusters, as `COLUMNS`; audits in their order, of all in one pass."""
-    counts = [part.counts for part in parts]
-    y, x = (np.concatenate([each[name].to_numpy(np.int64) for each in counts]) for name in "yx")
-    terms = pd.DataFrame(
-        {
-            "part": np.repeat(np.arange(len(parts)), [len(each) for each in counts]),
-            **{name: _texts(counts, name) for name in ("cell", "variant")},
-            "clusters": 1,
-            "active": (y > 0).astype(np.int64),
-            **{"y": y, "x": x, "y_y": y * y, "y_x": y * x, "x_x": x * x},
-        }
-    )
-    sums = terms.groupby(["part", "cell", "variant"], as_index=False).sum()
-    audits = np.array([part.audit for part in parts], dtype=object)
-    return sums.assign(audit=audits[sums["part"]])[list(COLUMNS)]
-
-
-def _texts(counts: Sequence[pd.DataFrame], column: str) -> pd.Series:
-    return pd.concat([each[column].astype(str) for each in counts], ignore_index=True)
+def _reasons(rows: pd.DataFrame, variants: Sequence[str]) -> Iterator[AuditRow]:
+    variant = _places(rows["variant"], variants)
+    day, days = pd.factorize(rows["day"])
+    counts = rows["impressions"].to_numpy(np.int64)
+    for reason in ("null_unit", "not_exposed"):
+        own = (rows["reason"] == reason).to_numpy()
+        if not own.any():
+            continue
+        y, x = np.zeros((2, 1, len(variants), len(days)), np.int64)
+        known = variant >= 0
+        np.add.at(x[0], (variant[known], day[known]), counts[known])
+        np.add.at(y[0], (variant[known & own], day[known & own]), counts[known & own])
+        yield from audit_rows("set_aside", [reason], variants, y, x)

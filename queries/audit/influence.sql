@@ -1,4 +1,4 @@
--- grain: one row per part, variant and each of its ten units that weigh most, without their ids
+-- grain: one row per part, variant and each of its twenty units that weigh most, without their ids
 -- reads: unit_value (part, variant, y, x: whole numbers, one row per unit and part)
 -- a unit moves a ratio by its numerator above what its denominator makes expect; dev is that
 with totals as (
@@ -23,5 +23,5 @@ ranked as (
 )
 select part, variant, cast(place as bigint) as place, cast(y as varchar) as y, cast(x as varchar) as x
 from ranked
-where place <= 10
+where place <= 20
 order by part, variant, place

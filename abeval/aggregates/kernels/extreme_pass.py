@@ -13,7 +13,7 @@ from abeval.aggregates.terms import Terms
 from abeval.engines.protocol import ArrayEngine, whole
 from abeval.engines.sql import numbered
 
-PLACES = 10
+PLACES = 20
 """So many units of each variant are kept."""
 
 Extreme = tuple[int, str, int, str, str]
