@@ -110,12 +110,15 @@ def audit_rows(
 
 
 def unit_shares(
-    units: AuditedUnits, audit: str, y: Whole, x: Whole, by_segment: bool = True
+    units: AuditedUnits, audit: str, y: Whole, x: Whole, cell: str = "", by_segment: bool = False
 ) -> Iterator[AuditRow]:
-    """The share of sums of units, in all and in each cell of each segment (`AUDIT:SEGMENT`)."""
+    """The share of sums of units: of all in one cell, and by cell of each segment, if asked for.
+
+    A segment is an audit of its own, `AUDIT:SEGMENT`.
+    """
     of = np.flatnonzero(x)
     yield from audit_rows(
-        *(audit, [""], units.variants), units.grouped(of, y[of]), units.grouped(of, x[of])
+        *(audit, [cell], units.variants), units.grouped(of, y[of]), units.grouped(of, x[of])
     )
     for name, labels in units.segments.items() if by_segment else ():
         code, cells = labels.code[of].astype(np.int64), len(labels.names)
@@ -194,18 +197,14 @@ def list_rows(units: AuditedUnits, lists: Arrays, has_items: bool) -> Iterator[A
     count = units.totals(unit, one)
     lacking = units.totals(unit, holes)
     yield from unit_shares(units, "holes", lacking, lengths, by_segment=bool(lacking.any()))
-    yield from unit_shares(units, "list_length", lengths, count, by_segment=False)
+    yield from unit_shares(units, "list_length", lengths, count)
     if lacking.any():
         yield from _holes_at(units, lists)
     for cell, starts in (("0", first == 0), ("2", first > 1)):
         begins = units.totals(unit, starts.astype(np.int64))
-        yield from _renamed(unit_shares(units, "list_start", begins, count, by_segment=False), cell)
+        yield from unit_shares(units, "list_start", begins, count, cell)
     if has_items:
         yield from _repeated(units, lists)
-
-
-def _renamed(rows: Iterator[AuditRow], cell: str) -> Iterator[AuditRow]:
-    return ((row[0], cell, *row[2:]) for row in rows)
 
 
 def _holes_at(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
@@ -245,10 +244,8 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     }
     total = units.totals(unit, np.ones(unit.size, np.int64))
     for cell, chosen in cells.items():
-        lists_of = units.totals(unit, chosen.astype(np.int64))
-        yield from _renamed(
-            unit_shares(units, "list_repeat", lists_of, total, by_segment=False), cell
-        )
+        repeated = units.totals(unit, chosen.astype(np.int64))
+        yield from unit_shares(units, "list_repeat", repeated, total, cell)
 
 
 def _keys(lists: Arrays) -> NDArray[np.uint64]:

@@ -196,8 +196,7 @@ def _of_impressions(experiment: Experiment, audited: _Audited) -> Iterator[Audit
         if flag.among:
             of, among = audited.flagged(among), among + 1
         if flag.audit != "click":
-            rows = unit_shares(units, flag.audit, audited.flagged(number), of, by_segment=False)
-            yield from ((row[0], flag.name, *row[2:]) for row in rows)
+            yield from unit_shares(units, flag.audit, audited.flagged(number), of, flag.name)
     if audited.moments is not None:
         yield from hour_rows(units, audited.hours, ZoneInfo(experiment.timezone))
     if audited.lists is not None:
@@ -230,16 +229,15 @@ def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
     units, total = audited.units, _clicks(audited)
     if total is None:
         return
-    yield from unit_shares(units, "clicked", total, audited.impressions)
+    yield from unit_shares(units, "clicked", total, audited.impressions, by_segment=True)
     if audited.clicks is None:
         return
     clicks = {n: units.totals(audited.clicks["unit"], v) for n, v in audited.clicks.items()}
     for cell in ("early", "same", "late", "unknown"):
-        rows = unit_shares(units, "click_delay", clicks[cell], clicks["clicks"], by_segment=False)
-        yield from ((row[0], cell, *row[2:]) for row in rows)
-    yield from unit_shares(units, "click_again", clicks["again"], clicks["different"])
-    per = unit_shares(units, "clicks_each", clicks["different"], clicks["impressions"], False)
-    yield from per
+        yield from unit_shares(units, "click_delay", clicks[cell], clicks["clicks"], cell)
+    of = clicks["different"]
+    yield from unit_shares(units, "click_again", clicks["again"], of, by_segment=True)
+    yield from unit_shares(units, "clicks_each", of, clicks["impressions"])
 
 
 def _of_duplicates(engine: Engine, shape: LogShape, audited: _Audited) -> Iterator[AuditRow]:
@@ -251,7 +249,7 @@ def _of_duplicates(engine: Engine, shape: LogShape, audited: _Audited) -> Iterat
     engine.view("repeated_copies", copies)
     rows = _arrays(engine, "audit/duplicates", audited.units)
     y = audited.units.totals(rows["unit"], rows["duplicates"])
-    return unit_shares(audited.units, "duplicate", y, audited.impressions, by_segment=False)
+    return unit_shares(audited.units, "duplicate", y, audited.impressions)
 
 
 def _silent(engine: Engine, units: AuditedUnits) -> Iterator[AuditRow]:
@@ -275,8 +273,7 @@ def _set_aside(
     if shape.has_time and engine.rows(_UNTIMED):
         rows = _arrays(engine, "audit/untimed", units)
         y, x = (units.totals(rows["unit"], rows[name]) for name in ("untimed", "impressions"))
-        untimed = unit_shares(units, "set_aside", y, x, by_segment=False)
-        yield from ((row[0], "null_time", *row[2:]) for row in untimed)
+        yield from unit_shares(units, "set_aside", y, x, "null_time")
 
 
 _UNTIMED = "select 1 from logged_cells where set_aside = 'null_time' limit 1"

@@ -153,7 +153,7 @@ def _clock(analysis: Analysis, shifts: Sequence[_Shifted]) -> Check:
 
 
 class _Short(NamedTuple):
-    """A day on which a variant has fewer rows than the other one and the days around make expect."""
+    """A day on which a variant has fewer rows than the other and the days around make expect."""
 
     day: str
     variant: str

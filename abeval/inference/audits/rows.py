@@ -5,7 +5,7 @@ the near end of an interval for the difference, whose chance of an error is 1e-6
 the check. So these checks need no part of the budget of false alarms.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -76,6 +76,10 @@ class ShareCheck(NamedTuple):
             to warn from that one on; or `warn`, never to fail, for what the treatment may move.
         columns: Canonical columns that a fault would touch; it touches all rows without any.
         segments: Whether the audit also has cells of each segment.
+        tells: Whether it tells the share of every variant in any case, after the words of `alarm`.
+        level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
+        beside: An audit whose values it tells as well where it does not pass, and what they are.
+        absent: Why it is skipped where nothing is counted for it; it is left out without a reason.
     """
 
     name: str
@@ -87,6 +91,10 @@ class ShareCheck(NamedTuple):
     worst: Literal["fail", "large", "warn"] = "fail"
     columns: frozenset[str] = frozenset()
     segments: bool = False
+    tells: bool = False
+    level: bool = False
+    beside: tuple[str, str] = ("", "")
+    absent: str = ""
 
 
 SHARE_CHECKS = (
@@ -119,6 +127,19 @@ SHARE_CHECKS = (
         worst="large",
         columns=CLICK_COLUMNS,
         segments=True,
+        beside=("clicks_each", "clicks per clicked impression"),
+    ),
+    ShareCheck(
+        "clicks_before",
+        "click_delay",
+        {"early": ""},
+        "no click came before its impression",
+        "clicks before their impression",
+        "look at the clocks of the two services, and at the join: the key may be of another list",
+        columns=CLICK_COLUMNS,
+        tells=True,
+        level=True,
+        absent="without a log of clicks with times nobody knows how long after it a click came",
     ),
     ShareCheck(
         "click_delay",
@@ -170,6 +191,16 @@ SHARE_CHECKS = (
         "of the ranker: the effect is of what was served",
         worst="warn",
     ),
+    ShareCheck(
+        "silent_units",
+        "silent",
+        {},
+        "",
+        "exposed units without an impression",
+        "if an exposure is logged when a list is shown, look for lists that were not logged",
+        worst="warn",
+        tells=True,
+    ),
 )
 """Checks that differ in nothing but in what is counted, and in words."""
 
@@ -187,11 +218,10 @@ def audit_checks(analysis: Analysis) -> list[Check]:
             *_only(plain, "list_start", "lists_again"),
             _nulls(analysis),
             *_only(plain, "duplicates_by_variant", "set_aside_by_variant", "repeated_clicks"),
-            *_clicks(analysis),
-            *_only(plain, "click_delay", "repeated_lists"),
+            *_only(plain, "clicks_before", "click_delay", "repeated_lists"),
             *_missing_clicks(analysis),
             *_served(analysis),
-            *_silent(analysis),
+            *_only(plain, "silent_units"),
         ]
     # These also judge each variant's own share, of however few units.
     own = ("clicks_before", "served")
@@ -204,24 +234,48 @@ def _only(checks: Mapping[str, Check], *names: str) -> list[Check]:
 
 def _share_check(analysis: Analysis, check: ShareCheck) -> list[Check]:
     """The check, where these logs have what it counts."""
-    experiment = analysis.experiment
-    cells = cells_of(analysis.aggregates, check.audit)
-    if check.cells:
-        cells = {name: cells[name] for name in check.cells if name in cells}
-    always = check.audit == "duplicate" and "duplicates" in analysis.aggregates.facts
-    if not cells and not always and check.audit != "set_aside":
-        return []
-    limit = _limits_of(analysis, check.worst)
-    differing = [
-        one._replace(cell=check.cells.get(one.cell, one.cell)) for one in uneven(analysis, cells)
-    ]
+    counted = cells_of(analysis.aggregates, check.audit)
+    names = {cell: check.cells.get(cell, cell) for cell in check.cells or counted}
+    cells = {cell: counted[cell] for cell in names if cell in counted}
+    if not counted and not _is_whole(analysis, check.audit):
+        return [skipped(check.name, check.absent)] if check.absent else []
+    differing = [one._replace(cell=names[one.cell]) for one in uneven(analysis, cells)]
     if check.segments:
         differing += by_segment(analysis, check.audit)
-    value = most(differing)
-    shown = [one for one in differing if one.difference.sure >= min(limit.warn, value)]
-    words = Words(check.calm, f"{check.alarm}: {described(experiment, shown)}", check.remedy)
+        differing.sort(key=lambda one: -one.difference.sure)
+    value, limit = most(differing), _limits_of(analysis, check.worst)
+    least = value / 2 if check.segments else min(limit.warn, value)
+    told = whole_shares(cells) if check.tells else {}
+    shown = [one for one in differing if one.difference.sure >= least]
+    words = _told(check, told, len(cells)) if told else _words(analysis, check, shown)
     metrics = touched(analysis.metrics, check.columns) if check.columns else None
-    return [graded(check.name, value, limit, words, metrics)]
+    result = graded(check.name, value, limit, words, metrics)
+    high = max(told.values(), default=0.0) >= analysis.experiment.trust.rows_warn
+    return [_warned(result, check.level and high, words)]
+
+
+def _told(check: ShareCheck, told: Mapping[str, float], cells: int) -> Words:
+    """The share of every variant."""
+    listed = ", ".join(f"{variant} {percent(share)}" for variant, share in told.items())
+    within = "; compared within the stretches of one split" if cells > 1 else ""
+    message = f"{check.alarm}: {listed}{within}"
+    return Words(message, message, check.remedy)
+
+
+def _words(analysis: Analysis, check: ShareCheck, shown: Sequence[Uneven]) -> Words:
+    """The cells that differ."""
+    audit, what = check.beside
+    beside = shares(cells_of(analysis.aggregates, audit), "")
+    listed = ", ".join(f"{variant} {mean:.2f}" for variant, mean in beside.items())
+    more = f"; {what}: {listed}" if beside else ""
+    alarm = f"{check.alarm}: {described(analysis.experiment, shown)}{more}"
+    return Words(check.calm, alarm, check.remedy)
+
+
+def _is_whole(analysis: Analysis, audit: str) -> bool:
+    """Whether nothing is counted because there is nothing wrong: no row is repeated, or lost."""
+    looked_for = "duplicates" in analysis.aggregates.facts
+    return audit == "set_aside" or (audit == "duplicate" and looked_for)
 
 
 def _limits_of(analysis: Analysis, worst: str) -> Limits:
@@ -318,30 +372,6 @@ def _is_movable(analysis: Analysis, column: str) -> bool:
     return column in _OF_ITEMS or column not in own
 
 
-def _clicks(analysis: Analysis) -> list[Check]:
-    """Clicks before their impression."""
-    cells = cells_of(analysis.aggregates, "click_delay")
-    if not cells:
-        message = "without a log of clicks with times nobody knows how long after it a click came"
-        return [skipped("clicks_before", message)]
-    return [_before(analysis, cells, touched(analysis.metrics, CLICK_COLUMNS))]
-
-
-def _before(analysis: Analysis, cells: Cells, metrics: tuple[str, ...] | None) -> Check:
-    experiment = analysis.experiment
-    own = {"early": cells.get("early", {})}
-    shown = shares(own, "early")
-    listed = ", ".join(f"{name} {percent(share)}" for name, share in shown.items())
-    message = f"clicks before their impression: {listed}" if shown else "no click is before its"
-    words = Words(
-        message if shown else "no click came before its impression",
-        message,
-        "look at the clocks of the two services, and at the join: the key may be of another list",
-    )
-    check = graded("clicks_before", most(uneven(analysis, own)), limits(analysis), words, metrics)
-    return _warned(check, max(shown.values(), default=0.0) >= experiment.trust.rows_warn, words)
-
-
 def _missing_clicks(analysis: Analysis) -> list[Check]:
     """Clicks that one variant all but lacks, in all or in one cell of a segment."""
     name, whole = "missing_clicks", cells_of(analysis.aggregates, "clicked")
@@ -411,22 +441,3 @@ def _not_as_meant(analysis: Analysis, name: str, cells: Cells) -> Check:
 
 
 _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale model"}
-
-
-def _silent(analysis: Analysis) -> list[Check]:
-    """Exposed units without an impression, compared within stretches of entry days."""
-    cells = cells_of(analysis.aggregates, "silent")
-    if not cells:
-        return []
-    shown = whole_shares(cells)
-    listed = ", ".join(f"{variant} {percent(share)}" for variant, share in shown.items())
-    message = f"exposed units without an impression: {listed}"
-    if len(cells) > 1:
-        message += "; compared within the stretches of one split"
-    words = Words(
-        message,
-        message,
-        "if an exposure is logged when a list is shown, look for lists that were not logged",
-    )
-    differing = uneven(analysis, cells)
-    return [graded("silent_units", most(differing), limits(analysis, movable=True), words)]
