@@ -1,14 +1,27 @@
 """What the audits count in the logs, by variant: sums over groups of units, exact and small.
 
-`collect.py` keeps them in the aggregates; `inference/trust/` compares the variants with them. Rows
-of one unit come together, so units are the clusters: they are put into 64 groups by their hash, and
-the variance of a share comes from the sums of the groups. A long log is audited on some of its
-units, so that audits never cost more than a few million rows.
+`collect.py` keeps them in the aggregates; `inference/audits/` compares the variants with them. A
+long log is audited on some of its units, and on the heaviest of all, so that audits never cost more
+than a few million rows.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
+import numpy as np
+
+from abeval.aggregates.audit_arrays import (
+    Arrays,
+    AuditedUnits,
+    AuditRow,
+    audit_rows,
+    hour_rows,
+    list_rows,
+    machine_rows,
+    machines,
+    unit_shares,
+)
 from abeval.aggregates.rows import AuditSums
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell, Engine, whole
@@ -19,24 +32,21 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.audited import (
     AUDITED_NAMES,
     CLUSTERS,
-    audited_units,
+    HEAVY,
+    Flag,
     audited_view,
     flags,
     logged_cells,
-    places,
 )
+from abeval.logs.cells import unit_days
+from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import NONE, Labels, Whole
 
 MOST_ROWS = 4_000_000
 """Impressions that are audited, about; of a longer log those of some of the units."""
-
-Counts = Mapping[tuple[str, str, int], int]
-"""Cell, variant and cluster → how often something was counted there."""
-
-Totals = Mapping[tuple[str, int], int]
-"""Variant and cluster → what the counts are shares of."""
 
 
 def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
@@ -50,163 +60,240 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
     if experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
         return []
     run.step("audits")
-    return list(_audits(experiment, engine, prepared, shape))
+    engine.view("logged_cells", logged_cells(experiment, shape))
+    audited = _audited(experiment, engine, prepared)
+    rows = [
+        *_of_impressions(experiment, audited),
+        *_of_machines(experiment, audited),
+        *_of_clicks(audited),
+        *_set_aside(experiment, engine, prepared, audited.units),
+    ]
+    if prepared.duplicates:
+        rows += _of_duplicates(engine, shape, audited)
+    if shape.exposures is not None:
+        rows += _silent(prepared, audited.units)
+    return [AuditSums(*row) for row in rows]
 
 
-def _audits(
-    experiment: Experiment, engine: Engine, prepared: Prepared, shape: LogShape
-) -> Iterator[AuditSums]:
+class _Audited(NamedTuple):
+    """What is read of the audited units.
+
+    Attributes:
+        units: The units.
+        share: Share of all units that the sample is.
+        flags: What the columns `f_…` of `hours` count, and after them among what, where not all.
+        hours: Impressions and flags by unit and hour; one hour without times.
+        lists: Positions and items of each list; None where the log has no lists.
+        moments: When each unit had a list, or an impression; None without times.
+        clicks: Clicks of each unit, by what is odd about them; None without a log of clicks.
+        has_items: Whether the log names items.
+    """
+
+    units: AuditedUnits
+    share: float
+    flags: Sequence[Flag]
+    hours: Arrays
+    lists: Arrays | None
+    moments: Arrays | None
+    clicks: Arrays | None
+    has_items: bool
+
+    def flagged(self, number: int) -> Whole:
+        """How many impressions of each unit have a flag."""
+        return self.units.totals(self.hours["unit"], self.hours[f"f_{number}"])
+
+    @property
+    def impressions(self) -> Whole:
+        """Impressions of each unit."""
+        return self.units.totals(self.hours["unit"], self.hours["impressions"])
+
+
+def _audited(experiment: Experiment, engine: Engine, prepared: Prepared) -> _Audited:
+    """The only place where audits read a log."""
+    shape = prepared.shape
     chosen = flags(experiment, shape)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    engine.view("logged_cells", logged_cells(experiment, shape))
-    engine.table("audited_units", audited_units(shape, _buckets(prepared)))
+    buckets = _buckets(prepared)
+    units = _units(experiment, engine, prepared, buckets)
+    engine.add_arrays("audited_units", {"unit_id": units.number})
     engine.table("audited_names", AUDITED_NAMES)
     engine.table("audited", audited_view(chosen, has_lists))
-    flagged = engine.rows(query("audit/flags")) if chosen else ()
-    hours, rhythm, totals = Counter[_Place](), Counter[_Place](), Counter[tuple[str, int]]()
-    for variant, cluster, hour, impressions in engine.rows(query("audit/hours")):
-        place, rows = (str(variant), whole(cluster)), whole(impressions)
-        totals[place] += rows
-        hours[str(hour), *place] += rows
-        rhythm[str(whole(hour) % 24), *place] += rows
-    yield from _sums("impressions", (("", name, n, 1) for (name, _), n in totals.items()))
-    among = 3 + len(chosen)
-    for place, flag in enumerate(chosen, start=3):
-        of = 2
-        if flag.among:
-            of, among = among, among + 1
-        yield from _sums(flag.audit, [(flag.name, row[0], row[place], row[of]) for row in flagged])
-    if shape.has_time:
-        yield from _shares("hour", hours, totals)
-        yield from _shares("rhythm", rhythm, totals)
+    hours = _arrays(engine, "audit/unit_hours", units)
+    lists = moments = clicks = None
     if has_lists:
-        yield from _of_lists(engine, shape)
+        engine.table("audited_items", query("audit/items"))
+        lists = _arrays(engine, "audit/lists", units)
+    if shape.has_time:
+        moments = lists or _arrays(engine, "audit/moments", units)
     if shape.clicks is not None:
-        delays = _counts(engine.rows(query("audit/click_delays")))
-        yield from _shares("click_delay", delays, _totals(delays))
-    if prepared.duplicates:
-        yield from _of_duplicates(engine, shape, totals)
-    if shape.exposures is not None:
-        # Units that entered late had less time, so they are compared with those of their stretch.
-        silent = engine.rows(query("audit/silent_units"))
-        yield from _sums("silent", ((at, name, y, x) for name, at, _, x, y in silent))
-    yield from _set_aside(experiment, engine, shape)
-
-
-_Place = tuple[str, str, int]
+        clicks = _arrays(engine, "audit/clicks", units)
+    share = buckets / SUB_BUCKETS
+    has_items = "item_id" in shape.impressions
+    return _Audited(units, share, chosen, hours, lists, moments, clicks, has_items)
 
 
 def _buckets(prepared: Prepared) -> int:
     """How many of the sub-buckets of units are audited."""
     cells = prepared.cells
-    share = MOST_ROWS / max(int(cells.sums["c_1"][cells.counts & cells.in_period].sum()), 1)
+    rows = int(cells.sums["c_1"][cells.counts & cells.in_period].sum())
+    share = MOST_ROWS / max(rows, 1)
     return SUB_BUCKETS if share >= 1 else max(CLUSTERS, int(SUB_BUCKETS * share))
 
 
-def _of_lists(engine: Engine, shape: LogShape) -> Iterator[AuditSums]:
-    """Positions that lists lack between their first and their last: whole, by place, by segment."""
-    engine.table("audited_lists", query("audit/lists"))
-    engine.view("list_places", places())
-    spans = [
-        (str(variant), *map(whole, numbers))
-        for variant, *numbers in engine.rows(query("audit/list_spans"))
-    ]
-    holes, spanned, lists = (Counter[tuple[str, int]]() for _ in range(3))
-    for variant, cluster, first, last, count, lacking in spans:
-        holes[variant, cluster] += lacking
-        spanned[variant, cluster] += (last - first + 1) * count
-        lists[variant, cluster] += count
-    yield from _sums("holes", (("", key[0], holes[key], spanned[key]) for key in spanned))
-    yield from _sums("list_length", (("", key[0], spanned[key], lists[key]) for key in lists))
-    if not holes.total():
-        return
-    # Of the lists that begin before a place and go on behind it, those that lack it.
-    at = {
-        (whole(place), str(variant), whole(cluster)): whole(count)
-        for variant, cluster, place, count in engine.rows(query("audit/list_holes"))
-    }
-    reaching = Counter[tuple[int, str, int]]()
-    for place in {place for place, _, _ in at}:
-        for variant, cluster, first, last, count, _ in spans:
-            if first < place < last:
-                reaching[place, variant, cluster] += count
-    rows = (
-        (place, name, at.get((place, name, c), 0), n) for (place, name, c), n in reaching.items()
+def _units(
+    experiment: Experiment, engine: Engine, prepared: Prepared, buckets: int
+) -> AuditedUnits:
+    """The units of the first sub-buckets, and those with the busiest days of each variant."""
+    units = prepared.placed.units
+    bucket = sub_buckets(engine, experiment, units.hash)
+    sampled = bucket < buckets
+    chosen = sampled.copy()
+    if buckets < SUB_BUCKETS:
+        chosen[_busiest(prepared)] = True
+    number = np.flatnonzero(chosen)
+    return AuditedUnits(
+        number=number,
+        variant=units.variant[number].astype(np.int64),
+        cluster=np.where(sampled, bucket % CLUSTERS, HEAVY)[number],
+        stretch=units.stretch[number].astype(np.int64),
+        segments={
+            name: Labels(labels.code[number], labels.names)
+            for name, labels in units.segments.items()
+        },
+        variants=[*experiment.variants],
     )
-    yield from _sums("holes_at", rows)
-    for name in shape.segments:
-        cell = quoted(f"s_{name}")
-        engine.view(
-            "audited_cells", f"select unit_id, variant, cluster, {cell} as cell from audited_units"
-        )
-        cells = engine.rows(query("audit/list_cells"))
-        yield from _sums(f"holes:{name}", ((at, v, lacking, n) for at, v, _, n, lacking in cells))
 
 
-def _of_duplicates(engine: Engine, shape: LogShape, totals: Totals) -> Iterator[AuditSums]:
+def _busiest(prepared: Prepared) -> Whole:
+    """The units with the 64 busiest days of each variant."""
+    days, units = unit_days(prepared.cells, prepared.placed.unit_of), prepared.placed.units
+    most = np.zeros(len(units.hash), dtype=np.int64)
+    np.maximum.at(most, days.unit[days.in_period], days.columns["c_1"][days.in_period])
+    order = np.argsort(-most, kind="stable")
+    of_variants = (order[units.variant[order] == arm][:_HEAVY] for arm in np.unique(units.variant))
+    return np.concatenate([*of_variants, np.empty(0, dtype=np.int64)])
+
+
+_HEAVY = 64
+
+
+def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
+    """The whole numbers of a query, with the place of each unit."""
+    arrays = engine.arrays(query(name))
+    columns = {n: np.ma.filled(column, 0).astype(np.int64) for n, column in arrays.items()}
+    unit = np.searchsorted(units.number, columns.pop("unit_id"))
+    return {"unit": unit.astype(np.int64), **columns}
+
+
+def _of_impressions(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
+    """Impressions, flags, hours and lists."""
+    units = audited.units
+    whole = units.grouped(audited.hours["unit"], audited.hours["impressions"])
+    yield from audit_rows("impressions", [""], units.variants, whole, (whole > 0).astype(np.int64))
+    among = len(audited.flags)
+    for number, flag in enumerate(audited.flags):
+        of = audited.impressions
+        if flag.among:
+            of, among = audited.flagged(among), among + 1
+        if flag.audit != "click":
+            yield from unit_shares(units, flag.audit, audited.flagged(number), of, flag.name)
+    if audited.moments is not None:
+        yield from hour_rows(units, audited.hours, ZoneInfo(experiment.timezone))
+    if audited.lists is not None:
+        yield from list_rows(units, audited.lists, audited.has_items)
+
+
+def _of_machines(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
+    """Units that no person can be; none are looked for where single units are not to be seen."""
+    if audited.moments is None or experiment.privacy.min_units is not None:
+        return
+    sums = {"impressions": audited.impressions}
+    clicks = _clicks(audited)
+    if clicks is not None:
+        sums["clicks"] = clicks
+    yield from machine_rows(
+        *(audited.units, machines(audited.units, audited.hours, audited.moments)),
+        *(sums, audited.share),
+    )
+
+
+def _clicks(audited: _Audited) -> Whole | None:
+    """Clicked impressions of each unit; None of a log without clicks."""
+    if audited.clicks is not None:
+        return audited.units.totals(audited.clicks["unit"], audited.clicks["impressions"])
+    own = [n for n, flag in enumerate(audited.flags) if flag.audit == "click"]
+    return audited.flagged(own[0]) if own else None
+
+
+def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
+    units, total = audited.units, _clicks(audited)
+    if total is None:
+        return
+    yield from unit_shares(units, "clicked", total, audited.impressions, by_segment=True)
+    if audited.clicks is None:
+        return
+    clicks = {n: units.totals(audited.clicks["unit"], v) for n, v in audited.clicks.items()}
+    for cell in ("early", "same", "late", "unknown"):
+        yield from unit_shares(units, "click_delay", clicks[cell], clicks["clicks"], cell)
+    of = clicks["different"]
+    yield from unit_shares(units, "click_again", clicks["again"], of, by_segment=True)
+    yield from unit_shares(units, "clicks_each", of, clicks["impressions"])
+
+
+def _of_duplicates(engine: Engine, shape: LogShape, audited: _Audited) -> Iterator[AuditRow]:
     unit = quoted(shape.impressions.mapped["unit_id"])
     copies = " union all ".join(
         f"select {unit} as logged_id, {sign} as copies from {relation}"
         for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
     )
     engine.view("repeated_copies", copies)
-    rows = engine.rows(query("audit/duplicates"))
-    yield from _shares("duplicate", _counts((*row[:2], "", row[2]) for row in rows), totals)
+    rows = _arrays(engine, "audit/duplicates", audited.units)
+    y = audited.units.totals(rows["unit"], rows["duplicates"])
+    return unit_shares(audited.units, "duplicate", y, audited.impressions)
 
 
-def _set_aside(experiment: Experiment, engine: Engine, shape: LogShape) -> Iterator[AuditSums]:
-    """Reasons for which rows of a logged variant are set aside; days are their clusters."""
-    if shape.names_variant and not experiment.assigns:
-        rows = engine.rows(query("audit/set_aside"))
-        days = {str(day): place for place, day in enumerate(sorted({str(row[1]) for row in rows}))}
-        counts = _counts(
-            (variant, days[str(day)], reason, n)
-            for variant, day, reason, n in rows
-            if variant in experiment.variants
-        )
-        reasons = {at: n for at, n in counts.items() if at[0] in ("null_unit", "not_exposed")}
-        yield from _shares("set_aside", reasons, _totals(counts))
-    if shape.has_time and engine.rows(_UNTIMED):
-        untimed = engine.rows(query("audit/untimed"))
-        yield from _sums("set_aside", (("null_time", name, y, x) for name, _, x, y in untimed))
-
-
-_UNTIMED = "select 1 from logged_cells where set_aside = 'null_time' limit 1"
-
-
-def _counts(rows: Iterable[tuple[Cell, ...]]) -> Counts:
-    """Rows of variant, cluster, cell and a count."""
-    return {(str(cell), str(name), whole(cluster)): whole(n) for name, cluster, cell, n in rows}
-
-
-def _totals(counts: Counts) -> Totals:
-    totals = Counter[tuple[str, int]]()
-    for (_, variant, cluster), count in counts.items():
-        totals[variant, cluster] += count
-    return totals
-
-
-def _shares(audit: str, counts: Counts, totals: Totals) -> list[AuditSums]:
-    """Counts by cell as shares of the totals of their cluster."""
-    cells = dict.fromkeys(cell for cell, _, _ in counts)
-    return _sums(
-        audit,
-        (
-            (cell, variant, counts.get((cell, variant, cluster), 0), total)
-            for cell in cells
-            for (variant, cluster), total in totals.items()
-        ),
+def _silent(prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
+    """Exposed units without an impression, by stretch: who entered late had less time."""
+    cells = prepared.cells
+    unit = prepared.placed.unit_of[cells.unit[cells.counts & cells.in_period]]
+    is_silent = np.ones(len(prepared.placed.units.hash) + 1, dtype=np.int64)
+    is_silent[unit] = 0
+    silent = is_silent[units.number]
+    every, count = np.arange(silent.size), int(units.stretch.max(initial=0)) + 1
+    y, x = (
+        units.grouped(every, one, units.stretch, count) for one in (silent, np.ones_like(silent))
     )
+    return audit_rows("silent", [str(cell) for cell in range(count)], units.variants, y, x)
 
 
-def _sums(audit: str, rows: Iterable[tuple[Cell, Cell, Cell, Cell]]) -> list[AuditSums]:
-    """Exact sums over clusters by cell and variant, from cell, variant, y and x of each cluster."""
-    sums: dict[tuple[str, str], tuple[int, ...]] = {}
-    for cell, variant, counted, total in rows:
-        key, y, x = (str(cell), str(variant)), whole(counted), whole(total)
-        n, active, *s = sums.get(key, (0,) * 7)
-        sums[key] = (
-            *(n + 1, active + (y > 0), s[0] + y, s[1] + x),
-            *(s[2] + y * y, s[3] + y * x, s[4] + x * x),
+def _set_aside(
+    experiment: Experiment, engine: Engine, prepared: Prepared, units: AuditedUnits
+) -> Iterator[AuditRow]:
+    """Reasons for which rows of a logged variant are set aside; days are their clusters."""
+    shape, cells = prepared.shape, prepared.cells
+    if shape.names_variant and not experiment.assigns:
+        yield from _reasons(engine.rows(query("audit/set_aside")), units.variants)
+    if shape.has_time and any(kind.set_aside == "null_time" for kind in cells.kinds):
+        untimed = np.array([kind.set_aside == "null_time" for kind in cells.kinds])[cells.kind]
+        place = prepared.placed.unit_of[cells.unit]
+        known = place != NONE
+        count = len(prepared.placed.units.hash)
+        y, x = (
+            np.bincount(place[own], cells.sums["c_1"][own], count).astype(np.int64)[units.number]
+            for own in (untimed & known, known)
         )
-    return [AuditSums(audit, *key, *sums[key]) for key in sorted(sums)]
+        yield from unit_shares(units, "set_aside", y, x, "null_time")
+
+
+def _reasons(rows: Sequence[Sequence[Cell]], variants: Sequence[str]) -> Iterator[AuditRow]:
+    known = [(str(v), str(day), str(why), whole(n)) for v, day, why, n in rows if v in variants]
+    days = sorted({day for _, day, _, _ in known})
+    for reason in ("null_unit", "not_exposed"):
+        if not any(why == reason for _, _, why, _ in known):
+            continue
+        y, x = np.zeros((2, 1, len(variants), max(len(days), 1)), np.int64)
+        for variant, day, why, count in known:
+            place = variants.index(variant), days.index(day)
+            x[0][place] += count
+            y[0][place] += count * (why == reason)
+        yield from audit_rows("set_aside", [reason], variants, y, x)

@@ -38,7 +38,7 @@ from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 Caps = tuple[int, int | None]
 """Caps of numerator and denominator, in counted units."""
 
-PLACES = 10
+PLACES = 20
 """So many units of each variant are kept that deviate most."""
 
 
@@ -208,7 +208,7 @@ class SourceValues:
         return whole if among is None else whole[among]
 
     def extremes(self, metric: Metric) -> list[ExtremeUnit]:
-        """The ten units of each variant that weigh most, without their ids.
+        """The twenty units of each variant that weigh most, without their ids.
 
         A unit moves a ratio by its numerator above what its denominator makes expect; of equal
         ones, those of larger y come first, then those of smaller x.

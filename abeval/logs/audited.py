@@ -17,17 +17,20 @@ from abeval.logs.views import set_aside
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""
 
-PLACES = 62
-"""Positions that fit a set of bits in a signed 64-bit number."""
+HEAVY = CLUSTERS
+"""The cluster of units that are read because they are heavy, and are not in the sample."""
 
-_HOUR_MS = 3_600_000
+HOUR_MS = 3_600_000
+NO_HOUR = -(10**9)
+"""The hour of rows without a time."""
 
 
 class Flag(NamedTuple):
     """Something that is true or false of an impression.
 
     Attributes:
-        audit: `null` for a missing value, `served` for one of `SERVED_FLAGS`.
+        audit: `null` for a missing value, `served` for one of `SERVED_FLAGS`, `click` for a click
+            of a log without one of clicks.
         name: The column, by its canonical name or the log's own.
         sql: True where it is flagged.
         among: Of which impressions; all of them if empty.
@@ -62,7 +65,10 @@ def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
         for name in shape.own_columns
         if name.lower() not in mapped
     ]
-    return nulls + [
+    clicks = (
+        [Flag("click", "", "i.own_click = 1")] if shape.clicks is None and "click" in log else []
+    )
+    return [*nulls, *clicks] + [
         Flag("served", name, f"coalesce(i.{name} > 0, false)")
         for name in SERVED_FLAGS
         if name in log
@@ -82,18 +88,11 @@ def _served_score(experiment: Experiment, shape: LogShape) -> str:
     return f"case u.variant {cases} end"
 
 
-def audited_units(shape: LogShape, buckets: int) -> str:
-    """The analysed units of the first sub-buckets, each with cluster, stretch and segments."""
-    segments = "".join(f", {quoted(f's_{name}')}" for name in shape.segments)
-    return (
-        f"select unit_id, variant, stretch, sub_bucket % {CLUSTERS} as cluster{segments} "
-        f"from units where sub_bucket < {buckets}"
-    )
-
-
 AUDITED_NAMES = """
-select n.logged_id, u.unit_id, u.variant, u.cluster
-from audited_units u join unit_names n on u.unit_id = n.unit_id
+select n.logged_id, u.unit_id, v.variant
+from audited_units u
+join unit_names n on u.unit_id = n.unit_id
+join units v on u.unit_id = v.unit_id
 """
 
 
@@ -117,16 +116,11 @@ def audited_view(chosen: list[Flag], has_lists: bool) -> str:
         f"case when {flag.among} then 1 else 0 end as f_{len(chosen) + number}"
         for number, flag in enumerate(flag for flag in chosen if flag.among)
     ]
-    lists = ["u.unit_id", "i.request_id", "i.position"] if has_lists else []
-    hour = f"cast(floor(i.time_ms / {_HOUR_MS}) as bigint) as hour"
+    listed = listed or ["0 as f_0"]
+    lists = ["i.request_id", "i.position", "i.item_id"] if has_lists else []
+    hour = f"coalesce(cast(floor(i.time_ms / {HOUR_MS}) as bigint), {NO_HOUR}) as hour"
     return f"""
-    select {", ".join(["u.variant", "u.cluster", hour, *lists, *listed])}
+    select {", ".join(["u.unit_id", "i.time_ms", hour, *lists, *listed])}
     from seen i join audited_names u on i.unit_id = u.logged_id
     where i.in_period and i.set_aside is null
     """
-
-
-def places() -> str:
-    """One row per position that fits the bits."""
-    listed = ", ".join(f"({place})" for place in range(1, PLACES + 1))
-    return f"select * from (values {listed}) as v (place)"

@@ -230,46 +230,78 @@ def _before(ratio: Floats) -> Floats:
     return np.where(known >= _LEAST, medians, np.nan)
 
 
+class Rhythm(NamedTuple):
+    """When a group's rows come.
+
+    Attributes:
+        hours: The share of each of the 24 hours of a day.
+        turns: The means of the cosine and of the sine of the hour, as an angle of a day.
+    """
+
+    hours: Sequence[Sums]
+    turns: Sequence[Sums]
+
+
 class Shift(NamedTuple):
     """A daily rhythm that is another's some hours later.
 
     Attributes:
         hours: How many, from -11 to 12; 0 if it is not.
         left: Which part of the distance between the rhythms is left after the shift.
+        exact: Whether no other number of hours would do.
     """
 
     hours: int
     left: float
+    exact: bool = True
 
 
 ALIKE = 0.25
 """A rhythm is another's if the shift leaves at most this part of the distance between them."""
 
+_PLAIN = 3.0
+"""So many times as far as noise alone puts them apart are rhythms whose shift can be told."""
 
-def shift(control: Sequence[Sums], treatment: Sequence[Sums]) -> Shift:
+_EXACT = 3.0
+"""So many standard errors farther must the rhythm be an hour before and after the best shift."""
+
+
+def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     """By how many hours the daily rhythm of one group is behind the other's.
 
     An effect may change when people come; it does not make the whole rhythm that of other hours.
-    Only a distance that is sure counts.
+    The mean direction of the clock must differ for sure: it is one number of all hours, so that a
+    few hundred units show what no single hour can.
 
     Args:
-        control: The share of each of the 24 hours of a day in a group's rows.
-        treatment: The same of the second group.
+        control: Of a group.
+        treatment: Of the second group.
+        cells: How many pairs are looked at; the chance `SURE` is for all of them together.
     """
-    pairs = [shares(a, b) for a, b in zip(control, treatment, strict=True)]
+    none = Shift(0, 1.0)
+    turns = zip(control.turns, treatment.turns, strict=True)
+    turned = [difference(first, second, 2 * cells) for first, second in turns]
+    if not any(one is not None and one.sure > 0 for one in turned):
+        return none
+    pairs = [shares(a, b) for a, b in zip(control.hours, treatment.hours, strict=True)]
     known = [pair for pair in pairs if pair is not None]
     if len(known) < len(pairs):
-        return Shift(0, 1.0)
-    first, second = (np.array([p[side].value for p in known]) for side in (0, 1))
-    errors = np.array([math.hypot(a.error, b.error) for a, b in known])
-    limit = two_sided_quantile(SURE / errors.size, df=min(_df(a, b) for a, b in known))
-    if not (np.abs(second - first) > limit * np.maximum(errors, 1e-12)).any():
-        return Shift(0, 1.0)
+        return none
+    first, second = (np.array([pair[side].value for pair in known]) for side in (0, 1))
+    # Noise of the hours is distance that no shift takes away.
+    noise = sum(a.error**2 + b.error**2 for a, b in known)
     distances = [float(((second - np.roll(first, hours)) ** 2).sum()) for hours in range(24)]
     best = int(np.argmin(distances))
-    left = distances[best] / distances[0]
-    # Noise of the hours is distance that no shift takes away.
-    noise = float((errors**2).sum())
-    if max(0.0, distances[best] - noise) / max(distances[0] - noise, 1e-300) > ALIKE:
-        return Shift(0, 1.0)
-    return Shift(best if best <= 12 else best - 24, left)
+    is_plain = distances[0] > _PLAIN * noise
+    if not is_plain or max(0.0, distances[best] - noise) > ALIKE * (distances[0] - noise):
+        return none
+    beside = [(best + hours) % 24 for hours in (-1, 1)]
+    spread = [
+        2 * math.sqrt(float(((np.roll(first, best) - np.roll(first, one)) ** 2).sum()) * noise / 24)
+        for one in beside
+    ]
+    exact = all(
+        distances[one] - distances[best] > _EXACT * error
+        for one, error in zip(beside, spread, strict=True)
+    )
+    return Shift(best if best <= 12 else best - 24, distances[best] / distances[0], exact)

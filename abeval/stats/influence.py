@@ -3,6 +3,7 @@
 `inference/audits/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -73,6 +74,25 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
     # Sums are rounded; a larger divisor keeps the number too small rather than too large.
     among = rest * rest / max(rest_squares, _ROUNDING * squares) if squares > 0 else 0.0
     return sum(value != 0 for value in values) + among
+
+
+def one_sided(inside: int, outside: int, share: float) -> float:
+    """The chance that so many, or more, of some units are in a group that has a share of all.
+
+    Args:
+        inside: Units in the group.
+        outside: Those that are not.
+        share: Of all units that are in the group, between 0 and 1.
+
+    Example:
+        >>> one_sided(12, 0, 0.5)
+        0.000244140625
+    """
+    units = inside + outside
+    return sum(
+        math.comb(units, k) * share**k * (1 - share) ** (units - k)
+        for k in range(inside, units + 1)
+    )
 
 
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:

@@ -29,6 +29,8 @@ DAYS = 14
 HOUR_MS = 3_600_000
 LIST = 20
 PHONE = 0.3
+COUNTRIES = ("us", "us", "de", "jp")
+BOTS = 12
 RATE = 0.08
 METRICS = ("ctr", "clicks_per_user", "impressions_per_user", "sessions_per_user")
 TWENTY = (
@@ -76,6 +78,7 @@ def simulated(impressions: int, seed: int, effect: float = 0.0) -> Log:
             "user_id": who,
             "variant": np.where(treated[who], "treatment", "control"),
             "device": np.where(phone[who], "phone", "desktop"),
+            "country": np.array(COUNTRIES)[who % len(COUNTRIES)],
             "ts": START + at[request].astype("timedelta64[ms]"),
             "request_id": request,
             "position": position,
@@ -173,30 +176,128 @@ def null_scores(log: Log, random: np.random.Generator) -> Log:
     return Log(log.impressions.assign(score=log.impressions["score"].mask(gone)), log.clicks)
 
 
-def bot(log: Log, random: np.random.Generator) -> Log:
-    """One unit of treatment with 50,000 clicks on as many impressions."""
-    size, frame = 50_000, log.impressions
-    number = np.arange(size)
+def _with_units(log: Log, random: np.random.Generator, at: np.ndarray, rate: float) -> Log:
+    """A log with more units of treatment.
+
+    Args:
+        log: The log.
+        random: Random numbers.
+        at: Milliseconds since the start of the lists of each, shape (units, lists).
+        rate: Share of the impressions that they click.
+    """
+    frame, units = log.impressions, len(at)
+    times, size = at.ravel(), at.size * LIST
+    number, row = np.arange(size), np.repeat(np.arange(at.size), LIST)
     last, request = int(frame["impression_id"].max()) + 1, int(frame["request_id"].max()) + 1
-    at = START + _times(random, size // LIST).repeat(LIST).astype("timedelta64[ms]")
     own = pd.DataFrame(
         {
             "impression_id": last + number,
-            "user_id": int(frame["user_id"].max()) + 1,
+            "user_id": int(frame["user_id"].max()) + 1 + row // (at.size // units),
             "variant": "treatment",
             "device": "desktop",
-            "ts": at,
-            "request_id": request + number // LIST,
+            "country": "us",
+            "ts": START + times[row].astype("timedelta64[ms]"),
+            "request_id": request + row,
             "position": number % LIST + 1,
             "item_id": random.integers(0, 2_000, size),
             "category": "c",
             "score": random.random(size),
         }
     )
-    clicks = pd.DataFrame(
-        {"impression_id": last + number, "ts": at + np.timedelta64(2, "s"), "dwell": 1.0}
-    )
+    clicked = own[random.random(size) < rate]
+    ts = clicked["ts"] + np.timedelta64(2, "s")
+    clicks = pd.DataFrame({"impression_id": clicked["impression_id"], "ts": ts, "dwell": 1.0})
     return Log(pd.concat([frame, own]), pd.concat([log.clicks, clicks]))
+
+
+def bot(log: Log, random: np.random.Generator) -> Log:
+    """One unit of treatment with 50,000 clicks on as many impressions."""
+    return _with_units(log, random, _times(random, 50_000 // LIST)[None], 1.0)
+
+
+def bots(log: Log, random: np.random.Generator) -> Log:
+    """Twelve units of treatment that click every item of a list every ten seconds."""
+    start = _times(random, BOTS)[:, None]
+    return _with_units(log, random, start + np.arange(100) * 10_000, 1.0)
+
+
+def testers(log: Log, random: np.random.Generator) -> Log:
+    """Twelve units of treatment that come a hundred times each, and click every other item."""
+    return _with_units(log, random, _times(random, BOTS * 100).reshape(BOTS, 100), 0.5)
+
+
+def _of(log: Log, rows: np.ndarray) -> np.ndarray:
+    """Which clicks are on some rows."""
+    chosen = log.impressions["impression_id"].to_numpy()[rows]
+    return log.clicks["impression_id"].isin(chosen).to_numpy()
+
+
+def _on_phones(log: Log) -> np.ndarray:
+    return _treated(log) & (log.impressions["device"] == "phone").to_numpy()
+
+
+def double_clicks(log: Log, random: np.random.Generator) -> Log:
+    """Each click of treatment on a phone is logged again a second later."""
+    again = log.clicks[_of(log, _on_phones(log))]
+    again = again.assign(ts=again["ts"].to_numpy() + np.timedelta64(1, "s"))
+    return Log(log.impressions, pd.concat([log.clicks, again]))
+
+
+def phones_without_clicks(log: Log, random: np.random.Generator) -> Log:
+    """The phones of treatment log no clicks."""
+    return Log(log.impressions, log.clicks[~_of(log, _on_phones(log))])
+
+
+def lost_last_day(log: Log, random: np.random.Generator) -> Log:
+    """60 % of the lists of treatment on the last day."""
+    request = log.impressions["request_id"].to_numpy()
+    lost = random.random(int(request.max()) + 1) < 0.6
+    last = log.impressions["ts"].to_numpy() >= START + np.timedelta64(DAYS - 1, "D")
+    return _without(log, _treated(log) & last & lost[request])
+
+
+def positions_from_0(log: Log, random: np.random.Generator) -> Log:
+    """Positions of treatment start at 0."""
+    positions = log.impressions["position"] - _treated(log)
+    return Log(log.impressions.assign(position=positions), log.clicks)
+
+
+def lost_first_rows(log: Log, random: np.random.Generator) -> Log:
+    """The first row of a tenth of the lists of treatment."""
+    first = (log.impressions["position"] == 1).to_numpy()
+    return _without(log, _treated(log) & first & (random.random(first.size) < 0.1))
+
+
+def cached_list(log: Log, random: np.random.Generator) -> Log:
+    """A fifth of the lists of treatment are one and the same."""
+    request = log.impressions["request_id"].to_numpy()
+    cached = random.random(int(request.max()) + 1) < 0.2
+    listed = random.integers(0, 2_000, 2 * LIST)[log.impressions["position"]]
+    items = np.where(_treated(log) & cached[request], listed, log.impressions["item_id"])
+    return Log(log.impressions.assign(item_id=items), log.clicks)
+
+
+def lists_sent_again(log: Log, random: np.random.Generator) -> Log:
+    """Half of the lists of treatment on phones are logged twice, with ids of their own."""
+    frame = log.impressions
+    request, last = frame["request_id"].to_numpy(), int(frame["request_id"].max()) + 1
+    again = frame[_on_phones(log) & (random.random(last) < 0.5)[request]]
+    again = again.assign(
+        request_id=again["request_id"] + last,
+        impression_id=int(frame["impression_id"].max()) + 1 + np.arange(len(again)),
+        ts=again["ts"].to_numpy() + np.timedelta64(2, "s"),
+    )
+    return Log(pd.concat([frame, again]), log.clicks)
+
+
+def shifted_country(log: Log, random: np.random.Generator) -> Log:
+    """All times of treatment in one country are 9 hours late."""
+    rows = _treated(log) & (log.impressions["country"] == "jp").to_numpy()
+    late, none = np.timedelta64(9, "h"), np.timedelta64(0, "h")
+    return Log(
+        log.impressions.assign(ts=log.impressions["ts"].to_numpy() + np.where(rows, late, none)),
+        log.clicks.assign(ts=log.clicks["ts"].to_numpy() + np.where(_of(log, rows), late, none)),
+    )
 
 
 class Fault(NamedTuple):
@@ -215,7 +316,23 @@ FAULTS: Mapping[str, Fault] = {
     "clicks before impressions": Fault(early_clicks, "clicks_before", ("treatment",)),
     "clock 8 h off": Fault(shifted_clock, "clock", ("8 hours later",)),
     "30 % of scores null": Fault(null_scores, "nulls", ("score", "treatment")),
-    "a bot with 50,000 clicks": Fault(bot, "influence", ("treatment",)),
+    "a bot with 50,000 clicks": Fault(bot, "bots", ("treatment 1",)),
+    "phones log clicks twice": Fault(
+        double_clicks, "repeated_clicks", ("device = 'phone'", "ten seconds")
+    ),
+    "twelve bots": Fault(bots, "bots", ("treatment 12", "every 10 seconds")),
+    "twelve testers": Fault(testers, "influence", ("12 units of treatment",)),
+    "last day 60 % lost": Fault(lost_last_day, "short_days", ("treatment", "(the last day)")),
+    "positions from 0": Fault(positions_from_0, "list_start", ("position 0", "treatment 100")),
+    "first rows lost": Fault(lost_first_rows, "list_start", ("without their first", "treatment")),
+    "one cached list": Fault(cached_list, "repeated_lists", ("one and the same list", "treatment")),
+    "lists logged twice": Fault(lists_sent_again, "lists_again", ("within ten seconds",)),
+    "phones log no clicks": Fault(
+        phones_without_clicks, "missing_clicks", ("device = 'phone'", "treatment 0.00%")
+    ),
+    "one country's clock 9 h off": Fault(
+        shifted_country, "clock", ("treatment in country = 'jp' is", "hours later")
+    ),
 }
 
 
@@ -228,7 +345,11 @@ def experiment_of(metrics: Sequence[str]) -> LoadedExperiment:
         variants={"control": {}, "treatment": {}},
         period={"start": "2026-09-14", "end": "2026-09-28"},
         logs={"impressions": {}, "clicks": {}},
-        segments={"device": "device", "half": "case when item_id < 1000 then 'a' else 'b' end"},
+        segments={
+            "device": "device",
+            "country": "country",
+            "half": "case when item_id < 1000 then 'a' else 'b' end",
+        },
         metrics=[{"name": name, **({"role": "goal"} if name == "ctr" else {})} for name in metrics],
         cleaning={"duplicates": "unchecked"},
     )
@@ -276,17 +397,19 @@ def _detection(impressions: int, seeds: range, only: str) -> None:
     for name, fault in FAULTS.items():
         if only not in name:
             continue
-        start, results, others = time.process_time(), [], Counter[str]()
+        start, results, others, ships = time.process_time(), [], Counter[str](), 0
         for seed in seeds:
             log = fault.plant(simulated(impressions, seed), np.random.default_rng(seed + 10_000))
-            one = outcome(fault, analysed(log))
+            result = analysed(log)
+            one = outcome(fault, result)
             results.append(one)
             others.update(one.others)
+            ships += any(verdict.decision == "ship" for verdict in result.verdicts)
         found, first = (sum(getattr(r, k) for r in results) for k in ("found", "first"))
         seconds = (time.process_time() - start) / len(results)
         beside = ", ".join(f"{check} {n}" for check, n in others.most_common())
         sys.stdout.write(
-            f"{name}: found {found}, first {first} of {len(results)} "
+            f"{name}: found {found}, first {first}, shipped {ships} of {len(results)} "
             f"({seconds:.1f} s each){'; beside it: ' + beside if beside else ''}\n"
         )
         sys.stdout.flush()

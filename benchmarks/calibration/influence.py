@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.experiment.trust import TrustOptions
-from abeval.inference.audits.influence import FEWEST_APART, single, units_apart
+from abeval.inference.audits.influence import Population, apart, units_apart
 from abeval.stats.arrays import Floats
 from abeval.stats.influence import Unit
 from abeval.stats.moments import Moments
@@ -79,16 +79,28 @@ def _look(
     buyers: float,
     draw: Callable[[np.random.Generator, int], Floats],
 ) -> tuple[float, float]:
+    value, deviations = _drawn(random, units, buyers, draw)
+    others = _drawn(random, units, buyers, draw)[1][:20].tolist()
+    top = [Unit(float(y), 1.0) for y in value[:20]]
+    squares = float(deviations @ deviations)
+    valued = units_apart(Moments.of(value, np.ones(units)), top)
+    one = apart(deviations[:20].tolist(), others, Population(units, 2 * units, valued, squares))
+    return (0.0, 0.0) if one is None else (float(deviations[0]) ** 2 / squares, one.times)
+
+
+def _drawn(
+    random: np.random.Generator,
+    units: int,
+    buyers: float,
+    draw: Callable[[np.random.Generator, int], Floats],
+) -> tuple[Floats, Floats]:
+    """Values of a variant and how far they are from their mean, the farthest first."""
     buys = random.random(units) < buyers
     value = np.zeros(units)
     value[buys] = draw(random, int(buys.sum()))
-    order = np.argsort(-np.abs(value - value.mean()))
-    deviations = np.abs(value - value.mean())[order]
-    top = [Unit(float(y), 1.0) for y in value[order[:10]]]
-    if units_apart(Moments.of(value, np.ones(units)), top) < FEWEST_APART:
-        return 0.0, 0.0
-    one = single("revenue", "treatment", deviations[:10].tolist(), float(deviations @ deviations))
-    return one.share, one.times
+    deviations = np.abs(value - value.mean())
+    order = np.argsort(-deviations)
+    return value[order], deviations[order]
 
 
 def main(arguments: list[str] | None = None) -> None:

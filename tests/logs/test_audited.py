@@ -13,17 +13,17 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.audited import audited_units, audited_view, flags, places
+from abeval.logs.audited import NO_HOUR, audited_units, audited_view, flags
 from abeval.logs.mapping import map_columns
 from abeval.logs.shape import LogShape
 from abeval.logs.shaping import shape_of
 from tests.relations import Row, answer, relation
 
 NAMES = relation(
-    "logged_id, unit_id, variant, cluster",
-    ("one", 1, "a", 7),
-    ("two", 2, "a", 7),
-    ("three", 3, "b", 9),
+    "logged_id, unit_id, variant",
+    ("one", 1, "a"),
+    ("two", 2, "a"),
+    ("three", 3, "b"),
 )
 UNITS = relation(
     "unit_id, variant, cluster, stretch",
@@ -35,19 +35,15 @@ UNITS = relation(
 
 DELAYS = [
     (None, "unknown"),
-    (-1, "before"),
+    (-1, "early"),
     (0, "same"),
-    (1, "second"),
-    (1_000, "second"),
-    (1_001, "minute"),
-    (60_000, "minute"),
-    (60_001, "hour"),
-    (3_600_000, "hour"),
-    (3_600_001, "longer"),
-    (7_200_000, "longer"),
+    (1, ""),
+    (7_200_000, ""),
     (7_200_001, "late"),
 ]
-"""Milliseconds from an impression to its click, and their class where two hours are in time."""
+"""Milliseconds from an impression to its click, and what is odd about it with two hours in time."""
+
+ODD = ("early", "same", "late", "unknown")
 
 CLICKS = "copies, time_ms, key_1, key_2, key_3"
 KEYS = "key_1, key_2, key_3, impressions, time_ms, unit_id, set_aside"
@@ -56,7 +52,7 @@ KEYS = "key_1, key_2, key_3, impressions, time_ms, unit_id, set_aside"
 def delays(clicks: Sequence[tuple[int | None, ...]]) -> set[Row]:
     """Clicks on impressions at 5,000,000 ms."""
     return answer(
-        "audit/click_delays",
+        "audit/clicks",
         click_log=relation(CLICKS, *clicks),
         clicked_keys=relation(
             KEYS,
@@ -72,13 +68,17 @@ def delays(clicks: Sequence[tuple[int | None, ...]]) -> set[Row]:
     ).as_set()
 
 
-def test_the_bounds_of_a_class_of_delays_are_of_the_shorter_one() -> None:
+def test_what_is_odd_about_a_delay_begins_and_ends_at_its_bounds() -> None:
     """Each click has twice the copies of the one before it, so that a sum says whose it is."""
     clicks, counts = [], Counter[str]()
     for n, (delay, name) in enumerate(DELAYS):
         clicks.append((1 << n, None if delay is None else 5_000_000 + delay, 1, 1, 1))
         counts[name] += 1 << n
-    assert delays(clicks) == {("a", 7, name, copies) for name, copies in counts.items()}
+    ((unit, copies, *_, early, same, late, unknown),) = delays(clicks)
+    assert (unit, copies) == (1, 2 ** len(DELAYS) - 1)
+    assert dict(zip(ODD, (early, same, late, unknown), strict=True)) == {
+        name: counts[name] for name in ODD
+    }
 
 
 def test_clicks_on_the_one_impression_of_their_key_are_counted_with_their_copies() -> None:
@@ -94,7 +94,16 @@ def test_clicks_on_the_one_impression_of_their_key_are_counted_with_their_copies
         (1, same, 4, 4, 4),
         (1, same, 5, 5, 5),
     ]
-    assert delays(clicks) == {("a", 7, "same", 7), ("b", 9, "same", 5)}
+    assert {row[:5] for row in delays(clicks)} == {(1, 7, 2, 1, 1), (3, 5, 1, 1, 0)}
+
+
+def test_a_click_comes_again_within_ten_seconds_of_one_on_the_same_impression() -> None:
+    at = 5_000_000
+    times = (at + 10_001, at, at + 10_000, at + 20_002)
+    clicks = [*((1, time, 1, 1, 1) for time in times), (1, at, 2, 1, 1), (1, None, 1, 1, 1)]
+    rows = {row[0]: row[1:5] for row in delays(clicks)}
+    # After the first: 10 s later, 1 ms later, and 10.001 s later.
+    assert rows == {1: (5, 5, 1, 2), 3: (1, 1, 1, 0)}
 
 
 def test_a_row_that_is_kept_is_taken_from_its_duplicates() -> None:
@@ -104,93 +113,99 @@ def test_a_row_that_is_kept_is_taken_from_its_duplicates() -> None:
         repeated_copies=relation("logged_id, copies", *copies),
         audited_names=NAMES,
     ).as_set()
-    assert rows == {("a", 7, 2), ("b", 9, 1)}
+    assert rows == {(1, 2), (3, 1)}
 
 
-AUDITED = "variant, cluster, hour, unit_id, request_id, position, f_0, f_1"
+AUDITED = "unit_id, time_ms, hour, request_id, position, item_id, f_0, f_1"
 
 
-def test_flags_and_hours_are_counted_by_variant_and_group() -> None:
+def test_impressions_and_flags_are_counted_by_unit_and_hour() -> None:
     rows = [
-        ("a", 7, 100, 1, 1, 1, 1, 0),
-        ("a", 7, 100, 1, 1, 2, 1, 1),
-        ("a", 7, 101, 2, 1, 3, 1, 0),
-        ("a", 7, None, 2, 1, 4, 0, 0),
-        ("b", 9, 100, 3, 1, 5, 0, 1),
+        (1, 0, 100, 1, 1, "x", 1, 0),
+        (1, 0, 100, 1, 2, "x", 1, 1),
+        (1, 0, 101, 1, 3, "x", 1, 0),
+        (3, 0, 100, 1, 5, "x", 0, 1),
     ]
     audited = relation(AUDITED, *rows)
-    assert answer("audit/flags", audited=audited).as_set() == {("a", 7, 4, 3, 1), ("b", 9, 1, 0, 1)}
-    assert answer("audit/hours", audited=audited).as_set() == {
-        ("a", 7, 100, 2),
-        ("a", 7, 101, 1),
-        ("b", 9, 100, 1),
+    assert answer("audit/unit_hours", audited=audited).as_set() == {
+        (1, 100, 2, 2, 1),
+        (1, 101, 1, 1, 0),
+        (3, 100, 1, 0, 1),
     }
 
 
-def listed(request: int | None, unit: int, *positions: int) -> list[tuple[int | str | None, ...]]:
-    return [("a", 7, 100, unit, request, position, 0, 0) for position in positions]
+def listed(request: int | None, unit: int, *shown: tuple[int, str | None]) -> list[Row]:
+    """Rows of a list, a millisecond apart."""
+    return [
+        (unit, 1_000 + n, 100, request, position, item, 0, 0)
+        for n, (position, item) in enumerate(shown)
+    ]
 
 
 def bits(*positions: int) -> int:
     return sum(1 << position for position in positions)
 
 
-def test_a_list_has_its_ends_its_positions_and_its_holes() -> None:
+ITEMS = relation("item_id, number", ("x", 1), ("y", 2), ("z", 3))
+
+
+def lists_of(rows: list[Row]) -> dict[int, Row]:
+    """Lists by unit."""
+    audited = relation(AUDITED, *rows)
+    found = answer("audit/lists", audited=audited, audited_items=ITEMS).as_set()
+    return {row[0]: row[1:] for row in found}
+
+
+def test_a_list_has_its_ends_and_its_positions() -> None:
     rows = [
-        *listed(10, 1, 1, 2, 3),
-        *listed(11, 1, 2, 5, 5),
-        *listed(12, 3, 60, 62),
-        *listed(12, 2, 61),
-        *listed(13, 1, 4, 0, 63),
-        *listed(14, 1, 0, 63),
-        *listed(None, 1, 3),
+        *listed(10, 1, (1, "x"), (2, "y"), (3, "z")),
+        *listed(11, 2, (0, None), (5, None), (5, None)),
+        *listed(12, 3, (62, "x"), (60, "x"), (63, "x"), (-1, "x")),
+        *listed(13, 4, (63, "x")),
+        *listed(None, 5, (3, "x")),
     ]
-    assert answer("audit/lists", audited=relation(AUDITED, *rows)).as_set() == {
-        (10, 1, 1, 3, bits(1, 2, 3), 0),
-        (11, 1, 2, 5, bits(2, 5), 2),
-        (12, 2, 60, 62, bits(60, 61, 62), 0),
-        (13, 1, 4, 4, bits(4), 0),
+    found = {unit: row[:5] for unit, row in lists_of(rows).items()}
+    assert found == {
+        1: (1_000, 1, 3, bits(1, 2, 3), 3),
+        2: (1_000, 0, 5, bits(0, 5), 3),
+        3: (1_000, 60, 62, bits(60, 62), 2),
     }
 
 
-LISTS = relation(
-    "request_id, unit_id, first_place, last_place, places, holes",
-    (10, 1, 1, 3, bits(1, 2, 3), 0),
-    (11, 1, 1, 3, bits(1, 3), 1),
-    (12, 2, 1, 3, bits(1, 3), 1),
-    (13, 2, 2, 6, bits(2, 4, 6), 2),
-    (14, 3, 1, 4, bits(1, 4), 2),
-    (15, 99, 1, 4, bits(1, 4), 2),
-)
-"""Unit 99 is not analysed."""
+def test_lists_of_other_items_or_of_another_order_have_other_sums() -> None:
+    orders = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx", "xxz", "xyy", "xyz")
+    rows = [
+        row
+        for unit, items in enumerate(orders)
+        for row in listed(unit, unit, *((place, item) for place, item in enumerate(items, 1)))
+    ]
+    found = {unit: row[5:] for unit, row in lists_of(rows).items()}
+    assert found[0] == found[8]
+    assert len(set(found.values())) == len(orders) - 1
 
 
-def test_lists_and_their_holes_are_counted_by_first_and_last_position() -> None:
-    rows = answer("audit/list_spans", audited_lists=LISTS, audited_units=UNITS).as_set()
-    assert rows == {("a", 7, 1, 3, 3, 2), ("a", 7, 2, 6, 1, 2), ("b", 9, 1, 4, 1, 2)}
-
-
-def test_a_position_inside_a_list_that_lacks_it_is_a_hole() -> None:
-    rows = answer(
-        "audit/list_holes", audited_lists=LISTS, audited_units=UNITS, list_places=places()
-    ).as_set()
-    assert rows == {
-        ("a", 7, 2, 2),
-        ("a", 7, 3, 1),
-        ("a", 7, 5, 1),
-        ("b", 9, 2, 1),
-        ("b", 9, 3, 1),
+def test_items_are_numbered_once_and_times_of_a_unit_are_told_once() -> None:
+    rows = [*listed(1, 1, (1, "b"), (2, "a"), (3, None)), *listed(2, 1, (1, "b"))]
+    rows.append((1, None, NO_HOUR, 2, 2, "a", 0, 0))
+    audited = relation(AUDITED, *rows)
+    assert answer("audit/items", audited=audited).as_set() == {("a", 1), ("b", 2)}
+    assert answer("audit/moments", audited=audited).as_set() == {
+        (1, 1_000),
+        (1, 1_001),
+        (1, 1_002),
     }
 
 
-def test_positions_and_holes_of_a_segment_are_those_of_its_units_lists() -> None:
-    cells = [(1, "a", 7, "web"), (2, "a", 7, "app"), (3, "b", 9, "web"), (4, "b", 9, "web")]
+def test_the_heavy_units_have_the_busiest_days_of_their_variant() -> None:
+    days = [(unit, True, unit) for unit in range(200)]
+    days += [(0, True, 1_000), (1, False, 1_000), (2, True, 150), (3, True, 50)]
+    variants = [(unit, "a" if unit % 2 else "b") for unit in range(200)]
     rows = answer(
-        "audit/list_cells",
-        audited_lists=LISTS,
-        audited_cells=relation("unit_id, variant, cluster, cell", *cells),
+        "audit/heavy_units",
+        unit_day=relation("unit_id, in_period, c_1", *days),
+        units=relation("unit_id, variant", *variants),
     ).as_set()
-    assert rows == {("web", "a", 7, 6, 1), ("app", "a", 7, 8, 3), ("web", "b", 9, 4, 2)}
+    assert rows == {(unit,) for unit in (*range(73, 200, 2), *range(76, 200, 2), 0, 2)}
 
 
 def test_units_that_the_rule_does_not_place_are_counted_too() -> None:
@@ -230,17 +245,17 @@ def test_impressions_are_counted_by_day_and_reason() -> None:
     }
 
 
-def test_a_unit_without_an_impression_of_the_period_is_silent() -> None:
+def test_a_unit_with_an_impression_of_the_period_is_active() -> None:
     days = [(1, True), (1, True), (2, False), (3, True), (99, True)]
     rows = answer(
-        "audit/silent_units",
+        "audit/active_units",
         audited_units=UNITS,
         unit_day=relation("unit_id, in_period", *days),
     ).as_set()
-    assert rows == {("a", 0, 7, 2, 1), ("b", 1, 9, 2, 1)}
+    assert rows == {(1,), (3,)}
 
 
-def test_impressions_without_a_time_are_counted_among_those_of_their_group() -> None:
+def test_impressions_without_a_time_are_counted_among_those_of_their_unit() -> None:
     cells = relation(
         CELLS,
         ("one", "a", None, "null_time", 4),
@@ -251,14 +266,14 @@ def test_impressions_without_a_time_are_counted_among_those_of_their_group() -> 
         ("nobody", "a", None, "null_time", 1),
     )
     rows = answer("audit/untimed", logged_cells=cells, audited_names=NAMES).as_set()
-    assert rows == {("a", 7, 22, 9), ("b", 9, 6, 0)}
+    assert rows == {(1, 17, 4), (2, 5, 5), (3, 6, 0)}
 
 
 def weightiest(rows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ten that lie farthest from the ratio of all, the larger numerators first."""
+    """The twenty that lie farthest from the ratio of all, the larger numerators first."""
     all_y, all_x = (sum(column) for column in zip(*rows, strict=True))
     return sorted(rows, key=lambda row: (-abs(row[0] - all_y / all_x * row[1]), -row[0], row[1]))[
-        :10
+        :20
     ]
 
 
@@ -301,16 +316,11 @@ def test_a_unit_is_in_one_of_64_groups_of_the_same_number_of_sub_buckets() -> No
     engine.table("audited_units", audited_units(shape, SUB_BUCKETS))
     sizes = engine.rows("select count(*) from audited_units group by cluster")
     assert sizes == [(64,)] * 64
+    engine.table("heavy_units", "select 99 as unit_id union all select 2_000")
     engine.table("audited_units", audited_units(shape, 100))
-    assert engine.rows("select count(*), max(unit_id) from audited_units") == [(100, 99)]
+    assert engine.rows("select count(*), max(unit_id) from audited_units") == [(101, 2_000)]
+    assert engine.rows("select unit_id from audited_units where cluster >= 64") == [(2_000,)]
     engine.close()
-
-
-def test_the_positions_of_a_list_are_those_whose_bits_a_signed_number_has() -> None:
-    engine = DuckDBEngine()
-    numbers = [place for (place,) in engine.rows(places())]
-    engine.close()
-    assert numbers == [place for place in range(1, 99) if 1 << place < 2**63]
 
 
 IDS = {"user_id": "BIGINT", "variant": "VARCHAR"}
@@ -319,9 +329,9 @@ IDS = {"user_id": "BIGINT", "variant": "VARCHAR"}
 @pytest.mark.parametrize(
     ("columns", "names"),
     [
-        ({"dwell": "DOUBLE", "click": "BIGINT"}, ["null dwell"]),
+        ({"dwell": "DOUBLE", "click": "BIGINT"}, ["null dwell", "click "]),
         ({"dwell": "DOUBLE"}, []),
-        ({"click": "BIGINT"}, []),
+        ({"click": "BIGINT"}, ["click "]),
         ({"request_id": "BIGINT", "category": "VARCHAR"}, ["null request_id", "null category"]),
         ({"timeout": "BOOLEAN", "stale": "BIGINT"}, ["served timeout", "served stale"]),
         # A text of this name says something else.
@@ -360,14 +370,15 @@ def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
     seen = relation("unit_id, time_ms, score_1, score_2, in_period, set_aside", *rows)
     engine.table("seen", seen)
     engine.table("audited_names", NAMES)
-    found = Counter(engine.rows(audited_view(chosen, has_lists=False)))
+    engine.table("audited", audited_view(chosen, has_lists=False))
+    found = Counter(engine.rows("select unit_id, hour, f_0 from audited"))
     engine.close()
     assert found == Counter(
         [
-            ("a", 7, 479_999, 1),
-            ("a", 7, 480_000, 0),
-            ("b", 9, 481_000, 1),
-            ("b", 9, 481_000, 0),
-            ("b", 9, None, 0),
+            (1, 479_999, 1),
+            (1, 480_000, 0),
+            (3, 481_000, 1),
+            (3, 481_000, 0),
+            (3, NO_HOUR, 0),
         ]
     )

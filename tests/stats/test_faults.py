@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from abeval.stats import faults, influence, ratios
-from abeval.stats.faults import Hours, Sums
+from abeval.stats.faults import Hours, Rhythm, Sums
 from abeval.stats.moments import Moments
+from tests.stats.rhythm import rhythm_of, sums
 
 CLUSTERS = 64
-
-
-def sums(y: np.ndarray, x: np.ndarray) -> Sums:
-    return Sums(len(y), *(int(v.sum()) for v in (y, x, y * y, y * x, x * x)))
 
 
 def test_a_share_has_the_variance_of_the_delta_method() -> None:
@@ -85,13 +82,12 @@ def test_empty_hours_are_gaps_of_their_variant_alone(first: int, last: int) -> N
     assert faults.gaps(treatment, control, CLUSTERS) == []
 
 
-def rhythm(rng: np.random.Generator, rows: int, hours: int = 0, more: float = 0.0) -> list[Sums]:
+def rhythm(rng: np.random.Generator, rows: int, hours: int = 0, more: float = 0.0) -> Rhythm:
     """Rows by hour of the day; `more` of them come in the evening."""
     hour = np.arange(24)
     weights = 1 + 0.8 * np.sin((hour - 9) / 24 * 2 * np.pi) + more * (hour > 18)
     shares = np.roll(weights / weights.sum(), hours)
-    counts = rng.multinomial(rows // CLUSTERS, shares, CLUSTERS)
-    return [sums(counts[:, h], counts.sum(axis=1)) for h in range(24)]
+    return rhythm_of(rng.multinomial(rows // CLUSTERS, shares, CLUSTERS))
 
 
 @pytest.mark.parametrize("hours", [-5, 1, 8, 12])
@@ -100,6 +96,16 @@ def test_a_shifted_rhythm_is_found_with_its_hours(hours: int) -> None:
     found = faults.shift(rhythm(rng, 200_000), rhythm(rng, 200_000, hours))
     assert found.hours == hours
     assert found.left < 0.1
+    assert found.exact
+
+
+def test_a_few_hundred_rows_show_that_a_clock_is_off_and_not_by_how_many_hours() -> None:
+    rng, hours = np.random.default_rng(2), []
+    for _ in range(20):
+        found = faults.shift(rhythm(rng, 700), rhythm(rng, 700, 9))
+        hours.append(found.hours)
+        assert not found.exact
+    assert 7 <= min(hours) < max(hours) <= 11
 
 
 @pytest.mark.parametrize("more", [0.0, 0.3])

@@ -11,14 +11,11 @@ from scipy import stats
 
 from abeval.stats import faults
 from abeval.stats.effects import satterthwaite
-from abeval.stats.faults import Hours, Sums
+from abeval.stats.faults import Hours, Rhythm, Sums
+from tests.stats.rhythm import rhythm_of, sums
 
 CLUSTERS = 64
 Ratio = float | None
-
-
-def sums(y: np.ndarray, x: np.ndarray) -> Sums:
-    return Sums(len(y), *(int(v.sum()) for v in (y, x, y * y, y * x, x * x)))
 
 
 def error_of(y: np.ndarray, x: np.ndarray) -> float:
@@ -191,7 +188,7 @@ def test_two_clusters_and_one_row_make_a_share() -> None:
 
 def rhythms(
     rng: np.random.Generator, mixed: float, hours: int, rows: int
-) -> tuple[list[Sums], list[Sums], list[np.ndarray], list[np.ndarray]]:
+) -> tuple[Rhythm, Rhythm, list[np.ndarray], list[np.ndarray]]:
     """A rhythm, and one that is partly it some hours later and partly another."""
     hour = np.arange(24)
     one = 1.1 + 0.8 * np.sin(hour / 24 * 2 * np.pi) + 0.3 * np.cos(hour / 12 * 2 * np.pi)
@@ -199,8 +196,7 @@ def rhythms(
     arms, counts = [], []
     for weights in (one, (1 - mixed) * np.roll(one, hours) + mixed * other):
         drawn = rng.multinomial(rows, weights / weights.sum(), CLUSTERS)
-        whole = drawn.sum(axis=1)
-        arms.append([sums(drawn[:, h], whole) for h in range(24)])
+        arms.append(rhythm_of(drawn))
         counts.append([drawn[:, h] for h in range(24)])
     return arms[0], arms[1], counts[0], counts[1]
 
@@ -231,9 +227,11 @@ def test_a_shift_is_one_that_leaves_a_quarter_of_the_distance_at_most(
         ]
         best = int(np.argmin(distances))
         result = faults.shift(control, treatment)
-        if max(0.0, distances[best] - noise) > 0.25 * (distances[0] - noise) or best == 0:
+        plain, surely = distances[0] > 3 * noise, is_turned(control, treatment)
+        part = 0.25 * (distances[0] - noise)
+        if not (plain and surely) or max(0.0, distances[best] - noise) > part or best == 0:
             alike.append(False)
-            assert result == (0, 1.0)
+            assert result == (0, 1.0, True)
         else:
             alike.append(True)
             assert result.hours == (best if best <= 12 else best - 24)
@@ -242,27 +240,36 @@ def test_a_shift_is_one_that_leaves_a_quarter_of_the_distance_at_most(
     assert not all(alike)
 
 
-def test_only_a_distance_that_is_sure_is_a_shift() -> None:
-    """Some hour must differ by more than chance does among 24, at the fewest degrees of freedom."""
+def is_turned(control: Rhythm, treatment: Rhythm, cells: int = 1) -> bool:
+    """Whether the cosine or the sine of the hour differs by more than chance makes them differ."""
+    pairs = zip(control.turns, treatment.turns, strict=True)
+    shares = [[faults.share(one) for one in pair] for pair in pairs]
+    return any(
+        abs(first.value - second.value)
+        > stats.t.isf(
+            1e-6 / (2 * cells) / 2,
+            satterthwaite([first.error**2, second.error**2], [63, 63]),
+        )
+        * math.hypot(first.error, second.error)
+        for first, second in shares  # type: ignore[misc]
+    )
+
+
+def test_only_a_mean_hour_that_differs_for_sure_is_a_shift() -> None:
     rng = np.random.default_rng(8)
     surely = []
-    for rows in range(3, 24):
-        control, treatment, first, second = rhythms(rng, 0.0, 6, rows)
-        dfs, ratios = [], []
-        for h in range(24):
-            errors = [error_of(arm[h], sum(arm)) for arm in (first, second)]  # type: ignore[arg-type]
-            dfs.append(satterthwaite([e**2 for e in errors], [63, 63]))
-            apart = abs(second[h].sum() - first[h].sum()) / (rows * CLUSTERS)
-            ratios.append(apart / math.hypot(*errors))
-        surely.append(max(ratios) > stats.t.isf(1e-6 / 24 / 2, min(dfs)))
-        assert (faults.shift(control, treatment) != (0, 1.0)) == surely[-1]
+    for rows in range(1, 24):
+        control, treatment, *_ = rhythms(rng, 0.0, 3, rows)
+        surely.append(is_turned(control, treatment, 50))
+        assert (faults.shift(control, treatment, 50).hours != 0) <= surely[-1]
     assert any(surely)
     assert not all(surely)
+    assert faults.shift(control, treatment, 50).hours != 0
 
 
 def test_a_rhythm_with_an_hour_of_nothing_is_not_compared() -> None:
     rng = np.random.default_rng(9)
     control, treatment, *_ = rhythms(rng, 0.0, 6, 2000)
     assert faults.shift(control, treatment).hours == 6
-    nobody = [Sums(1, 0, 0, 0, 0, 0), *treatment[1:]]
-    assert faults.shift(control, nobody) == (0, 1.0)
+    nobody = treatment._replace(hours=[Sums(1, 0, 0, 0, 0, 0), *treatment.hours[1:]])
+    assert faults.shift(control, nobody).hours == 0

@@ -42,6 +42,11 @@ class Uneven(NamedTuple):
         """The larger share."""
         return max(self.difference.control, self.difference.treatment)
 
+    @property
+    def better(self) -> float:
+        """The smaller share."""
+        return min(self.difference.control, self.difference.treatment)
+
 
 def cells_of(aggregates: Aggregates, audit: str) -> Cells:
     """The sums of an audit; empty if these logs do not have it."""
@@ -93,6 +98,15 @@ def uneven(analysis: Analysis, cells: Cells) -> list[Uneven]:
     )
     differ = [Uneven(c, v, one) for c, v, one in pairs if one is not None and one.sure > 0]
     return sorted(differ, key=lambda one: -one.difference.sure)
+
+
+def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
+    """The same of every cell of each segment, named such as `device = 'phone'`."""
+    return [
+        one._replace(cell=f"{name} = {one.cell!r}")
+        for name in analysis.experiment.segments
+        for one in uneven(analysis, cells_of(analysis.aggregates, f"{audit}:{name}"))
+    ]
 
 
 def most(differing: Iterable[Uneven]) -> float:

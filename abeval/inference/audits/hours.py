@@ -1,9 +1,9 @@
-"""Checks of time by variant: hours that one variant lacks, a clock that is off, late data.
+"""Checks of time by variant: hours or days that one variant lacks, clocks that are off, late data.
 
 `inference/trust/checks.py` lists them; `stats/faults.py` knows the shapes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -11,7 +11,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.inference.audits.counts import SHOWN, cells_of, compared, listing, without_few
+from abeval.inference.audits.counts import (
+    SHOWN,
+    Cells,
+    cells_of,
+    compared,
+    listing,
+    uneven,
+    without_few,
+)
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.logs.audited import CLUSTERS
@@ -22,6 +30,8 @@ from abeval.stats.arrays import Floats
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
 
+_NAMES = ("clock", "short_days", "missing_hours", "late_data")
+_DAY_WARN, _DAY_FAIL = 0.25, 0.4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
@@ -41,10 +51,11 @@ def hour_checks(analysis: Analysis) -> list[Check]:
     timeline = _timeline(aggregates)
     if timeline is None:
         message = "no times, more than 400 days, or no audit, so hours cannot be compared"
-        return [skipped(name, message) for name in ("clock", "missing_hours", "late_data")]
+        return [skipped(name, message) for name in _NAMES]
     shifts = _shifts(analysis)
     return [
-        without_few(analysis, _clock(shifts)),
+        without_few(analysis, _clock(analysis, shifts)),
+        without_few(analysis, _short_days(analysis, bool(shifts))),
         _missing(analysis, timeline, bool(shifts)),
         _late(analysis, timeline),
     ]
@@ -66,31 +77,66 @@ def _timeline(aggregates: Aggregates) -> _Timeline | None:
     return _Timeline(first, hours)
 
 
-def _shifts(analysis: Analysis) -> dict[str, int]:
-    """Variant → the hours by which its rhythm is later than control's, where it is."""
+class _Shifted(NamedTuple):
+    """A variant whose clock is off: everywhere, where the cell is empty, or in one of a segment."""
+
+    variant: str
+    cell: str
+    shift: faults.Shift
+
+    @property
+    def words(self) -> str:
+        """Such as `about 9 hours later`."""
+        hours = abs(self.shift.hours)
+        unit = "hour" if hours == 1 else "hours"
+        return (
+            f"{'' if self.shift.exact else 'about '}{hours} {unit} "
+            f"{'later' if self.shift.hours > 0 else 'earlier'}"
+        )
+
+
+def _shifts(analysis: Analysis) -> list[_Shifted]:
+    """Where the rhythm of a variant is control's some hours later; by segment if not everywhere."""
+    everywhere = _shifts_of(analysis, "rhythm", "")
+    if everywhere:
+        return everywhere
+    names = analysis.experiment.segments
+    return [one for name in names for one in _shifts_of(analysis, f"rhythm:{name}", f"{name} = ")]
+
+
+def _shifts_of(analysis: Analysis, audit: str, named: str) -> list[_Shifted]:
     experiment = analysis.experiment
-    cells = cells_of(analysis.aggregates, "rhythm")
-    nothing = faults.Sums(0, 0, 0, 0, 0, 0)
+    rhythms: dict[str, dict[str, dict[str, faults.Sums]]] = {}
+    for cell, of_variant in cells_of(analysis.aggregates, audit).items():
+        part, _, value = cell.partition(" ")
+        for variant, sums in of_variant.items():
+            rhythms.setdefault(value, {}).setdefault(variant, {})[part] = sums
+    variants, control = compared(analysis), experiment.control
+    moved = [
+        _Shifted(variant, f"{named}{value!r}" if named else "", shift)
+        for value, own in rhythms.items()
+        for variant in variants
+        if control in own and variant in own
+        for several in [len(rhythms) * len(variants)]
+        for shift in [faults.shift(_rhythm(own[control]), _rhythm(own[variant]), several)]
+    ]
+    return [one for one in moved if one.shift.hours]
 
-    def rhythm(variant: str) -> list[faults.Sums]:
-        return [cells.get(str(hour), {}).get(variant, nothing) for hour in range(24)]
 
-    moved = {
-        name: faults.shift(rhythm(experiment.control), rhythm(name)).hours
-        for name in compared(analysis)
-    }
-    return {name: hours for name, hours in moved.items() if hours}
+def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
+    return faults.Rhythm([parts[str(h)] for h in range(24)], [parts["cos"], parts["sin"]])
 
 
-def _clock(shifts: Mapping[str, int]) -> Check:
+def _clock(analysis: Analysis, shifts: Sequence[_Shifted]) -> Check:
     reason = (
-        "the rhythm of the hours of a day is that of other hours: the distance between the "
-        "variants is sure, and a shift by whole hours takes three quarters of it away"
+        "the rhythm of the hours of a day is that of other hours: its mean hour is another for "
+        "sure, and a shift by whole hours takes three quarters of the distance away"
     )
     listed = listing(
         [
-            f"{name} is {abs(hours)} hours {'later' if hours > 0 else 'earlier'} than control"
-            for name, hours in shifts.items()
+            f"{one.variant}{f' in {one.cell}' if one.cell else ''} is {one.words} than "
+            f"{analysis.experiment.control}"
+            for one in shifts[:SHOWN]
         ]
     )
     words = Words(
@@ -99,8 +145,66 @@ def _clock(shifts: Mapping[str, int]) -> Check:
         "look at the time zones and clocks of the services that write the log (`ts_zone`); days "
         "and the ends of the period are wrong too",
     )
-    largest = max((abs(hours) for hours in shifts.values()), default=0)
+    largest = max((abs(one.shift.hours) for one in shifts), default=0)
     return graded("clock", float(largest), Limits(1.0, 1.0, reason), words)
+
+
+class _Short(NamedTuple):
+    """A day on which a variant has fewer rows than the other and the days around make expect."""
+
+    day: str
+    variant: str
+    kept: float
+
+
+def _short_days(analysis: Analysis, shifted: bool) -> Check:
+    """Days on which one variant lacks rows against the days before, and against those after."""
+    name = "short_days"
+    before = cells_of(analysis.aggregates, "day_before")
+    if shifted:
+        return skipped(name, "a clock is off, so days cannot be compared")
+    if not before or analysis.aggregates.stretches:
+        return skipped(name, "one day alone, or a split that changed: no day can be compared")
+    after = cells_of(analysis.aggregates, "day_after")
+    short = sorted(_shortest(analysis, before, after), key=lambda one: one.kept)
+    last = max(before)
+    listed = listing(
+        [
+            f"{one.variant} has {one.kept:.0%} of the rows that are expected on {one.day}"
+            f"{' (the last day)' if one.day == last else ''}"
+            for one in short[:SHOWN]
+        ]
+    )
+    words = Words(
+        "no day lacks rows of one variant alone",
+        f"rows of one variant are lost: {listed}, by the other variant and the days around it",
+        "look for files or events of that day that are not loaded yet, or were dropped, for the "
+        "variant; load them again, or leave the day out of [period]",
+    )
+    reason = (
+        "a variant's rows of one day against those of three days before and after, over the same "
+        "of the other variant (sure: an error has the chance 1e-6); an effect that grows or fades "
+        "does not take a quarter of a single day"
+    )
+    value = max((1 - one.kept for one in short), default=0.0)
+    return graded(name, value, Limits(_DAY_WARN, _DAY_FAIL, reason), words)
+
+
+def _shortest(analysis: Analysis, before: Cells, after: Cells) -> Iterator[_Short]:
+    control = analysis.experiment.control
+    low = {
+        side: {(one.cell, one.variant): one.difference for one in uneven(analysis, cells)}
+        for side, cells in (("before", before), ("after", after))
+    }
+    for (day, variant), first in low["before"].items():
+        second = low["after"].get((day, variant))
+        if second is None and day in after:
+            continue
+        pairs = [(one.control, one.treatment) for one in (first, second) if one is not None]
+        if all(0 <= treatment < own for own, treatment in pairs):
+            yield _Short(day, variant, max(treatment / own for own, treatment in pairs))
+        elif all(0 <= own < treatment for own, treatment in pairs):
+            yield _Short(day, control, max(own / treatment for own, treatment in pairs))
 
 
 def _missing(analysis: Analysis, timeline: _Timeline, shifted: bool) -> Check:

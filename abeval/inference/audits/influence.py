@@ -1,9 +1,10 @@
-"""How much of each effect a few units make, and whether one unit decides a test.
+"""How much of each effect a few units make, and whether they, alone or together, decide a test.
 
 `judge.py` puts the shares into the result, `inference/trust/checks.py` lists the check. Units are
 counted, never named.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -31,19 +32,35 @@ _MUCH = 0.3
 """Share of a variance, below which one unit decides nothing."""
 
 
-class Single(NamedTuple):
-    """The unit that deviates most from a metric's value in a variant.
+_MOST_UNITS, _ONE_IN = 20, 50
+"""A group that stands apart has at most so many units, and one in so many of its variant."""
+
+_LEFT_OUT = 10
+"""Each effect is also shown without so many units, those that move it most."""
+
+_ONE_SIDED = 0.001
+
+
+class Apart(NamedTuple):
+    """The units that deviate from a metric's value in a variant far more than all others.
 
     Attributes:
         metric: The metric.
         variant: The variant.
-        share: Of the variance that the unit makes.
-        times: How many times as far out as the next unit it is; 0 if its share is small.
+        units: How many they are.
+        share: Of the variance that they make.
+        ratio: How many times as far out as the next unit each of them is.
+        elsewhere: So many units of the other variants are about as far out.
+        times: What is judged: `ratio`, or its square if chance does not put so many units into one
+            variant; 0 if their share is small.
     """
 
     metric: str
     variant: str
+    units: int
     share: float
+    ratio: float
+    elsewhere: int
     times: float
 
 
@@ -57,46 +74,56 @@ def influences(analysis: Analysis) -> tuple[Influence, ...]:
 
 
 def influence_check(analysis: Analysis) -> Check:
-    """Whether one unit makes much of a variance, far beyond every other: as bots and faults do."""
+    """Whether few units make much of a variance, far beyond all others: as bots and faults do."""
     if not analysis.aggregates.extremes:
         message = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
         return skipped("influence", message)
     looks = list(_looks(analysis))
-    singles = sorted((look.single for look in looks if look.single), key=lambda one: -one.times)
+    groups = sorted((look.apart for look in looks if look.apart), key=lambda one: -one.times)
     few = _few(looks)
-    if not singles:
+    if not groups:
         reason = few or f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
         return skipped("influence", reason)
     also = f"; {few}" if few else ""
-    worst, options = singles[0], analysis.experiment.trust
+    worst, options = groups[0], analysis.experiment.trust
     reason = (
-        "how many times as far out as the next unit one is that makes 30 % of a variance: the "
-        "largest of few buyers is seldom 10 times as far out, a fault often 100 times"
+        "how many times as far out as the next those units are that make 30 % of a variance: the "
+        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
+        "that chance does not put into one variant (p < .001) the square of it"
     )
     words = Words(
-        f"no unit stands apart from every other{also}",
-        f"one single unit of {worst.variant} makes {percent(worst.share)} of the variance of "
-        f"{worst.metric}, {worst.times:,.0f} times as far out as the next"
-        f"{_owed(analysis, worst)}{also}",
-        "look whether it is a person; cap the metric ([[metrics]] cap), or filter bots alike in "
-        "all variants",
+        f"no unit, and no group of units, stands apart from all others{also}",
+        f"{_described(worst)}{_owed(analysis, worst)}{also}",
+        "look whether they are people (bots, testers, shared ids); cap the metric ([[metrics]] "
+        "cap), or filter bots alike in all variants",
     )
     limits = Limits(options.influence_warn, options.influence_fail, reason)
-    failed, warned = _metrics(singles, options.influence_fail), _metrics(singles, limits.warn)
-    return graded("influence", worst.times, limits, words, failed or warned or None)
+    # The same units are apart in several metrics, in some of them less.
+    also_apart = [g for g in groups if g.variant == worst.variant and g.times >= limits.warn]
+    metrics = tuple(dict.fromkeys(group.metric for group in also_apart))
+    return graded("influence", worst.times, limits, words, metrics or None)
 
 
-def _metrics(singles: Sequence[Single], times: float) -> tuple[str, ...]:
-    """The metrics with a unit that is at least so many times as far out as the next."""
-    return tuple(dict.fromkeys(one.metric for one in singles if one.times >= times))
+def _described(group: Apart) -> str:
+    part = f"of the variance of {group.metric}"
+    if group.units == 1:
+        return (
+            f"one single unit of {group.variant} makes {percent(group.share)} {part}, "
+            f"{group.ratio:,.0f} times as far out as the next"
+        )
+    return (
+        f"{group.units} units of {group.variant} together make {percent(group.share)} {part}, each "
+        f"at least {group.ratio:,.1f} times as far out as the next "
+        f"({group.elsewhere} such units in the other variants)"
+    )
 
 
-def _owed(analysis: Analysis, worst: Single) -> str:
+def _owed(analysis: Analysis, worst: Apart) -> str:
     """What the effect is with and without the units that move it most."""
     variants = [worst.variant] if worst.variant in analysis.experiment.treatments else []
     metric = next(m for m in analysis.metrics if m.name == worst.metric)
     for variant in variants or analysis.experiment.treatments:
-        one = _influence(analysis, metric, variant)
+        one = _influence(analysis, metric, variant, max(_LEFT_OUT, worst.units))
         if one is not None:
             return (
                 f"; the effect is {one.lift:+.2%}, and {one.lift_without:+.2%} without the "
@@ -106,10 +133,10 @@ def _owed(analysis: Analysis, worst: Single) -> str:
 
 
 class _Look(NamedTuple):
-    """A metric in a variant, and its unit that deviates most; None where too few stand apart."""
+    """A metric in a variant, and its units that deviate most; None where too few have a value."""
 
     metric: str
-    single: Single | None
+    apart: Apart | None
 
 
 def _looks(analysis: Analysis) -> Iterator[_Look]:
@@ -117,21 +144,33 @@ def _looks(analysis: Analysis) -> Iterator[_Look]:
         if not _has_units(analysis, metric):
             continue
         moments = _moments(analysis, metric)
+        groups = {name: _group(analysis, metric, name, moments) for name in moments}
+        deviations = {name: _deviations(group) for name, group in groups.items() if group}
         for variant in analysis.experiment.variants:
-            group = _group(analysis, metric, variant, moments)
+            group = groups.get(variant)
             if group is None or moments[variant].n < FEWEST_UNITS:
                 continue
             total = _squares(moments[variant], group.value)
-            deviations = sorted((abs(u.y - group.value * u.x) for u in group.units), reverse=True)
-            if total > 0 and deviations:
-                enough = units_apart(moments[variant], group.units) >= FEWEST_APART
-                one = single(metric.name, variant, deviations, total) if enough else None
-                yield _Look(metric.name, one)
+            if total > 0 and deviations[variant]:
+                others = [d for name in deviations if name != variant for d in deviations[name]]
+                population = Population(
+                    moments[variant].n,
+                    sum(one.n for one in moments.values()),
+                    units_apart(moments[variant], group.units),
+                    total,
+                )
+                one = apart(deviations[variant], others, population)
+                yield _Look(metric.name, one and one._replace(metric=metric.name, variant=variant))
+
+
+def _deviations(group: influence.Group) -> list[float]:
+    """From the metric's value, from the largest on."""
+    return sorted((abs(unit.y - group.value * unit.x) for unit in group.units), reverse=True)
 
 
 def _few(looks: Sequence[_Look]) -> str:
     """Which metrics are not looked at, and why; empty if none is left out."""
-    names = list(dict.fromkeys(look.metric for look in looks if look.single is None))
+    names = list(dict.fromkeys(look.metric for look in looks if look.apart is None))
     if not names:
         return ""
     return (
@@ -170,23 +209,63 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     return min(apart, below)
 
 
-def single(metric: str, variant: str, deviations: Sequence[float], total: float) -> Single:
-    """Whether the unit that deviates most stands apart.
+class Population(NamedTuple):
+    """The units of which some may stand apart.
+
+    Attributes:
+        units: Of the variant.
+        everyone: Of all variants.
+        valued: Units of the variant that have another value than the rest.
+        squares: Sum of the squares of their deviations, above 0.
+    """
+
+    units: float
+    everyone: float
+    valued: float
+    squares: float
+
+
+def apart(
+    deviations: Sequence[float], others: Sequence[float], population: Population
+) -> Apart | None:
+    """The one unit, or the group, that stands apart most; None where too few have a value.
+
+    A group counts only if ten other units have another value than the rest: the buyers of a rare
+    product are apart from everybody else, and are no fault.
 
     Args:
-        metric: The metric.
-        variant: The variant.
         deviations: The largest ones from the metric's value, from the largest on.
-        total: Sum of the squares of all deviations, above 0.
+        others: Those of the other variants, in any order.
+        population: The units.
 
     Example:
-        >>> single("clicks", "treatment", [49_000.0, 70.0, 65.0], 2.402e9)
-        Single(metric='clicks', variant='treatment', share=0.9995836802664446, times=700.0)
+        >>> everyone = Population(2_000, 4_000, 500.0, 2.402e9)
+        >>> one = apart([49_000.0, 70.0, 65.0], [80.0, 70.0], everyone)
+        >>> one.units, one.times
+        (1, 700.0)
+        >>> bots = apart([*[400.0] * 12, 50.0], [50.0], everyone._replace(squares=2.5e6))
+        >>> bots.units, bots.ratio, bots.elsewhere, bots.times
+        (12, 8.0, 0, 64.0)
     """
-    largest, following = (*deviations, 0.0)[:2]
-    share = min(1.0, largest**2 / total)
-    times = largest / max(following, largest / _MOST)
-    return Single(metric, variant, share, times if share >= _MUCH else 0.0)
+    if population.valued < FEWEST_APART:
+        return None
+    most = min(_MOST_UNITS, population.units / _ONE_IN, population.valued - FEWEST_APART)
+    most = max(1, min(int(most), len(deviations) - 1))
+    groups = [_group_of(units, deviations, others, population) for units in range(1, most + 1)]
+    return max(groups, key=lambda one: one.times)
+
+
+def _group_of(
+    units: int, deviations: Sequence[float], others: Sequence[float], population: Population
+) -> Apart:
+    """The units that deviate most, so many."""
+    own, after = (*deviations, 0.0)[units - 1 : units + 1]
+    ratio = own / max(after, deviations[0] / _MOST)
+    share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
+    elsewhere = sum(value * math.sqrt(ratio) >= own for value in others)
+    chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
+    times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
+    return Apart("", "", units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
 def _has_units(analysis: Analysis, metric: Metric) -> bool:
@@ -217,7 +296,9 @@ def _group(
     return influence.Group(own.n * float(own.mean[0]), own.n * float(own.mean[1]), units)
 
 
-def _influence(analysis: Analysis, metric: Metric, variant: str) -> Influence | None:
+def _influence(
+    analysis: Analysis, metric: Metric, variant: str, most: int = _LEFT_OUT
+) -> Influence | None:
     if not _has_units(analysis, metric):
         return None
     moments = _moments(analysis, metric)
@@ -225,7 +306,7 @@ def _influence(analysis: Analysis, metric: Metric, variant: str) -> Influence | 
     treatment = _group(analysis, metric, variant, moments)
     if control is None or treatment is None:
         return None
-    one = influence.influence(control, treatment)
+    one = influence.influence(control, treatment, most)
     if one is None:
         return None
     owed = (one.lift - one.lift_without) / one.lift if one.lift else None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from abeval.inference.audits.hours import hour_checks
 from abeval.inference.audits.influence import influence_check
+from abeval.inference.audits.machines import machine_check
 from abeval.inference.audits.policies import policy_check
 from abeval.inference.audits.rows import audit_checks
 from abeval.inference.compare import Analysis
@@ -41,6 +42,7 @@ def _findings(analysis: Analysis, aa: AAResult | None) -> list[Finding]:
     return [
         *(hour_checks(analysis) if of_log else []),
         *audit_checks(analysis),
+        *([machine_check(analysis)] if of_log else []),
         influence_check(analysis),
         *change_checks(experiment, aggregates),
         whole,

@@ -1,0 +1,27 @@
+-- grain: one row per audited unit with a click: its clicks, the impressions that they are on, how many
+-- come within ten seconds of another on the same impression, and how many have an odd delay
+-- reads: click_log, clicked_keys, audited_names, experiment
+with delayed as (
+  select
+    u.unit_id, c.key_1, c.key_2, c.key_3, c.copies, e.attribution_ms,
+    c.time_ms - k.time_ms as delay_ms,
+    c.time_ms - lag(c.time_ms) over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as gap_ms,
+    row_number() over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as place
+  from click_log c
+  join clicked_keys k on c.key_1 = k.key_1 and c.key_2 = k.key_2 and c.key_3 = k.key_3
+  join audited_names u on k.unit_id = u.logged_id
+  cross join experiment e
+  where k.impressions = 1 and k.set_aside = 0
+)
+select
+  unit_id,
+  cast(sum(copies) as bigint) as clicks,
+  count(*) as different,
+  cast(sum(case when place = 1 then 1 else 0 end) as bigint) as impressions,
+  cast(sum(case when gap_ms <= 10000 then 1 else 0 end) as bigint) as again,
+  cast(sum(case when delay_ms < 0 then copies else 0 end) as bigint) as early,
+  cast(sum(case when delay_ms = 0 then copies else 0 end) as bigint) as same,
+  cast(sum(case when delay_ms > attribution_ms then copies else 0 end) as bigint) as late,
+  cast(sum(case when delay_ms is null then copies else 0 end) as bigint) as unknown
+from delayed
+group by unit_id
