@@ -75,7 +75,7 @@ class ArrayEngine(Engine, Protocol):
         """Make arrays of one length the columns of the relation `name`."""
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
-        """Run a query without nulls and fetch some rows at a time, in any order.
+        """Run a query of numbers without nulls and fetch some rows at a time, in any order.
 
         No other query may run until all rows are fetched.
         """
