@@ -47,8 +47,14 @@ def seen_in(experiment: Experiment, engine: Engine) -> list[SeenUnits]:
         if ruled
         else "select unit_id, cast(null as varchar) as expected from hashed_units where false",
     )
-    rows = engine.rows(query("audit/seen_in"))
-    return [SeenUnits(*names, whole(units)) for *names, units in rows]  # type: ignore[arg-type]
+    return [
+        SeenUnits(_name(low), _name(high), _name(first), _name(expected), whole(units))
+        for low, high, first, expected, units in engine.rows(query("audit/seen_in"))
+    ]
+
+
+def _name(cell: Cell) -> str | None:
+    return None if cell is None else str(cell)
 
 
 def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
@@ -82,11 +88,11 @@ def _audits(
         rhythm[str(whole(hour) % 24), *place] += rows
     yield from _sums("impressions", (("", name, n, 1) for (name, _), n in totals.items()))
     among = 3 + len(chosen)
-    for place, flag in enumerate(chosen, start=3):
+    for number, flag in enumerate(chosen, start=3):
         of = 2
         if flag.among:
             of, among = among, among + 1
-        yield from _sums(flag.audit, [(flag.name, row[0], row[place], row[of]) for row in flagged])
+        yield from _sums(flag.audit, [(flag.name, row[0], row[number], row[of]) for row in flagged])
     if shape.has_time:
         yield from _shares("hour", hours, totals)
         yield from _shares("rhythm", rhythm, totals)
@@ -119,8 +125,8 @@ def _of_lists(engine: Engine, shape: LogShape) -> Iterator[AuditSums]:
     engine.table("audited_lists", query("audit/lists"))
     engine.view("list_places", places())
     spans = [
-        (str(variant), *map(whole, numbers))
-        for variant, *numbers in engine.rows(query("audit/list_spans"))
+        (str(row[0]), whole(row[1]), whole(row[2]), whole(row[3]), whole(row[4]), whole(row[5]))
+        for row in engine.rows(query("audit/list_spans"))
     ]
     holes, spanned, lists = (Counter[tuple[str, int]]() for _ in range(3))
     for variant, cluster, first, last, count, lacking in spans:

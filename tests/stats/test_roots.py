@@ -11,7 +11,7 @@ from abeval.stats.roots import brentq
 
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "cubic": lambda x: x**3 - 2 * x - 5,
-    "flat": lambda x: (x - 1.5) ** 3,
+    "root": lambda x: math.copysign(math.sqrt(abs(x - 1.5)), x - 1.5),
     "steep": lambda x: math.tanh(400 * (x - 2.2)),
     "normal": lambda x: float(special.ndtr(x - 3)) - 0.3,
     "step": lambda x: -1.0 if x < math.pi else 1.0,
