@@ -3,59 +3,26 @@
 Called by `api/`, and by `cli/sql.py` with an engine of its own.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.aggregates.summaries import Summary
-from abeval.engines.choice import open_engine
-from abeval.engines.inputs import files_of_experiment, files_of_log
-from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher
+from abeval.engines.inputs import files_of_experiment
+from abeval.engines.protocol import Engine
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
-from abeval.inference.trust.check import check, checked_metrics, without_replays
+from abeval.logs.opened import opened
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs
 from abeval.logs.sums import Sums, one_pass
 from abeval.results.analysis import Result
-from abeval.results.check import CheckResult
-from abeval.steps import Step, silent
-
-
-@contextmanager
-def opened(
-    experiment: Experiment,
-    inputs: Inputs,
-    reads: Sequence[str] = (),
-    engine: Engine | None = None,
-) -> Iterator[Run]:
-    """A run on the engine that the caller, else the experiment, asks for; closed at the end.
-
-    Args:
-        experiment: The engine may open the files of its logs, and no other ones.
-        inputs: Of the caller.
-        reads: Paths of other files that it may open.
-        engine: One that is open already, in place of a new one.
-    """
-    check_inputs(inputs)
-    connection, choice = inputs.get("connection"), inputs.get("engine")
-    step = inputs.get("step")
-    if engine is None:
-        engine = open_engine(experiment.engine, experiment.folder, connection, choice)
-    with closing(engine):
-        if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
-            step.watch(engine.watched())
-        if isinstance(engine, ConfinedEngine):
-            others = (LogSource.model_construct(path=path) for path in reads)
-            files = [file for log in others for file in files_of_log("", log, experiment.folder)]
-            engine.confine([*files_of_experiment(experiment), *files])
-        yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
+from abeval.steps import Step
 
 
 def analyze_logs(
@@ -83,15 +50,6 @@ def analyze_logs(
         save(aggregates)
     # The engine has given back its memory: statistics of many items need some of their own.
     return judged(experiment, aggregates, run.step)
-
-
-def check_logs(experiment: Experiment, inputs: Inputs) -> CheckResult:
-    """Logs → the trust checks alone, from the sums of one pass."""
-    metrics = checked_metrics(experiment)
-    with opened(without_replays(experiment), inputs) as run:
-        aggregates = collect(run, metrics)
-        run.step("checks")
-    return check(experiment, metrics, aggregates)
 
 
 def analyze_on(run: Run, sums: Sums = one_pass) -> Result:

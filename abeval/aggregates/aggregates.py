@@ -38,6 +38,7 @@ from abeval.aggregates.rows import (
     VariantUnits,
 )
 from abeval.aggregates.unit_values import FEW_UNITS, UnitValue, units_of, with_units
+from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.stretches import Entered, Stretches
 from abeval.stats.catalogue import Incidence
@@ -97,7 +98,7 @@ class Aggregates:
         unit_aucs: Units by their own AUC, where GAUC is a metric.
     """
 
-    moments: Sequence[Sequence[object]]
+    moments: Sequence[tuple[Cell, ...]]
     catalogue_size: int | None
     units: Sequence[VariantUnits]
     accounts: Sequence[LogRows]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
 from abeval.aggregates.rows import VariantUnits
+from abeval.engines.protocol import Cell
 from abeval.errors import LogError
 from abeval.logs.accounting import DayRows
 from abeval.metrics.definition import ColumnTerm, Metric
@@ -179,7 +180,7 @@ def _shape(rows: Sequence[Summary], name: str) -> str:
     return f"sums of {name} as it is defined: they have {has}"
 
 
-def _moments(row: Summary, is_ratio: bool) -> tuple[object, ...]:
+def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
     """A row of `MOMENT_COLUMNS`; products of three are not known."""
     counted = {name: round(x / _worth(name)) for name, x in row.sums.items()}
     values = {"y": counted["sum_y"], "y_y": counted["sum_yy"]}

@@ -64,10 +64,10 @@ class OfflineCalls:
             ExperimentError: A variant is unknown, or not one policy is given.
             LogError: The log has no propensity, or the table is no policy.
         """
+        from abeval.logs.opened import opened
         from abeval.off_policy.estimates import OffPolicyOptions
         from abeval.off_policy.log import PolicyChoice
         from abeval.off_policy.run import off_policy
-        from abeval.pipeline import opened
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
@@ -119,9 +119,9 @@ class OfflineCalls:
             ExperimentError: An unknown metric, preset or model.
             LogError: The logs do not have what a replay needs.
         """
+        from abeval.logs.opened import opened
         from abeval.offline.options import ReplayOptions
         from abeval.offline.replay import replay
-        from abeval.pipeline import opened
 
         options = ReplayOptions(
             k=k,
@@ -168,8 +168,9 @@ class OfflineCalls:
             'position'
         """
         from abeval.agreement.agree import OFFLINE, agree
+        from abeval.logs.opened import opened
         from abeval.offline.options import ReplayOptions
-        from abeval.pipeline import analyze_logs, opened
+        from abeval.pipeline import analyze_logs
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
         result = analyze_logs(self.experiment, inputs, None, None)

@@ -1,7 +1,7 @@
 """Which engine an analysis runs on.
 
-`pipeline.py` gives it the experiment's `[engine]` and the caller's connection or session, and puts
-the engine into the `Run` that every step gets.
+`logs/opened.py` gives it the experiment's `[engine]` and the caller's connection or session, and
+puts the engine into the `Run` that every step gets.
 """
 
 from pathlib import Path

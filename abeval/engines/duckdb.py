@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 
 from abeval.engines import builders, zones
+from abeval.engines.array_stream import ArrayStream
 from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
 from abeval.engines.duckdb_errors import query_errors
 from abeval.engines.duckdb_logs import Logs
@@ -147,11 +148,11 @@ class DuckDBEngine:
         return {name: np.asanyarray(column) for name, column in columns.items()}
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
-        """Run a query without nulls and fetch some rows at a time, in any order."""
+        """Run a query of numbers without nulls and fetch some rows at a time, in any order."""
         with query_errors():
-            result = self._wait(lambda: self._connection.execute(sql))
-            while len(frame := self._wait(lambda: result.fetch_df_chunk(_VECTORS))):
-                yield {str(name): frame[name].to_numpy() for name in frame.columns}
+            stream = self._wait(lambda: ArrayStream(self._connection.sql(sql)))
+            while (columns := self._wait(stream.fetch)) is not None:
+                yield columns
 
     def watched(self) -> Callable[[], float | None]:
         """A function that returns how much of the running statement is done."""
@@ -237,7 +238,3 @@ class DuckDBEngine:
 
     def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
         return self._wait(lambda: self._connection.execute(sql).fetchall())
-
-
-_VECTORS = 200
-"""Vectors of 2,048 rows that `chunks` fetches at a time."""

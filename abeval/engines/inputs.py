@@ -1,6 +1,7 @@
 """The files that an experiment names, which a confined engine may open.
 
-`pipeline.py` and `statement.py` confine an engine to them; `logs/outputs.py` refuses to write them.
+`logs/opened.py` and `statement.py` confine an engine to them; `logs/outputs.py` refuses to write
+them.
 """
 
 import glob

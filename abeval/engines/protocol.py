@@ -78,7 +78,7 @@ class ArrayEngine(Engine, Protocol):
     """An engine in this process, which can fetch many rows as arrays."""
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
-        """Run a query without nulls and fetch some rows at a time, in any order.
+        """Run a query of numbers without nulls and fetch some rows at a time, in any order.
 
         No other query may run until all rows are fetched.
         """

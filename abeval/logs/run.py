@@ -1,6 +1,6 @@
 """One run: an experiment, its logs and an engine, as every step up to the aggregates gets them.
 
-`pipeline.py` makes it of the keywords that the caller of `api/` gave; `cli/sql.py` of a recording
+`opened.py` makes it of the keywords that the caller of `api/` gave; `cli/sql.py` of a recording
 engine.
 """
 

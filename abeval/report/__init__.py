@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, cast
 from abeval.errors import AbevalError
 from abeval.files import write_text
 from abeval.results.analysis import Result
-from abeval.results.history_report import HistoryReport
-from abeval.results.study import Study, study_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from abeval.report.short import Brief
+    from abeval.results.study import Study
 
 __all__ = ["check_page", "figures_by_key", "markdown_text", "summary_html", "write_report"]
 
@@ -39,15 +38,16 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 
 def _page(result: object, aa: object) -> str:
-    match result:
-        case HistoryReport():
-            from abeval.report.history_page import history_page_html
+    from abeval.results.history_report import HistoryReport
+    from abeval.results.study import study_of
 
-            return history_page_html(result)
-        case _:
-            from abeval.report.page import page_html
+    if isinstance(result, HistoryReport):
+        from abeval.report.history_page import history_page_html
 
-            return page_html(study_of(result, aa))
+        return history_page_html(result)
+    from abeval.report.page import page_html
+
+    return page_html(study_of(result, aa))
 
 
 def check_page(path: Path) -> None:
@@ -65,7 +65,7 @@ def check_page(path: Path) -> None:
             raise AbevalError(what, "name another file, or remove this one first")
 
 
-def markdown_text(study: Study) -> str:
+def markdown_text(study: "Study") -> str:
     """A summary of a study as Markdown."""
     from abeval.report.markdown import markdown
 
@@ -82,6 +82,7 @@ def figures_by_key(result: object) -> "Mapping[tuple[str, ...], go.Figure]":
 def summary_html(result: "Result | Study | Brief") -> str:
     """The result as inline HTML without scripts, for notebooks."""
     from abeval.report.page import brief, summary
+    from abeval.results.study import Study
 
     if isinstance(result, Study):
         return "".join(summary_html(cast("Result", part)) for part in result.results)

@@ -4,21 +4,24 @@
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, AgreementRow, Cause, Decomposition, MatrixCell
+
+if TYPE_CHECKING:
+    from abeval.results.agreement import Agreement, AgreementRow, Cause, Decomposition, MatrixCell
 
 
-def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
+def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str, ...]:
     """Sentences first, then tables; with `whole`, every online metric and every cause's needs."""
     shown = (*_pairs(result, whole), *model_tables(result, whole))
     return (*sentences(result), *shown, *_more(result, whole), _causes(result))
 
 
-def sentences(result: Agreement) -> tuple[str, ...]:
+def sentences(result: "Agreement") -> tuple[str, ...]:
     """What the results say together, a sentence each."""
     several = len(result.explanations) > 1
     return tuple(
@@ -28,23 +31,23 @@ def sentences(result: Agreement) -> tuple[str, ...]:
     )
 
 
-def model_tables(result: Agreement, whole: bool) -> tuple[TextTable, ...]:
+def model_tables(result: "Agreement", whole: bool) -> tuple[TextTable, ...]:
     """Models on traffics, the logged difference, backtests; with `whole`, every estimator."""
     return (*_matrix(result), *_backtests(result, whole))
 
 
-def _more(result: Agreement, whole: bool) -> tuple[str, ...]:
+def _more(result: "Agreement", whole: bool) -> tuple[str, ...]:
     hidden = 0 if whole else sum(row.role != "goal" for row in result.rows)
     return (f"{fmt.count(hidden)} more pairs of metrics: --all",) if hidden else ()
 
 
-def _pairs(result: Agreement, whole: bool) -> Iterator[TextTable]:
+def _pairs(result: "Agreement", whole: bool) -> Iterator[TextTable]:
     table = pair_table(result, whole)
     if table.rows:
         yield table
 
 
-def pair_table(result: Agreement, whole: bool) -> TextTable:
+def pair_table(result: "Agreement", whole: bool) -> TextTable:
     """Every pair of an offline and an online metric; of the goals only, without `whole`."""
     rows = [row for row in result.rows if whole or row.role == "goal"]
     level = fmt.level(result.alpha)
@@ -57,7 +60,7 @@ def pair_table(result: Agreement, whole: bool) -> TextTable:
     )
 
 
-def _cells(row: AgreementRow) -> tuple[str, ...]:
+def _cells(row: "AgreementRow") -> tuple[str, ...]:
     lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
     return (
         *(row.offline, row.online, row.variant),
@@ -84,7 +87,7 @@ def number(
     return f"{value:{form}}{ends}"
 
 
-def _matrix(result: Agreement) -> Iterator[TextTable]:
+def _matrix(result: "Agreement") -> Iterator[TextTable]:
     if not result.matrix:
         return
     traffics = list(dict.fromkeys(cell.traffic for cell in result.matrix))
@@ -107,11 +110,11 @@ def _matrix(result: Agreement) -> Iterator[TextTable]:
     )
 
 
-def _value(cell: MatrixCell | None) -> str:
+def _value(cell: "MatrixCell | None") -> str:
     return fmt.MISSING if cell is None else number(cell.value, cell.low, cell.high)
 
 
-def _parts(part: Decomposition) -> tuple[str, ...]:
+def _parts(part: "Decomposition") -> tuple[str, ...]:
     return (
         *(part.metric, part.variant),
         number(part.logged, part.logged_low, part.logged_high, signed=True),
@@ -120,7 +123,7 @@ def _parts(part: Decomposition) -> tuple[str, ...]:
     )
 
 
-def _backtests(result: Agreement, whole: bool) -> Iterator[TextTable]:
+def _backtests(result: "Agreement", whole: bool) -> Iterator[TextTable]:
     rows = [row for row in result.backtests if whole or row.estimator in ("ips", "snips", "dr")]
     if rows:
         yield TextTable(
@@ -140,7 +143,7 @@ def _backtests(result: Agreement, whole: bool) -> Iterator[TextTable]:
         )
 
 
-def _causes(result: Agreement) -> TextTable:
+def _causes(result: "Agreement") -> TextTable:
     return TextTable(
         "Causes",
         "found ones first, by the share of the gap that they account for.",
@@ -150,7 +153,7 @@ def _causes(result: Agreement) -> TextTable:
     )
 
 
-def _cause(cause: Cause) -> tuple[str, ...]:
+def _cause(cause: "Cause") -> tuple[str, ...]:
     share = "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
     p = "" if cause.p_adjusted is None else fmt.p_value(cause.p_adjusted)
     return (cause.name, cause.variant, cause.status, p, share, cause.message)

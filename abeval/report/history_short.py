@@ -3,12 +3,16 @@
 `short.py` asks for them; `history_page.py` shares the words.
 """
 
+from typing import TYPE_CHECKING
+
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.history import Added, HistoryPrior
-from abeval.results.history_report import Gained, HistoryReport, Prediction, Sensitivity
+
+if TYPE_CHECKING:
+    from abeval.results.history import Added, HistoryPrior
+    from abeval.results.history_report import Gained, HistoryReport, Prediction, Sensitivity
 
 PREDICTIONS = (
     *("predictor", "target", "experiments", "correlation", "not corrected", "slope"),
@@ -18,7 +22,7 @@ SENSITIVITY = ("metric", "moved", "share", "interval", "true spread", "typical s
 GAINED = ("metric", "shipped", "sum as measured", "really gained", "prior", "why not")
 
 
-def added_parts(result: Added) -> tuple[str, ...]:
+def added_parts(result: "Added") -> tuple[str, ...]:
     """One line a result, and how large the history is."""
     return (
         *(_added(result, i) for i in range(len(result.sources))),
@@ -26,7 +30,7 @@ def added_parts(result: Added) -> tuple[str, ...]:
     )
 
 
-def _added(result: Added, i: int) -> str:
+def _added(result: "Added", i: int) -> str:
     one = result.sources[i]
     what = f"{result.experiment}: {one.source}"
     bare = f", {one.without_effect} of them without an effect" if one.without_effect else ""
@@ -37,7 +41,7 @@ def _added(result: Added, i: int) -> str:
     return f"{what} added: {one.rows} rows{bare}"
 
 
-def prior_parts(result: HistoryPrior) -> tuple[str, ...]:
+def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
     """The entry of an experiment file, and how sure it is."""
     lines = [f"prior = {result.toml}"]
     shown = (
@@ -52,7 +56,7 @@ def prior_parts(result: HistoryPrior) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def history_tables(result: HistoryReport) -> tuple[TextTable | str, ...]:
+def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
     """Choices in words, then every table that has rows."""
     level = fmt.level(result.alpha)
     parts: list[TextTable | str] = [choice.sentence for choice in result.choices]
@@ -80,7 +84,7 @@ _MOVES: tuple[Kind, ...] = ("name", "number", "number", "extra", "number", "spar
 _SUMS: tuple[Kind, ...] = ("name", "number", "number", "number", "extra", "note")
 
 
-def prediction_cells(row: Prediction) -> tuple[str, ...]:
+def prediction_cells(row: "Prediction") -> tuple[str, ...]:
     """The cells of `PREDICTIONS`."""
     corrected = " ".join(fmt.estimate(row.correlation, row.low, row.high))
     ends = fmt.MISSING if row.slope is None else f"{row.slope:.3g} {_ends(row)}"
@@ -94,14 +98,14 @@ def prediction_cells(row: Prediction) -> tuple[str, ...]:
     )
 
 
-def _ends(row: Prediction) -> str:
+def _ends(row: "Prediction") -> str:
     low, high = (
         fmt.UNBOUNDED if end is None else f"{end:.3g}" for end in (row.slope_low, row.slope_high)
     )
     return f"[{low}, {high}]"
 
 
-def sensitivity_cells(row: Sensitivity) -> tuple[str, ...]:
+def sensitivity_cells(row: "Sensitivity") -> tuple[str, ...]:
     """The cells of `SENSITIVITY`."""
     return (
         *(row.measure, f"{row.moved} of {row.effects}", fmt.percent(row.share)),
@@ -112,7 +116,7 @@ def sensitivity_cells(row: Sensitivity) -> tuple[str, ...]:
     )
 
 
-def gained_cells(row: Gained) -> tuple[str, ...]:
+def gained_cells(row: "Gained") -> tuple[str, ...]:
     """The cells of `GAINED`."""
     shown = fmt.lift(row.gained, row.low, row.high)
     prior = (

@@ -4,41 +4,33 @@
 displayed, and the commands of `cli/` when one has run.
 """
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from abeval.report.agreement_short import agreement_tables
 from abeval.report.history_short import added_parts, history_tables, prior_parts
 from abeval.report.layout import Kind
-from abeval.report.replay_short import replay_tables
 from abeval.report.tables import TextTable
 from abeval.report.time_short import time_tables
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.aa import AAResult
-from abeval.results.agreement import Agreement
-from abeval.results.audit import AuditResult
-from abeval.results.check import CheckResult
-from abeval.results.history import Added, HistoryPrior
-from abeval.results.history_report import HistoryReport
-from abeval.results.off_policy import OffPolicyResult, Support
-from abeval.results.pairwise import Pair, Pairwise
-from abeval.results.power import DecisionPlan, Plan, Plans
-from abeval.results.replay import ReplayResult
-from abeval.results.windows import TimeResult
 
-Brief = (
-    TimeResult
-    | AAResult
-    | Plans
-    | Pairwise
-    | ReplayResult
-    | OffPolicyResult
-    | AuditResult
-    | CheckResult
-    | Added
-    | HistoryPrior
-    | HistoryReport
-    | Agreement
+if TYPE_CHECKING:
+    from abeval.results.aa import AAResult
+    from abeval.results.agreement import Agreement
+    from abeval.results.audit import AuditResult
+    from abeval.results.check import CheckResult
+    from abeval.results.history import Added, HistoryPrior
+    from abeval.results.history_report import HistoryReport
+    from abeval.results.off_policy import OffPolicyResult, Support
+    from abeval.results.pairwise import Pair, Pairwise
+    from abeval.results.power import DecisionPlan, Plan, Plans
+    from abeval.results.replay import ReplayResult
+    from abeval.results.windows import TimeResult
+
+Brief: TypeAlias = (
+    "TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult "
+    "| CheckResult | Added | HistoryPrior | HistoryReport | Agreement"
 )
 """Results that are shown as tables; `Result` has a page of its own."""
 
@@ -49,66 +41,30 @@ ROWS = 20
 """Of a short table of metrics; what needs attention is shown however many there are."""
 
 
-def parts(result: Brief, whole: bool = False) -> tuple[Part, ...]:
+def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
     """The tables and sentences of a result, in the order of reading.
 
     Args:
         result: What a call of the API returned.
         whole: Every metric and every column, instead of those that decide.
     """
-    match result:
-        case TimeResult():
-            return time_tables(result, whole)
-        case ReplayResult():
-            return replay_tables(result, whole)
-        case Agreement():
-            return agreement_tables(result, whole)
-        case AAResult():
-            return _aa(result, whole)
-        case Plans():
-            return _plans(result)
-        case Pairwise():
-            return _pairwise(result)
-        case OffPolicyResult():
-            return _off_policy(result)
-        case AuditResult():
-            return _audit(result)
-        case CheckResult():
-            return _checks(result, whole)
-        case Added():
-            return added_parts(result)
-        case HistoryPrior():
-            return prior_parts(result)
-        case HistoryReport():
-            return history_tables(result)
-        case _:
-            assert_never(result)
+    # By name, so that no record of another kind is imported.
+    return _PARTS[type(result).__name__](result, whole)
 
 
-def notes(result: Brief) -> tuple[str, ...]:
+def notes(result: "Brief") -> tuple[str, ...]:
     """What the reader must know beside the tables: what was left out, and why."""
-    match result:
-        case TimeResult() | AAResult():
-            said = result.notes if isinstance(result, TimeResult) else _off(result)
-            return (*said, *(f"{name} is not shown: {why}" for name, why in result.refused.items()))
-        case Agreement():
-            return result.notes
-        case ReplayResult():
-            return _replay_notes(result)
-        case Pairwise():
-            checks = (check for check in result.trust if check.status == "fail")
-            failed = (check.message for check in checks if check.touches([result.metric]))
-            return tuple(f"do not trust this result: {message}" for message in failed)
-        case OffPolicyResult():
-            messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
-            return (*result.notes, *messages)
-        case HistoryReport():
-            return (*(f"left out, {why}: {n:,} rows" for why, n in result.left_out), *result.notes)
-        case _:
-            return ()
+    said = _NOTES.get(type(result).__name__)
+    return () if said is None else said(result)
 
 
-def _aa(result: AAResult, whole: bool) -> tuple[Part, ...]:
+def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.replay_short import replay_tables
+
+    return replay_tables(result, whole)
+
+
+def _aa(result: "AAResult", whole: bool) -> tuple[Part, ...]:
     off = result.off()
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
     table = TextTable(
@@ -131,7 +87,7 @@ def _aa(result: AAResult, whole: bool) -> tuple[Part, ...]:
     return (table, *_more(len(result.metrics) - len(rows)))
 
 
-def _off(result: AAResult) -> tuple[str, ...]:
+def _off(result: "AAResult") -> tuple[str, ...]:
     off = (
         f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in result.off()
     )
@@ -143,7 +99,7 @@ def _more(rows: int) -> tuple[str, ...]:
     return (f"{rows} more: --all",) if rows > 0 else ()
 
 
-def _plans(result: Plans) -> tuple[Part, ...]:
+def _plans(result: "Plans") -> tuple[Part, ...]:
     table = TextTable(
         "Plan",
         f"the relative effect that one test finds with {fmt.percent(result.power)}.",
@@ -157,7 +113,7 @@ def _plans(result: Plans) -> tuple[Part, ...]:
     return (table, *(() if result.decision is None else (_decision(result.decision),)))
 
 
-def _plan_cells(plan: Plan) -> tuple[str, ...]:
+def _plan_cells(plan: "Plan") -> tuple[str, ...]:
     effect = "" if plan.mde is None else f"{100 * plan.mde:.3g}%"
     return (
         *(plan.metric, plan.role, _digits(plan.baseline), _digits(plan.sd), effect),
@@ -171,7 +127,7 @@ def _digits(value: float | None, digits: int = 4) -> str:
     return "" if value is None else f"{value:.{digits}g}"
 
 
-def _decision(plan: DecisionPlan) -> str:
+def _decision(plan: "DecisionPlan") -> str:
     """How often the plan ends in each decision."""
     metrics = f"{plan.goals} goal{'s' * (plan.goals > 1)}"
     if plan.guardrails:
@@ -190,7 +146,7 @@ def _decision(plan: DecisionPlan) -> str:
     )
 
 
-def _pairwise(result: Pairwise) -> tuple[Part, ...]:
+def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
     values = TextTable(
         result.metric,
@@ -210,7 +166,7 @@ def _pairwise(result: Pairwise) -> tuple[Part, ...]:
     return values, pairs
 
 
-def _pair_cells(pair: Pair) -> tuple[str, ...]:
+def _pair_cells(pair: "Pair") -> tuple[str, ...]:
     shown = fmt.difference(pair.difference, pair.difference_low, pair.difference_high)
     return (
         pair.variant,
@@ -223,7 +179,7 @@ def _pair_cells(pair: Pair) -> tuple[str, ...]:
     )
 
 
-def _off_policy(result: OffPolicyResult) -> tuple[Part, ...]:
+def _off_policy(result: "OffPolicyResult") -> tuple[Part, ...]:
     rows = [
         (
             row.estimator,
@@ -250,7 +206,7 @@ def _off_policy(result: OffPolicyResult) -> tuple[Part, ...]:
     return (table, *lines)
 
 
-def _support_line(support: Support) -> str:
+def _support_line(support: "Support") -> str:
     weight = f"mean weight {support.mean_weight:.4f} ± {support.mean_weight_se:.4f}"
     size = f"effective sample size {support.ess:,.0f} of {support.rows:,}"
     line = f"{size}; {weight}, largest {support.max_weight:.4g}"
@@ -259,7 +215,7 @@ def _support_line(support: Support) -> str:
     return f"{line}; {100 * support.unsupported:.3g} % of the policy never shown"
 
 
-def _audit(result: AuditResult) -> tuple[Part, ...]:
+def _audit(result: "AuditResult") -> tuple[Part, ...]:
     parts: list[Part] = []
     if result.units:
         parts += _mismatches(result)
@@ -284,7 +240,7 @@ def _audit(result: AuditResult) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _checks(result: CheckResult, whole: bool) -> tuple[Part, ...]:
+def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     """How many passed, and the rest, worst first."""
     order = ("fail", "warn", "skipped", "pass")
     shown = [one for one in result.trust if whole or one.status != "pass"]
@@ -300,7 +256,7 @@ def _checks(result: CheckResult, whole: bool) -> tuple[Part, ...]:
     return (first, TextTable("Checks", "What was measured, and what to do.", headers, cells, kinds))
 
 
-def _mismatches(result: AuditResult) -> list[Part]:
+def _mismatches(result: "AuditResult") -> list[Part]:
     rate, low, high = (100 * (x or 0) for x in (result.rate, result.low, result.high))
     first = (
         f"{result.mismatches:,} of {result.units:,} units ({rate:.2f} %; 95 % interval "
@@ -321,6 +277,51 @@ def _mismatches(result: AuditResult) -> list[Part]:
     return [first, *since, table]
 
 
-def _replay_notes(result: ReplayResult) -> tuple[str, ...]:
+def _replay_notes(result: "ReplayResult") -> tuple[str, ...]:
     counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
     return (*counts, *result.notes)
+
+
+def _refused(result: "TimeResult | AAResult") -> tuple[str, ...]:
+    return tuple(f"{name} is not shown: {why}" for name, why in result.refused.items())
+
+
+def _pairwise_notes(result: "Pairwise") -> tuple[str, ...]:
+    checks = (check for check in result.trust if check.status == "fail")
+    failed = (check.message for check in checks if check.touches([result.metric]))
+    return tuple(f"do not trust this result: {message}" for message in failed)
+
+
+def _off_policy_notes(result: "OffPolicyResult") -> tuple[str, ...]:
+    messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
+    return (*result.notes, *messages)
+
+
+def _history_notes(result: "HistoryReport") -> tuple[str, ...]:
+    return (*(f"left out, {why}: {n:,} rows" for why, n in result.left_out), *result.notes)
+
+
+_PARTS: Mapping[str, Callable[[Any, bool], tuple[Part, ...]]] = {
+    "TimeResult": time_tables,
+    "ReplayResult": _replay,
+    "Agreement": agreement_tables,
+    "AAResult": _aa,
+    "Plans": lambda result, _: _plans(result),
+    "Pairwise": lambda result, _: _pairwise(result),
+    "OffPolicyResult": lambda result, _: _off_policy(result),
+    "AuditResult": lambda result, _: _audit(result),
+    "CheckResult": _checks,
+    "Added": lambda result, _: added_parts(result),
+    "HistoryPrior": lambda result, _: prior_parts(result),
+    "HistoryReport": lambda result, _: history_tables(result),
+}
+
+_NOTES: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
+    "TimeResult": lambda result: (*result.notes, *_refused(result)),
+    "AAResult": lambda result: (*_off(result), *_refused(result)),
+    "Agreement": lambda result: result.notes,
+    "ReplayResult": _replay_notes,
+    "Pairwise": _pairwise_notes,
+    "OffPolicyResult": _off_policy_notes,
+    "HistoryReport": _history_notes,
+}

@@ -5,7 +5,7 @@ The commands of `cli/` print them; `results/views.py` returns them as text, for 
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 from rich.padding import Padding
@@ -13,7 +13,6 @@ from rich.text import Text
 
 from abeval.report.cuts import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
-from abeval.report.short import Brief, Part, notes, parts
 from abeval.report.tables import (
     ROLES,
     Printed,
@@ -26,7 +25,10 @@ from abeval.report.tables import (
 from abeval.results import Check, Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.study import Study
+
+if TYPE_CHECKING:
+    from abeval.report.short import Brief, Part
+    from abeval.results.study import Study
 
 WIDTH = 110
 _COLUMNS = (
@@ -55,7 +57,7 @@ _STATUS_STYLE = {
 }
 
 
-def as_text(result: Result | Study | Brief, width: int | None = None, whole: bool = False) -> str:
+def as_text(result: "Result | Study | Brief", width: int | None = None, whole: bool = False) -> str:
     """The result as plain text: no colours, the same on every machine.
 
     Args:
@@ -63,6 +65,9 @@ def as_text(result: Result | Study | Brief, width: int | None = None, whole: boo
         width: Columns to fit into; 110 when omitted.
         whole: All metrics and columns of results that are shown in part.
     """
+    from abeval.report.short import notes
+    from abeval.results.study import Study
+
     if isinstance(result, Study):
         return "\n".join(as_text(cast("Brief", part), width, whole) for part in result.results)
     out = StringIO()
@@ -79,8 +84,10 @@ def as_text(result: Result | Study | Brief, width: int | None = None, whole: boo
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def print_brief(result: Brief, console: Console, whole: bool) -> None:
+def print_brief(result: "Brief", console: Console, whole: bool) -> None:
     """Print the tables of a result that is not that of an analysis, without its notes."""
+    from abeval.report.short import parts
+
     for i, part in enumerate(parts(result, whole)):
         if i and isinstance(part, TextTable):
             console.print()
@@ -88,7 +95,7 @@ def print_brief(result: Brief, console: Console, whole: bool) -> None:
             console.print(block)
 
 
-def _part(part: Part, width: int, whole: bool) -> Iterable[Text | Padding]:
+def _part(part: "Part", width: int, whole: bool) -> Iterable[Text | Padding]:
     return (Text(plain(part)),) if isinstance(part, str) else text_table(part, width, whole)
 
 

@@ -5,12 +5,15 @@
 
 import math
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from abeval.report.layout import Kind
 from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.windows import EventRow, Novelty, Stability, TimeResult
+
+if TYPE_CHECKING:
+    from abeval.results.windows import EventRow, Novelty, Stability, TimeResult
 
 ROWS = 20
 """Metrics of a short table; effects that change are shown however many there are."""
@@ -19,7 +22,7 @@ _WHY: tuple[Kind, ...] = ("words",)
 _CHANGES = ("settling", "drifting")
 
 
-def time_tables(result: TimeResult, whole: bool) -> tuple[TextTable | str, ...]:
+def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...]:
     """The stability of effects; with `whole`, all of its evidence."""
     rows = [
         row
@@ -35,7 +38,7 @@ def time_tables(result: TimeResult, whole: bool) -> tuple[TextTable | str, ...]:
     return (*tables, *(_rhythm(result, i) for i in range(len(result.rhythms))))
 
 
-def _short(result: TimeResult, rows: list[Stability]) -> TextTable:
+def _short(result: "TimeResult", rows: "list[Stability]") -> TextTable:
     return TextTable(
         "Stability",
         f"the mean daily effect with {fmt.level(result.alpha)} interval, and whether it changed.",
@@ -54,7 +57,7 @@ def _short(result: TimeResult, rows: list[Stability]) -> TextTable:
     )
 
 
-def _evidence(result: TimeResult, rows: list[Stability]) -> TextTable:
+def _evidence(result: "TimeResult", rows: "list[Stability]") -> TextTable:
     """Every test of stability."""
     headers = (
         *("metric", "variant", "verdict", "effect", "days", "weeks", "late less early"),
@@ -72,7 +75,7 @@ def _evidence(result: TimeResult, rows: list[Stability]) -> TextTable:
     )
 
 
-def _evidence_cells(row: Stability, alpha: float) -> tuple[str, ...]:
+def _evidence_cells(row: "Stability", alpha: float) -> tuple[str, ...]:
     late = (row.late_less_early, row.late_less_early_low, row.late_less_early_high)
     tests = (row.wald_p_value, row.slope_p_value, row.change_p_value, row.rhythm_p_value)
     return (
@@ -87,7 +90,7 @@ def _evidence_cells(row: Stability, alpha: float) -> tuple[str, ...]:
     )
 
 
-def _effect(row: Stability, alpha: float) -> str:
+def _effect(row: "Stability", alpha: float) -> str:
     if row.effect is None or row.effect_se is None:
         return ""
     reach = NormalDist().inv_cdf(1 - alpha / 2) * row.effect_se
@@ -106,7 +109,7 @@ def _in_scale(scale: str | None, value: float | None, low: float | None, high: f
     return "" if shown is None else shown.text
 
 
-def _novelty(result: TimeResult, rows: list[Novelty]) -> TextTable:
+def _novelty(result: "TimeResult", rows: "list[Novelty]") -> TextTable:
     return TextTable(
         "Novelty",
         "effects that change with the days since a unit's entry.",
@@ -139,7 +142,7 @@ def _novelty(result: TimeResult, rows: list[Novelty]) -> TextTable:
     )
 
 
-def _events(rows: tuple[EventRow, ...]) -> TextTable:
+def _events(rows: "tuple[EventRow, ...]") -> TextTable:
     return TextTable(
         "Events",
         "the daily effect inside an event less that outside.",
@@ -157,7 +160,7 @@ def _events(rows: tuple[EventRow, ...]) -> TextTable:
     )
 
 
-def _rhythm(result: TimeResult, place: int) -> str:
+def _rhythm(result: "TimeResult", place: int) -> str:
     test = result.rhythms[place]
     same = (
         codes.reason(test.reason)

@@ -30,14 +30,15 @@ from abeval.results import (
     Verdict,
     views,
 )
-from abeval.results.agreement import Agreement
 from abeval.results.cuts import CutRow, CutSplit, NoCut
 from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
-from abeval.results.replay import ReplayResult
 from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from abeval.results.agreement import Agreement
+    from abeval.results.replay import ReplayResult
 
 SCHEMA_VERSION = "1"
 
@@ -101,7 +102,7 @@ class Result(DrawnRecord):
         """The scorecard as CSV text, in which no cell is a formula."""
         return csv_text(self.to_frame())
 
-    def compare(self, replay: ReplayResult) -> Agreement:
+    def compare(self, replay: "ReplayResult") -> "Agreement":
         """Set this analysis beside a replay of the same experiment.
 
         Causes that only the logs can show are not checked; `LoadedExperiment.agree` reads them.

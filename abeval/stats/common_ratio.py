@@ -3,16 +3,16 @@
 `heterogeneity.lifts` tests by it whether segments share one lift.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
 
 from abeval.stats.arrays import Floats
 from abeval.stats.effects import satterthwaite
 from abeval.stats.estimated_weights import welch_tail
 from abeval.stats.records import Estimate, Refusal
+from abeval.stats.roots import brentq
 
 
 class Arms(NamedTuple):
@@ -29,6 +29,12 @@ class Arms(NamedTuple):
         """How far the segments are from one ratio of treatment to control."""
         distance = self.treatment - ratio * self.control
         return float(np.sum(distance**2 / self.variance(ratio)))
+
+    def slope(self, ratio: float) -> float:
+        """The derivative of `q` by the ratio."""
+        apart = (self.treatment - ratio * self.control) / self.variance(ratio)
+        terms = apart * (self.control + apart * ratio * self.control_variance)
+        return -2 * float(np.sum(terms))
 
     def variance(self, ratio: float) -> Floats:
         """Variance of treatment − ratio × control in each segment."""
@@ -68,15 +74,14 @@ def common_ratio(arms: Arms) -> float:
     # Q falls towards the ratio of each segment, so its minimum lies among them.
     ratios = arms.treatment[positive] / arms.control[positive]
     low, high = float(ratios.min()), float(ratios.max())
-    return _lowest(arms.q, low, high) if high > low else low
+    return _lowest(arms, low, high) if high > low else low
 
 
-def _lowest(of: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function is lowest: the best of a grid, refined between its neighbours."""
+def _lowest(arms: Arms, low: float, high: float) -> float:
+    """Where the segments are nearest: by the best of a grid, between its neighbours."""
     grid = np.linspace(low, high, 65)
-    best = int(np.argmin([of(float(one)) for one in grid]))
+    best = int(np.argmin([arms.q(float(one)) for one in grid]))
     ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
-    fine = optimize.minimize_scalar(
-        of, bounds=ends, method="bounded", options={"xatol": 1e-9 * (ends[1] - ends[0])}
-    )
-    return float(fine.x)
+    if arms.slope(ends[0]) >= 0 or arms.slope(ends[1]) <= 0:
+        return float(grid[best])
+    return brentq(arms.slope, *ends, xtol=1e-15 * (high - low))

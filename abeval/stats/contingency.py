@@ -17,6 +17,7 @@ from scipy import special
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import Tail, check_alpha
 from abeval.stats.records import Interval
+from abeval.stats.roots import brentq
 
 _HALF = math.log(2)
 _ANGLES = np.linspace(0, np.pi / 2, 65)
@@ -128,14 +129,12 @@ def _log_sum(log_weights: Floats) -> float:
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    from scipy.optimize import brentq
-
     low, high = -1.0, 1.0
     while rising(low) > 0:
         low *= 2
     while rising(high) < 0:
         high *= 2
-    return float(brentq(rising, low, high, xtol=1e-12, rtol=1e-12))
+    return brentq(rising, low, high, xtol=1e-12, rtol=1e-12)
 
 
 def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.records import Refusal
+from abeval.stats.roots import brentq
 
 
 class Size(NamedTuple):
@@ -222,9 +223,7 @@ def _check(sd: float, effect: float, ratio: float) -> None:
 
 
 def _positive_root(increasing: Callable[[float], float]) -> float:
-    from scipy.optimize import brentq
-
     high = 1.0
     while increasing(high) < 0:
         high *= 2
-    return float(brentq(increasing, 0, high, xtol=1e-14, rtol=1e-14))
+    return brentq(increasing, 0, high, xtol=1e-14, rtol=1e-14)

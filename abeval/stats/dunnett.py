@@ -14,6 +14,7 @@ from scipy import special
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import quantile, tail
 from abeval.stats.records import Refusal
+from abeval.stats.roots import brentq
 
 _LARGE = 1e6
 """Degrees of freedom from which t is the normal to double precision of these integrals."""
@@ -110,7 +111,5 @@ def _pooled_scale(df: float) -> tuple[Floats, Floats]:
 
 
 def _critical(alpha: float, loadings: Floats, df: float) -> float:
-    from scipy.optimize import brentq
-
     high = -float(special.stdtrit(df, alpha / len(loadings) / 2))
-    return float(brentq(lambda c: _p_value(c, loadings, df) - alpha, 0.0, high + 1e-6))
+    return brentq(lambda c: _p_value(c, loadings, df) - alpha, 0.0, high + 1e-6)

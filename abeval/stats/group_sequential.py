@@ -14,6 +14,7 @@ from scipy import special
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Refusal
+from abeval.stats.roots import brentq
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 
@@ -171,8 +172,6 @@ def repeated_p_value(
         >>> round(p.value, 9)
         0.05
     """
-    from scipy.optimize import brentq
-
     size = abs(z)
     # A look spends no more than all of alpha, so that p is no smaller than at a fixed horizon.
     least = math.log(2) + float(special.log_ndtr(-size))
@@ -185,13 +184,12 @@ def repeated_p_value(
         return RepeatedPValue(1.0, 0.0)
     if least < math.log(1e-290) or short(least) <= 0:
         return RepeatedPValue(math.exp(least), least / math.log(10))
-    log_p = float(brentq(short, least, largest, xtol=1e-12, rtol=1e-13))
+    log_p = brentq(short, least, largest, xtol=1e-12, rtol=1e-13)
     return RepeatedPValue(math.exp(log_p), log_p / math.log(10))
 
 
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
     """The c at which the path, continued by one step, leaves (-c, c) with probability share."""
-    from scipy.optimize import brentq
 
     def leaves(c: float) -> float:
         # Nodes and masses are the same on both sides of zero, and so is what leaves.
@@ -202,9 +200,7 @@ def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
         return math.inf
     # Solved in the logarithm, where tiny shares keep their digits.
     target = math.log(share)
-    return float(
-        brentq(lambda c: math.log(max(leaves(c), 1e-307)) - target, 0.0, reach, xtol=1e-13)
-    )
+    return brentq(lambda c: math.log(max(leaves(c), 1e-307)) - target, 0.0, reach, xtol=1e-13)
 
 
 def _carry(

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import special
 
 from abeval.stats.arrays import Floats, finite
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
+from abeval.stats.roots import brentq
 
 FEWEST = 5
 """Effects below which no spread is estimated."""
@@ -273,4 +274,4 @@ def _quantile(mean: Floats, sd: Floats, weight: Floats, level: float) -> float:
     def below(x: float) -> float:
         return float(weight @ special.ndtr((x - mean) / sd)) - level
 
-    return float(optimize.brentq(below, low, high, xtol=1e-9 * float(sd.max())))
+    return brentq(below, low, high, xtol=1e-9 * float(sd.max()))

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from abeval.stats.distributions import check_alpha
 from abeval.stats.records import Interval, Refusal
+from abeval.stats.roots import brentq
 from abeval.stats.split_moments import Skewed, at, standing
 
 _ROUNDING = 1e-9
@@ -60,12 +61,9 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
 
 def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
     """The effect that is just not rejected, on the side of no effect that the test of it says."""
-    # Few analyses need it, and importing it costs all of them a quarter of a second.
-    from scipy.optimize import brentq
-
     if min(inside, outside) < 0 < max(inside, outside):
         inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
-    return float(brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside)))
+    return brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
 
 
 def _most_without_any(compared: Skewed, alpha: float) -> float:

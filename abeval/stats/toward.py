@@ -10,6 +10,7 @@ import math
 from abeval.stats.decisions import Gain
 from abeval.stats.distributions import check_alpha, quantile, two_sided_quantile, upper_tail
 from abeval.stats.records import Interval
+from abeval.stats.roots import brentq
 
 SIDE = 0.02
 """Share of alpha that goes into knowing on which side of the target a value lies."""
@@ -82,7 +83,4 @@ def contrast_level(
         return one_sided
     # Rounding may put a root at an end outside of the bracket.
     most = -quantile(one_sided / 2, df) + 1e-9
-    # Few analyses need it, and importing it costs all of them a quarter of a second.
-    from scipy.optimize import brentq
-
-    return 2 * upper_tail(float(brentq(excess, 0.0, most)), df).p_value
+    return 2 * upper_tail(brentq(excess, 0.0, most), df).p_value

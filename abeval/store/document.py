@@ -38,6 +38,9 @@ TABLES = get_args(_Table)
 SAVED, LOCK = "aggregates.json", "lock"
 KEPT = (SAVED, LOCK, f"*-{'?' * 32}.parquet")
 """Globs of what saved aggregates are."""
+REQUIRED = frozenset({"moments", "units", "accounts", "days", "entered", BUCKETS})
+"""Tables that are always there; the others only where they have rows."""
+
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 
@@ -68,8 +71,7 @@ class Document(BaseModel):
     @field_validator("tables")
     @classmethod
     def _complete(cls, tables: dict[str, str]) -> dict[str, str]:
-        """Tables of catalogue metrics may be missing; the others are always there."""
-        if not {"moments", "units", "accounts", "days", "entered", BUCKETS} <= set(tables):
+        if not set(tables) >= REQUIRED:
             raise ValueError("tables are missing")
         return tables
 

@@ -38,6 +38,7 @@ from abeval.store.document import (
     AGAIN,
     BUCKETS,
     LOCK,
+    REQUIRED,
     SAVED,
     TABLES,
     Document,
@@ -100,15 +101,18 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
     """
     tables = {n: _columns(row._fields, getattr(aggregates, n)) for n, row in _ROWS.items()}
     tables["moments"] = _columns(MOMENT_COLUMNS, aggregates.moments)
+    tables["reach"] = _reach_columns(aggregates.reach)
     tables[BUCKETS] = _bucket_columns(aggregates.buckets)
-    if aggregates.reach.items:
-        tables["reach"] = _reach_columns(aggregates.reach)
     with held(folder / LOCK, str(folder)):
         try:
             with duckdb.connect() as connection:
                 # The type of a column of texts and nulls is that of all its rows.
                 connection.execute("set pandas_analyze_sample = 1000000000")
-                written = {n: _write(connection, folder, n, table) for n, table in tables.items()}
+                written = {
+                    name: _write(connection, folder, name, columns)
+                    for name, columns in tables.items()
+                    if name in REQUIRED or len(next(iter(columns.values())))
+                }
         except (duckdb.Error, OSError) as error:
             raise AbevalError(f"aggregates cannot be written to {folder}: {error}") from error
         text = document_text(

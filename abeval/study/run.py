@@ -14,12 +14,13 @@ from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.power_outlook import power_outlook
+from abeval.logs.opened import opened
 from abeval.logs.run import Inputs
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics.ids import default_metrics
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import replay
-from abeval.pipeline import judged, opened
+from abeval.pipeline import judged
 from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result

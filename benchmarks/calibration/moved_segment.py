@@ -11,10 +11,11 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS
+from abeval.aggregates.rows import VariantUnits
+from abeval.aggregates.terms import Row
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.family import decided
@@ -56,7 +57,7 @@ def experiment_of(known: bool) -> Experiment:
 
 def aggregates_of(counts: Integers) -> Aggregates:
     """Aggregates with nothing but units by scene and variant, shape (scenes, variants)."""
-    rows = [
+    rows: list[Row] = [
         (
             "ctr",
             "segment:scene",
@@ -69,10 +70,9 @@ def aggregates_of(counts: Integers) -> Aggregates:
         for scene, of_scene in enumerate(counts)
         for variant, n in zip("ab", of_scene, strict=True)
     ]
-    nothing = pd.DataFrame()
-    units = pd.DataFrame({"variant": ["a", "b"], "units": counts.sum(axis=0), "crossovers": 0})
-    moments = pd.DataFrame(rows, columns=list(MOMENT_COLUMNS))
-    return Aggregates(moments, nothing, nothing, None, units, nothing, nothing, {}, {}, {})
+    totals = counts.sum(axis=0).tolist()
+    units = [VariantUnits(name, n, 0) for name, n in zip("ab", totals, strict=True)]
+    return Aggregates(rows, None, units, (), (), {}, {}, {})
 
 
 class World(NamedTuple):

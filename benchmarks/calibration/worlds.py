@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import numpy as np
-import pandas as pd
 
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import ENTERED, entry_stretches
+from abeval.logs.stretches import Entered, entry_stretches
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.time.day_sums import DaySums
@@ -131,9 +130,9 @@ def time_sums(units: Units, name: str = "ctr") -> TimeSums:
     days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
     activity = {variant: of_variant.activity for variant, of_variant in sums.items()}
     rows = [
-        (0, day, 12, variant, int(of_variant.entered[i]))
+        Entered(0, day, 12, variant, int(of_variant.entered[i]))
         for variant, of_variant in activity.items()
         for i, day in enumerate(days)
     ]
-    stretches = entry_stretches(experiment_of(), pd.DataFrame(rows, columns=list(ENTERED)))
+    stretches = entry_stretches(experiment_of(), rows)
     return TimeSums(days, frozenset(), activity, {name: sums}, {}, stretches=stretches)

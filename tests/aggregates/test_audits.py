@@ -62,9 +62,7 @@ def aggregated(log: pd.DataFrame, clicks: pd.DataFrame) -> Aggregates:
 
 
 def counted(aggregates: Aggregates, audit: str) -> dict[tuple[str, str], tuple[int, int]]:
-    rows = aggregates.audits[aggregates.audits["audit"] == audit]
-    keys = zip(rows["cell"], rows["variant"], strict=True)
-    return dict(zip(keys, zip(rows["y"].tolist(), rows["x"].tolist(), strict=True), strict=True))
+    return {(o.cell, o.variant): (o.y, o.x) for o in aggregates.audits if o.audit == audit}
 
 
 def test_nulls_and_hours(log: pd.DataFrame, aggregates: Aggregates) -> None:
@@ -116,20 +114,19 @@ def test_delays_of_clicks(log: pd.DataFrame, clicks: pd.DataFrame, aggregates: A
 
 
 def test_the_clusters_of_a_variant_are_its_units_by_hash(aggregates: Aggregates) -> None:
-    rows = aggregates.audits[aggregates.audits["audit"] == "impressions"]
-    assert (rows["clusters"] <= 64).all()
-    assert (rows["clusters"] > 30).all()
+    clusters = [one.clusters for one in aggregates.audits if one.audit == "impressions"]
+    assert len(clusters) == 2
+    assert all(30 < count <= 64 for count in clusters)
 
 
 def test_the_extremes_are_the_units_that_deviate_most(
     log: pd.DataFrame, aggregates: Aggregates
 ) -> None:
     joined = log.groupby(["variant", "user_id"]).size()
-    rows = aggregates.extremes
     for variant in "ab":
-        ctr = rows[(rows["metric"] == "ctr") & (rows["variant"] == variant)]
+        ctr = [o for o in aggregates.extremes if (o.metric, o.variant) == ("ctr", variant)]
         assert len(ctr) == 20
-        assert set(ctr["x"].astype(int)) <= set(joined[variant])
+        assert {int(one.x) for one in ctr} <= set(joined[variant])
 
 
 def test_a_long_log_is_audited_on_some_of_its_units(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from abeval.aggregates.kernels import reach_pass
 from abeval.aggregates.kernels.reach import Keys
 from abeval.aggregates.kernels.reach_pass import reach_table
+from abeval.aggregates.reach import queried_reach
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
 
@@ -44,11 +46,12 @@ def held(rows: list[tuple[int, str | None, bool]]) -> DuckDBEngine:
 
 
 def assert_as_the_query(engine: DuckDBEngine) -> None:
-    defined = engine.frame(query("catalogue/reach"))
-    found = reach_table(engine, ["old", "new", "absent"])
+    variants = ["old", "new", "absent"]
+    found = reach_table(engine, variants)
     assert found is not None
-    assert list(found.columns) == COLUMNS
-    rows = [sorted(map(tuple, f[COLUMNS].to_numpy().tolist())) for f in (found, defined)]
+    defined = queried_reach(engine, query("catalogue/reach"), variants)
+    assert (found.variants, found.items) == (defined.variants, defined.items)
+    rows = [sorted(np.stack(one[2:], axis=1).tolist()) for one in (found, defined)]
     assert rows[0] == rows[1]
 
 

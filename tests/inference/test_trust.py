@@ -11,10 +11,12 @@ import pytest
 from scipy import stats
 
 from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.rows import VariantUnits
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.checks import trust_checks
+from abeval.logs.accounting import LogRows
 from abeval.results import Check
 from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log
@@ -43,7 +45,7 @@ def check(name: str, aggregates: Aggregates, **entries: object) -> Check:
 
 
 def with_units(aggregates: Aggregates, *counts: int) -> Aggregates:
-    units = pd.DataFrame({"variant": list("abc")[: len(counts)], "units": counts, "crossovers": 0})
+    units = [VariantUnits(name, n, 0) for name, n in zip("abc", counts, strict=False)]
     return replace(aggregates, units=units)
 
 
@@ -107,9 +109,7 @@ def test_excluding_crossovers_from_an_uneven_split_is_said(honest: Aggregates) -
     ("rows", "status"), [(0, "pass"), (19, "pass"), (20, "warn"), (199, "warn"), (200, "fail")]
 )
 def test_rows_set_aside(honest: Aggregates, log: str, reason: str, rows: int, status: str) -> None:
-    accounts = pd.DataFrame(
-        [(log, "used", 1000 - rows), (log, reason, rows)], columns=["log", "reason", "rows"]
-    )
+    accounts = [LogRows(log, "used", 1000 - rows), LogRows(log, reason, rows)]
     found = check(f"{log}_{reason}", replace(honest, accounts=accounts))
     assert (found.status, found.value) == (status, rows / 1000)
 
@@ -120,7 +120,7 @@ def test_checks_of_a_log_that_is_not_there_are_skipped(honest: Aggregates) -> No
 
 def test_missing_days(honest: Aggregates) -> None:
     assert check("missing_days", honest).status == "pass"
-    gap = replace(honest, days=honest.days[honest.days["day"] != "2024-03-02"])
+    gap = replace(honest, days=[one for one in honest.days if one.day != "2024-03-02"])
     found = check("missing_days", gap)
     assert (found.status, found.value) == ("warn", 1)
     assert "2024-03-02" in found.message

@@ -15,7 +15,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.stretches import (
-    ENTERED,
+    Entered,
     Stretch,
     entry_stretches,
     planned_splits,
@@ -334,8 +334,8 @@ def test_a_schedule_needs_times_and_logged_variants():
         )
 
 
-def entries_of(*rows: tuple[int, str, int, str, int]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(ENTERED))
+def entries_of(*rows: tuple[int, str, int, str, int]) -> list[Entered]:
+    return [Entered(*row) for row in rows]
 
 
 def plan(**entries: Any) -> Experiment:
@@ -357,7 +357,7 @@ def test_a_stretch_has_the_units_of_all_hours_of_its_days() -> None:
         Stretch("2026-01-05", "2026-01-06", {"a": 1800, "b": 200}, None),
         Stretch("2026-01-07", "2026-01-10", {"a": 1500, "b": 1500}, None),
     )
-    assert stretches_of(exposures, RAMP[RAMP.entry_day <= "2026-01-06"]) == ()
+    assert stretches_of(exposures, [one for one in RAMP if one.entry_day <= "2026-01-06"]) == ()
     # First impressions alone are no assignments.
     assert stretches_of(plan(), RAMP) == ()
     assert entry_stretches(plan(), RAMP) == stretches_of(exposures, RAMP)
@@ -369,7 +369,7 @@ def test_a_schedule_is_believed_and_nothing_is_sought_within_its_splits() -> Non
     first = {"from": "2026-01-01", "weights": {"a": 0.5, "b": 0.5}}
     second = {"from": "2026-01-05T06:00:00", "weights": {"a": 0.9, "b": 0.1}}
     before = entries_of((0, "2026-01-04", 1, "a", 500), (0, "2026-01-04", 1, "b", 500))
-    counts = pd.concat([before, RAMP.assign(planned=1)])
+    counts = [*before, *(one._replace(planned=1) for one in RAMP)]
     weights = {"a": {"weight": 1}, "b": {"weight": 1}}
     two = plan(variants=weights, assignment={"splits": [first, second]})
     ramps = stretches_of(two, counts)

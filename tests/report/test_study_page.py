@@ -21,8 +21,8 @@ from abeval.cli.main import app
 from abeval.engines import queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
+from abeval.logs.opened import opened
 from abeval.offline.metrics.ids import default_metrics
-from abeval.pipeline import opened
 from abeval.report.figures import FigureView
 from abeval.report.markdown import markdown
 from abeval.report.page import _built, page_html
