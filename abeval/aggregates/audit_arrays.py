@@ -6,15 +6,13 @@ sums of the groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.audited import CLUSTERS, NO_HOUR
-from abeval.logs.unit_arrays import Labels, Whole
+from abeval.logs.audited import CLUSTERS
+from abeval.logs.unit_arrays import NO_DAY, Labels, Whole
 
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
@@ -37,12 +35,13 @@ _AWAKE = 22
 
 
 class AuditedUnits(NamedTuple):
-    """The audited units, sorted by number.
+    """The audited units, sorted by hash.
 
     Attributes:
-        number: Of each unit, shape (units,).
+        number: Hash of each unit, shape (units,).
         variant: Place of its variant in `variants`.
-        cluster: Its group, from 0 on; `CLUSTERS` or more for units outside of the sample.
+        group: Its group, from 0 on.
+        cluster: The same of units of the sample, `CLUSTERS` or more for others.
         stretch: Number of the stretch in which it entered.
         segments: Name of each segment → its value.
         variants: Names.
@@ -50,10 +49,16 @@ class AuditedUnits(NamedTuple):
 
     number: Whole
     variant: Whole
+    group: Whole
     cluster: Whole
     stretch: Whole
     segments: Mapping[str, Labels]
     variants: Sequence[str]
+
+    @property
+    def everyone(self) -> "AuditedUnits":
+        """All units as the sample, for what is known of all of them."""
+        return self._replace(cluster=self.group)
 
     def totals(self, unit: Whole, weight: Whole) -> Whole:
         """Sums by unit, shape (units,)."""
@@ -126,9 +131,9 @@ def unit_shares(
         yield from audit_rows(f"{audit}:{name}", labels.names, units.variants, *sums)
 
 
-def hour_rows(units: AuditedUnits, hours: Arrays, zone: ZoneInfo) -> Iterator[AuditRow]:
-    """Rows by hour, by hour of the day (in all, and by segment), and by day beside days around."""
-    timed = np.flatnonzero(hours["hour"] != NO_HOUR)
+def hour_rows(units: AuditedUnits, hours: Arrays) -> Iterator[AuditRow]:
+    """Rows by local hour, by hour of the day (in all, and by segment), and by day beside days around."""
+    timed = np.flatnonzero(hours["hour"] != NO_DAY)
     unit, rows = hours["unit"][timed], hours["impressions"][timed]
     known, code = np.unique(hours["hour"][timed], return_inverse=True)
     totals = units.grouped(hours["unit"], hours["impressions"])
@@ -142,7 +147,7 @@ def hour_rows(units: AuditedUnits, hours: Arrays, zone: ZoneInfo) -> Iterator[Au
     for name, labels in {"": everyone, **units.segments}.items():
         audit = f"rhythm:{name}" if name else "rhythm"
         yield from _rhythms(units, audit, labels, (unit, of_day, rows))
-    yield from _days(units, unit, rows, code, _local_days(known, zone))
+    yield from _days(units, unit, rows, code, known // 24)
 
 
 def _rhythms(
@@ -163,13 +168,8 @@ def _rhythms(
         yield from audit_rows(audit, names, units.variants, y, whole)
 
 
-def _local_days(hours: Whole, zone: ZoneInfo) -> NDArray[np.datetime64]:
-    moments = (datetime.fromtimestamp(hour * 3600, UTC) for hour in hours.tolist())
-    return np.array([moment.astimezone(zone).date() for moment in moments], "datetime64[D]")
-
-
 def _days(
-    units: AuditedUnits, unit: Whole, rows: Whole, code: Whole, days: NDArray[np.datetime64]
+    units: AuditedUnits, unit: Whole, rows: Whole, code: Whole, days: Whole
 ) -> Iterator[AuditRow]:
     """Rows of each day beside those of the days before it, and beside those of the days after."""
     known, day = np.unique(days, return_inverse=True)
@@ -304,7 +304,7 @@ def machines(units: AuditedUnits, hours: Arrays, moments: Arrays) -> Machines:
 
 
 def _awake(size: int, hours: Arrays) -> NDArray[np.bool_]:
-    timed = np.flatnonzero(hours["hour"] != NO_HOUR)
+    timed = np.flatnonzero(hours["hour"] != NO_DAY)
     unit, day = hours["unit"][timed], hours["hour"][timed] // 24
     if not unit.size:
         return np.zeros(size, bool)
@@ -316,7 +316,7 @@ def _awake(size: int, hours: Arrays) -> NDArray[np.bool_]:
 
 
 def machine_rows(
-    units: AuditedUnits, found: Machines, sums: Mapping[str, Whole], share: float
+    units: AuditedUnits, found: Machines, sums: Mapping[str, Whole]
 ) -> Iterator[AuditRow]:
     """What machines make of each sum of a variant; `clusters` counts the machines.
 
@@ -327,16 +327,14 @@ def machine_rows(
         units: The audited units.
         found: What is known of them.
         sums: Name of a sum → its value of each unit.
-        share: Share of all units that the sample is.
     """
-    sampled = units.cluster < CLUSTERS
     for number, variant in enumerate(units.variants):
         own = units.variant == number
         chosen = own & (found.regular | found.awake)
         count = int(chosen.sum())
         for name, values in sums.items():
             part = int(values[chosen].sum())
-            whole = max(round(int(values[own & sampled].sum()) / share), part)
+            whole = int(values[own].sum())
             yield ("machine", name, variant, count, count, part, whole, 0, 0, 0)
         steady = own & found.regular
         count, gap = int(steady.sum()), int(np.median(found.gap_ms[steady])) if steady.any() else 0

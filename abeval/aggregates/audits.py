@@ -7,7 +7,6 @@ than a few million rows.
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -23,27 +22,28 @@ from abeval.aggregates.audit_arrays import (
     unit_shares,
 )
 from abeval.aggregates.rows import AuditSums
-from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.audited import (
-    AUDITED_NAMES,
     CLUSTERS,
     HEAVY,
+    PARTS,
     Flag,
+    Sample,
+    audited_keys,
     audited_view,
     flags,
     logged_cells,
 )
 from abeval.logs.cells import unit_days
-from abeval.logs.names import sub_buckets
+from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NONE, Labels, Whole
+from abeval.logs.unit_arrays import NONE, Whole
 
 MOST_ROWS = 4_000_000
 """Impressions that are audited, about; of a longer log those of some of the units."""
@@ -63,7 +63,7 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
     engine.view("logged_cells", logged_cells(experiment, shape))
     audited = _audited(experiment, engine, prepared)
     rows = [
-        *_of_impressions(experiment, audited),
+        *_of_impressions(audited),
         *_of_machines(experiment, audited),
         *_of_clicks(audited),
         *_set_aside(experiment, engine, prepared, audited.units),
@@ -71,18 +71,20 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
     if prepared.duplicates:
         rows += _of_duplicates(engine, shape, audited)
     if shape.exposures is not None:
-        rows += _silent(prepared, audited.units)
+        rows += _silent(prepared, audited.units.everyone)
     return [AuditSums(*row) for row in rows]
 
 
 class _Audited(NamedTuple):
-    """What is read of the audited units.
+    """What is read of the units.
 
     Attributes:
-        units: The units.
-        share: Share of all units that the sample is.
-        flags: What the columns `f_…` of `hours` count, and after them among what, where not all.
-        hours: Impressions and flags by unit and hour; one hour without times.
+        units: The analysed units; rows are read of a sample of them, and of the busiest.
+        hours: Impressions of the period of every unit by local hour.
+        impressions: Of each unit.
+        clicked: Clicked impressions of each unit; None of a log without clicks.
+        flags: What the columns `f_…` of `flagged` count, and after them among what, where not all.
+        flagged: Flags of the impressions by unit; empty without flags.
         lists: Positions and items of each list; None where the log has no lists.
         moments: When each unit had a list, or an impression; None without times.
         clicks: Clicks of each unit, by what is odd about them; None without a log of clicks.
@@ -90,22 +92,15 @@ class _Audited(NamedTuple):
     """
 
     units: AuditedUnits
-    share: float
-    flags: Sequence[Flag]
     hours: Arrays
+    impressions: Whole
+    clicked: Whole | None
+    flags: Sequence[Flag]
+    flagged: Arrays
     lists: Arrays | None
     moments: Arrays | None
     clicks: Arrays | None
     has_items: bool
-
-    def flagged(self, number: int) -> Whole:
-        """How many impressions of each unit have a flag."""
-        return self.units.totals(self.hours["unit"], self.hours[f"f_{number}"])
-
-    @property
-    def impressions(self) -> Whole:
-        """Impressions of each unit."""
-        return self.units.totals(self.hours["unit"], self.hours["impressions"])
 
 
 def _audited(experiment: Experiment, engine: Engine, prepared: Prepared) -> _Audited:
@@ -113,55 +108,68 @@ def _audited(experiment: Experiment, engine: Engine, prepared: Prepared) -> _Aud
     shape = prepared.shape
     chosen = flags(experiment, shape)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    buckets = _buckets(prepared)
-    units = _units(experiment, engine, prepared, buckets)
-    engine.add_arrays("audited_units", {"unit_id": units.number})
-    engine.table("audited_names", AUDITED_NAMES)
-    engine.table("audited", audited_view(chosen, has_lists))
-    hours = _arrays(engine, "audit/unit_hours", units)
+    hours = _hours(prepared, shape)
+    size = len(prepared.placed.units.hash)
+    units, sample = _units(experiment, prepared, int(hours["impressions"].sum()))
     lists = moments = clicks = None
+    if chosen or has_lists or shape.has_time:
+        engine.table("audited", audited_view(engine, chosen, has_lists, sample))
+    flagged = _arrays(engine, "audit/flags", units) if chosen else {}
     if has_lists:
         engine.table("audited_items", query("audit/items"))
         lists = _arrays(engine, "audit/lists", units)
     if shape.has_time:
         moments = lists or _arrays(engine, "audit/moments", units)
     if shape.clicks is not None:
+        engine.view("audited_keys", audited_keys(engine, sample))
         clicks = _arrays(engine, "audit/clicks", units)
-    share = buckets / SUB_BUCKETS
-    has_items = "item_id" in shape.impressions
-    return _Audited(units, share, chosen, hours, lists, moments, clicks, has_items)
+    has_clicks = shape.clicks is not None or "click" in shape.impressions
+    return _Audited(
+        units,
+        hours,
+        impressions=np.bincount(hours["unit"], hours["impressions"], size).astype(np.int64),
+        clicked=np.bincount(hours["unit"], hours["clicks"], size).astype(np.int64)
+        if has_clicks
+        else None,
+        flags=chosen,
+        flagged=flagged,
+        lists=lists,
+        moments=moments,
+        clicks=clicks,
+        has_items="item_id" in shape.impressions,
+    )
 
 
-def _buckets(prepared: Prepared) -> int:
-    """How many of the sub-buckets of units are audited."""
-    cells = prepared.cells
-    rows = int(cells.sums["c_1"][cells.counts & cells.in_period].sum())
-    share = MOST_ROWS / max(rows, 1)
-    return SUB_BUCKETS if share >= 1 else max(CLUSTERS, int(SUB_BUCKETS * share))
+def _hours(prepared: Prepared, shape: LogShape) -> Arrays:
+    """The impressions and clicks of the period of analysed units, by local hour."""
+    cells, unit_of = prepared.cells, prepared.placed.unit_of
+    rows = np.flatnonzero(cells.counts & cells.in_period & (unit_of[cells.unit] != NONE))
+    columns = {"impressions": "c_1", "clicks": shape.clicks_component}
+    sums = {name: cells.sums[column][rows] for name, column in columns.items()}
+    return {"unit": unit_of[cells.unit[rows]], "hour": cells.hour[rows], **sums}
 
 
 def _units(
-    experiment: Experiment, engine: Engine, prepared: Prepared, buckets: int
-) -> AuditedUnits:
-    """The units of the first sub-buckets, and those with the busiest days of each variant."""
+    experiment: Experiment, prepared: Prepared, impressions: int
+) -> tuple[AuditedUnits, Sample]:
+    """The units, and those of which rows are read: a share by hash, and the busiest."""
     units = prepared.placed.units
-    bucket = sub_buckets(engine, experiment, units.hash)
-    sampled = bucket < buckets
-    chosen = sampled.copy()
-    if buckets < SUB_BUCKETS:
-        chosen[_busiest(prepared)] = True
-    number = np.flatnonzero(chosen)
-    return AuditedUnits(
-        number=number,
-        variant=units.variant[number].astype(np.int64),
-        cluster=np.where(sampled, bucket % CLUSTERS, HEAVY)[number],
-        stretch=units.stretch[number].astype(np.int64),
-        segments={
-            name: Labels(labels.code[number], labels.names)
-            for name, labels in units.segments.items()
-        },
+    share = min(1.0, MOST_ROWS / max(impressions, 1))
+    parts = PARTS if share == 1 else max(CLUSTERS, int(PARTS * share))
+    part = units.hash % PARTS
+    sampled = part < parts
+    heavy = units.hash[_busiest(prepared)] if parts < PARTS else units.hash[:0]
+    group = part % CLUSTERS
+    audited = AuditedUnits(
+        number=units.hash,
+        variant=units.variant.astype(np.int64),
+        group=group,
+        cluster=np.where(sampled, group, HEAVY),
+        stretch=units.stretch.astype(np.int64),
+        segments=units.segments,
         variants=[*experiment.variants],
     )
+    return audited, Sample(parts, heavy.tolist())
 
 
 def _busiest(prepared: Prepared) -> Whole:
@@ -170,37 +178,47 @@ def _busiest(prepared: Prepared) -> Whole:
     most = np.zeros(len(units.hash), dtype=np.int64)
     np.maximum.at(most, days.unit[days.in_period], days.columns["c_1"][days.in_period])
     order = np.argsort(-most, kind="stable")
-    of_variants = (order[units.variant[order] == arm][:_HEAVY] for arm in np.unique(units.variant))
+    of_variants = (order[units.variant[order] == arm][:_BUSY] for arm in np.unique(units.variant))
     return np.concatenate([*of_variants, np.empty(0, dtype=np.int64)])
 
 
-_HEAVY = 64
+_BUSY = 64
 
 
 def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
-    """The whole numbers of a query, with the place of each unit."""
+    """The whole numbers of a query over `unit_hash`, with the place of each analysed unit."""
     arrays = engine.arrays(query(name))
     columns = {n: np.ma.filled(column, 0).astype(np.int64) for n, column in arrays.items()}
-    unit = np.searchsorted(units.number, columns.pop("unit_id"))
-    return {"unit": unit.astype(np.int64), **columns}
+    unit = places_of_hashes(columns.pop("unit_hash"), units.number)
+    rows = np.flatnonzero(unit != NONE)
+    return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
 
 
-def _of_impressions(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
+def _of_impressions(audited: _Audited) -> Iterator[AuditRow]:
     """Impressions, flags, hours and lists."""
     units = audited.units
-    whole = units.grouped(audited.hours["unit"], audited.hours["impressions"])
+    everyone = units.everyone
+    whole = everyone.grouped(audited.hours["unit"], audited.hours["impressions"])
     yield from audit_rows("impressions", [""], units.variants, whole, (whole > 0).astype(np.int64))
-    among = len(audited.flags)
-    for number, flag in enumerate(audited.flags):
-        of = audited.impressions
-        if flag.among:
-            of, among = audited.flagged(among), among + 1
-        if flag.audit != "click":
-            yield from unit_shares(units, flag.audit, audited.flagged(number), of, flag.name)
+    yield from _of_flags(audited)
     if audited.moments is not None:
-        yield from hour_rows(units, audited.hours, ZoneInfo(experiment.timezone))
+        yield from hour_rows(everyone, audited.hours)
     if audited.lists is not None:
         yield from list_rows(units, audited.lists, audited.has_items)
+
+
+def _of_flags(audited: _Audited) -> Iterator[AuditRow]:
+    units, among = audited.units, len(audited.flags)
+    for number, flag in enumerate(audited.flags):
+        y = units.totals(audited.flagged["unit"], audited.flagged[f"f_{number}"])
+        x = audited.impressions
+        if flag.among:
+            x = units.totals(audited.flagged["unit"], audited.flagged[f"f_{among}"])
+            among += 1
+        if flag.variants:
+            serves = np.isin(units.variant, [units.variants.index(v) for v in flag.variants])
+            y, x = y * serves, x * serves
+        yield from unit_shares(units, flag.audit, y, x, flag.name)
 
 
 def _of_machines(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
@@ -208,28 +226,18 @@ def _of_machines(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow
     if audited.moments is None or experiment.privacy.min_units is not None:
         return
     sums = {"impressions": audited.impressions}
-    clicks = _clicks(audited)
-    if clicks is not None:
-        sums["clicks"] = clicks
-    yield from machine_rows(
-        *(audited.units, machines(audited.units, audited.hours, audited.moments)),
-        *(sums, audited.share),
-    )
-
-
-def _clicks(audited: _Audited) -> Whole | None:
-    """Clicked impressions of each unit; None of a log without clicks."""
-    if audited.clicks is not None:
-        return audited.units.totals(audited.clicks["unit"], audited.clicks["impressions"])
-    own = [n for n, flag in enumerate(audited.flags) if flag.audit == "click"]
-    return audited.flagged(own[0]) if own else None
+    if audited.clicked is not None:
+        sums["clicks"] = audited.clicked
+    of_units = machines(audited.units, audited.hours, audited.moments)
+    yield from machine_rows(audited.units, of_units, sums)
 
 
 def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
-    units, total = audited.units, _clicks(audited)
+    units, total = audited.units, audited.clicked
     if total is None:
         return
-    yield from unit_shares(units, "clicked", total, audited.impressions, by_segment=True)
+    everyone = units.everyone
+    yield from unit_shares(everyone, "clicked", total, audited.impressions, by_segment=True)
     if audited.clicks is None:
         return
     clicks = {n: units.totals(audited.clicks["unit"], v) for n, v in audited.clicks.items()}
@@ -241,15 +249,15 @@ def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
 
 
 def _of_duplicates(engine: Engine, shape: LogShape, audited: _Audited) -> Iterator[AuditRow]:
-    unit = quoted(shape.impressions.mapped["unit_id"])
+    unit = engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
     copies = " union all ".join(
-        f"select {unit} as logged_id, {sign} as copies from {relation}"
+        f"select {unit} as unit_hash, {sign} as copies from {relation}"
         for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
     )
     engine.view("repeated_copies", copies)
     rows = _arrays(engine, "audit/duplicates", audited.units)
     y = audited.units.totals(rows["unit"], rows["duplicates"])
-    return unit_shares(audited.units, "duplicate", y, audited.impressions)
+    return unit_shares(audited.units.everyone, "duplicate", y, audited.impressions)
 
 
 def _silent(prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
@@ -258,7 +266,7 @@ def _silent(prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
     unit = prepared.placed.unit_of[cells.unit[cells.counts & cells.in_period]]
     is_silent = np.ones(len(prepared.placed.units.hash) + 1, dtype=np.int64)
     is_silent[unit] = 0
-    silent = is_silent[units.number]
+    silent = is_silent[:-1]
     every, count = np.arange(silent.size), int(units.stretch.max(initial=0)) + 1
     y, x = (
         units.grouped(every, one, units.stretch, count) for one in (silent, np.ones_like(silent))
@@ -277,12 +285,12 @@ def _set_aside(
         untimed = np.array([kind.set_aside == "null_time" for kind in cells.kinds])[cells.kind]
         place = prepared.placed.unit_of[cells.unit]
         known = place != NONE
-        count = len(prepared.placed.units.hash)
+        count = len(units.number)
         y, x = (
-            np.bincount(place[own], cells.sums["c_1"][own], count).astype(np.int64)[units.number]
+            np.bincount(place[own], cells.sums["c_1"][own], count).astype(np.int64)
             for own in (untimed & known, known)
         )
-        yield from unit_shares(units, "set_aside", y, x, "null_time")
+        yield from unit_shares(units.everyone, "set_aside", y, x, "null_time")
 
 
 def _reasons(rows: Sequence[Sequence[Cell]], variants: Sequence[str]) -> Iterator[AuditRow]:

@@ -4,9 +4,11 @@
 `queries/audit/` on them.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from abeval.engines.sql import literal, quoted
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.cells import IN_PERIOD
 from abeval.logs.mapping import SERVED_FLAGS
@@ -20,26 +22,41 @@ CLUSTERS = 64
 HEAVY = CLUSTERS
 """The cluster of units that are read because they are heavy, and are not in the sample."""
 
-HOUR_MS = 3_600_000
-NO_HOUR = -(10**9)
-"""The hour of rows without a time."""
+PARTS = 4096
+"""Units are put into so many parts by their hash, of which a sample has some."""
+
+
+class Sample(NamedTuple):
+    """The units of which rows are read: those of some parts, and some by their hashes."""
+
+    parts: int
+    hashes: Sequence[int]
+
+    def has(self, unit_hash: str) -> str:
+        """SQL: whether a hash is of the sample."""
+        if self.parts == PARTS:
+            return "true"
+        listed = ", ".join(map(str, self.hashes))
+        some = f" or {unit_hash} in ({listed})" if listed else ""
+        return f"({unit_hash} % {PARTS} < {self.parts}{some})"
 
 
 class Flag(NamedTuple):
     """Something that is true or false of an impression.
 
     Attributes:
-        audit: `null` for a missing value, `served` for one of `SERVED_FLAGS`, `click` for a click
-            of a log without one of clicks.
+        audit: `null` for a missing value, `served` for one of `SERVED_FLAGS`.
         name: The column, by its canonical name or the log's own.
         sql: True where it is flagged.
         among: Of which impressions; all of them if empty.
+        variants: Of which variants it is counted; of all if empty.
     """
 
     audit: str
     name: str
     sql: str
     among: str = ""
+    variants: Sequence[str] = ()
 
 
 def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
@@ -56,44 +73,28 @@ def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
     if "dwell" in log and "click" in log:
         clicked = "i.own_click = 1"
         nulls.append(Flag("null", "dwell", f"{clicked} and i.own_dwell_ms is null", clicked))
-    served = _served_score(experiment, shape)
-    if served:
-        nulls.append(Flag("null", "score", f"({served}) is null"))
+    serving = {name: shape.score_of.get(name) for name in experiment.variants}
+    if None not in serving.values():
+        nulls += [
+            Flag(
+                "null",
+                "score",
+                f"i.{score} is null",
+                variants=[v for v, s in serving.items() if s == score],
+            )
+            for score in dict.fromkeys(serving.values())
+        ]
     mapped = {column.lower() for column in log.mapped.values()}
     nulls += [
         Flag("null", name, f"i.{quoted(own_name(name))} is null")
         for name in shape.own_columns
         if name.lower() not in mapped
     ]
-    clicks = (
-        [Flag("click", "", "i.own_click = 1")] if shape.clicks is None and "click" in log else []
-    )
-    return [*nulls, *clicks] + [
+    return nulls + [
         Flag("served", name, f"coalesce(i.{name} > 0, false)")
         for name in SERVED_FLAGS
         if name in log
     ]
-
-
-def _served_score(experiment: Experiment, shape: LogShape) -> str:
-    """The score of the model that the unit's variant serves; empty without one."""
-    columns = [shape.score_of.get(name) for name in experiment.variants]
-    if None in columns:
-        return ""
-    if len(set(columns)) == 1:
-        return f"i.{columns[0]}"
-    cases = " ".join(
-        f"when {literal(name)} then i.{score}" for name, score in shape.score_of.items()
-    )
-    return f"case u.variant {cases} end"
-
-
-AUDITED_NAMES = """
-select n.logged_id, u.unit_id, v.variant
-from audited_units u
-join unit_names n on u.unit_id = n.unit_id
-join units v on u.unit_id = v.unit_id
-"""
 
 
 def logged_cells(experiment: Experiment, shape: LogShape) -> str:
@@ -106,8 +107,14 @@ def logged_cells(experiment: Experiment, shape: LogShape) -> str:
     )
 
 
-def audited_view(chosen: list[Flag], has_lists: bool) -> str:
-    """One row per impression in the period of a unit of `audited_names`."""
+def audited_keys(engine: Engine, sample: Sample) -> str:
+    """The keys of clicked impressions of the sample, with the hash of the unit."""
+    unit = engine.hash64(["unit_id"])
+    return f"select *, {unit} as unit_hash from clicked_keys where {sample.has(unit)}"
+
+
+def audited_view(engine: Engine, chosen: list[Flag], has_lists: bool, sample: Sample) -> str:
+    """One row per impression in the period of a unit of the sample."""
     listed = [
         f"case when {flag.sql} then 1 else 0 end as f_{number}"
         for number, flag in enumerate(chosen)
@@ -116,11 +123,10 @@ def audited_view(chosen: list[Flag], has_lists: bool) -> str:
         f"case when {flag.among} then 1 else 0 end as f_{len(chosen) + number}"
         for number, flag in enumerate(flag for flag in chosen if flag.among)
     ]
-    listed = listed or ["0 as f_0"]
     lists = ["i.request_id", "i.position", "i.item_id"] if has_lists else []
-    hour = f"coalesce(cast(floor(i.time_ms / {HOUR_MS}) as bigint), {NO_HOUR}) as hour"
+    unit = engine.hash64(["i.unit_id"])
     return f"""
-    select {", ".join(["u.unit_id", "i.time_ms", hour, *lists, *listed])}
-    from seen i join audited_names u on i.unit_id = u.logged_id
-    where i.in_period and i.set_aside is null
+    select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *listed])}
+    from seen i
+    where i.in_period and i.set_aside is null and {sample.has(unit)}
     """

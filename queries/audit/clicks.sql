@@ -1,20 +1,19 @@
 -- grain: one row per audited unit with a click: its clicks, the impressions that they are on, how many
 -- come within ten seconds of another on the same impression, and how many have an odd delay
--- reads: click_log, clicked_keys, audited_names, experiment
+-- reads: click_log, audited_keys (clicked_keys of audited units, with unit_hash), experiment
 with delayed as (
   select
-    u.unit_id, c.key_1, c.key_2, c.key_3, c.copies, e.attribution_ms,
+    k.unit_hash, c.key_1, c.key_2, c.key_3, c.copies, e.attribution_ms,
     c.time_ms - k.time_ms as delay_ms,
     c.time_ms - lag(c.time_ms) over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as gap_ms,
     row_number() over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as place
   from click_log c
-  join clicked_keys k on c.key_1 = k.key_1 and c.key_2 = k.key_2 and c.key_3 = k.key_3
-  join audited_names u on k.unit_id = u.logged_id
+  join audited_keys k on c.key_1 = k.key_1 and c.key_2 = k.key_2 and c.key_3 = k.key_3
   cross join experiment e
   where k.impressions = 1 and k.set_aside = 0
 )
 select
-  unit_id,
+  unit_hash,
   cast(sum(copies) as bigint) as clicks,
   count(*) as different,
   cast(sum(case when place = 1 then 1 else 0 end) as bigint) as impressions,
@@ -24,4 +23,4 @@ select
   cast(sum(case when delay_ms > attribution_ms then copies else 0 end) as bigint) as late,
   cast(sum(case when delay_ms is null then copies else 0 end) as bigint) as unknown
 from delayed
-group by unit_id
+group by unit_hash

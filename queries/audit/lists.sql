@@ -2,7 +2,7 @@
 -- them as bits, how many rows it has, and three sums that tell lists of other items, or another order, apart
 -- reads: audited, audited_items (item_id, number)
 select
-  min(a.unit_id) as unit_id,
+  min(a.unit_hash) as unit_hash,
   min(a.time_ms) as time_ms,
   min(a.position) as first_place,
   max(a.position) as last_place,

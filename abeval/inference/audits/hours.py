@@ -4,9 +4,8 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -215,9 +214,7 @@ def _missing(analysis: Analysis, timeline: _Timeline, shifted: bool) -> Check:
     gaps = {name: _gaps(analysis, timeline, name) for name in experiment.variants}
     gaps = {name: hours for name, hours in gaps.items() if hours}
     total = sum(map(len, gaps.values()))
-    listed = listing(
-        [f"{name} {_listed(experiment.timezone, hours)}" for name, hours in gaps.items()]
-    )
+    listed = listing([f"{name} {_listed(hours)}" for name, hours in gaps.items()])
     words = Words(
         "no hour lacks the rows of one variant alone",
         f"{total} {'hour lacks' if total == 1 else 'hours lack'} rows of one variant alone: "
@@ -245,7 +242,7 @@ def _gaps(analysis: Analysis, timeline: _Timeline, variant: str) -> list[int]:
     return [timeline.first + place for place in sorted(common)]
 
 
-def _listed(timezone: str, hours: Sequence[int]) -> str:
+def _listed(hours: Sequence[int]) -> str:
     """Runs of hours in local time, such as `2026-09-16 10:00 to 13:00`."""
     runs: list[tuple[int, int]] = []
     for hour in hours:
@@ -253,10 +250,9 @@ def _listed(timezone: str, hours: Sequence[int]) -> str:
             runs[-1] = runs[-1][0], hour + 1
         else:
             runs.append((hour, hour + 1))
-    zone = ZoneInfo(timezone)
 
     def local(hour: int) -> datetime:
-        return datetime.fromtimestamp(hour * 3600, tz=UTC).astimezone(zone)
+        return datetime(1970, 1, 1) + timedelta(hours=hour)
 
     shown = [
         f"{local(start):%Y-%m-%d %H:%M} to "
