@@ -132,7 +132,7 @@ def unit_shares(
 
 
 def hour_rows(units: AuditedUnits, hours: Arrays) -> Iterator[AuditRow]:
-    """Rows by local hour, by hour of the day (in all, and by segment), and by day beside days around."""
+    """Rows by local hour, by hour of the day (in all and by segment), and by day beside others."""
     timed = np.flatnonzero(hours["hour"] != NO_DAY)
     unit, rows = hours["unit"][timed], hours["impressions"][timed]
     known, code = np.unique(hours["hour"][timed], return_inverse=True)

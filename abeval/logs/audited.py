@@ -73,16 +73,13 @@ def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
     if "dwell" in log and "click" in log:
         clicked = "i.own_click = 1"
         nulls.append(Flag("null", "dwell", f"{clicked} and i.own_dwell_ms is null", clicked))
-    serving = {name: shape.score_of.get(name) for name in experiment.variants}
-    if None not in serving.values():
+    serving: dict[str, list[str]] = {}
+    for variant in experiment.variants:
+        serving.setdefault(shape.score_of.get(variant, ""), []).append(variant)
+    if "" not in serving:
         nulls += [
-            Flag(
-                "null",
-                "score",
-                f"i.{score} is null",
-                variants=[v for v, s in serving.items() if s == score],
-            )
-            for score in dict.fromkeys(serving.values())
+            Flag("null", "score", f"i.{score} is null", variants=variants)
+            for score, variants in serving.items()
         ]
     mapped = {column.lower() for column in log.mapped.values()}
     nulls += [
