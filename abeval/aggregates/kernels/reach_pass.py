@@ -59,12 +59,14 @@ def reach_table(
             return reach_of(key.astype(np.int64, copy=False), packing)
 
         parts = in_threads(work, range(count))
-    group = np.concatenate([part.group for part in parts])
+    group, item = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    # Others were shown only to units that are not analysed.
+    is_shown = np.bincount(item, minlength=len(items)) > 0
     return Reach(
         variants=variants,
-        items=items,
+        items=[one for one, shown in zip(items, is_shown.tolist(), strict=True) if shown],
         variant=group // groups,
-        item=np.concatenate([part.item for part in parts]),
+        item=(np.cumsum(is_shown) - 1)[item],
         item_group=group % groups,
         units=np.concatenate([part.units for part in parts]),
         impressions=np.concatenate([part.impressions for part in parts]),

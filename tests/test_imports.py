@@ -1,0 +1,130 @@
+"""What a command imports: what it runs, and nothing that other commands need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+HEAVY = {
+    *("pandas", "pyarrow", "pyspark", "polars", "plotly", "jinja2", "tomlkit", "statsmodels"),
+    *("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats", "rich.markdown"),
+}
+"""Packages that no command on the path of every day needs."""
+
+OTHERS = {
+    *(
+        ".agreement",
+        ".audit",
+        ".drafts",
+        ".history",
+        ".off_policy",
+        ".offline",
+        ".simulate",
+        ".study",
+    ),
+    *(".report.figures", ".report.page", ".engines.spark", ".engines.transpile"),
+    *(".results.agreement", ".results.history", ".results.off_policy", ".results.replay"),
+}
+"""Rooms and modules that most commands do without."""
+
+JUDGING = {".pipeline", ".inference.judge", ".inference.scorecard", ".inference.verdict"}
+
+WITHOUT = {
+    "analyze": {*HEAVY, *OTHERS, ".time", ".results.windows", ".results.power"},
+    "check": {*HEAVY, *OTHERS, ".time", ".results.windows", *JUDGING},
+    "power": {*HEAVY, *OTHERS, ".results.windows", *JUDGING},
+    "windows": {*HEAVY, *OTHERS, ".results.power", *JUDGING},
+    # Models are still read as frames of pandas.
+    "replay": {*HEAVY, ".inference", ".time", ".agreement", ".off_policy", *JUDGING}
+    - {"pandas", "pyarrow"},
+}
+"""Command → what it must not import."""
+
+WITH = {
+    "analyze": {".inference.judge", ".aggregates.collect", ".report.terminal"},
+    "check": {".inference.trust.check", ".aggregates.collect", ".report.short"},
+    "power": {".inference.power", ".aggregates.collect", ".report.short"},
+    "windows": {".time.analysis", ".report.time_short"},
+    "replay": {".offline.replay", ".report.replay_short"},
+}
+"""Command → what it runs."""
+
+PROBE = """
+import atexit, json, sys
+out = sys.argv.pop(1)
+atexit.register(lambda: open(out, "w").write(json.dumps(sorted(sys.modules))))
+from abeval.cli.main import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment with a small log."""
+    folder, rows = tmp_path_factory.mktemp("imports"), np.arange(4000)
+    times = pd.Timestamp("2026-03-01").as_unit("us") + pd.to_timedelta(rows % 4000 * 60, unit="s")
+    pd.DataFrame(
+        {
+            "user_id": rows % 400,
+            "variant": np.where(rows % 2, "old", "new"),
+            "ts": times,
+            "request_id": rows // 4,
+            "item_id": rows * 7 % 31,
+            "position": rows % 4 + 1,
+            "click": rows * 13 % 7 == 0,
+            "score_old": rows * 11 % 17 / 17,
+            "score_new": rows * 5 % 19 / 19,
+        }
+    ).to_parquet(folder / "log.parquet")
+    path = folder / "experiment.toml"
+    path.write_text(
+        """
+        name = "small"
+        unit = "user_id"
+        control = "old"
+        variants = { old = { model = "old" }, new = { model = "new" } }
+        models = { old = { score = "score_old" }, new = { score = "score_new" } }
+        period = { start = 2026-03-01, end = 2026-03-04 }
+        logs.impressions = { path = "log.parquet" }
+        metrics = [{ name = "ctr", role = "goal" }, { name = "gauc" }, { name = "coverage" }]
+        """,
+        encoding="utf-8",
+    )
+    return path
+
+
+def imported(folder: Path, *arguments: str) -> set[str]:
+    """Names of the modules that a command imports; those of abeval begin with a dot."""
+    out = folder / "modules.json"
+    command = [sys.executable, "-c", PROBE, str(out), *arguments]
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    names = json.loads(out.read_text(encoding="utf-8"))
+    return {name.removeprefix("abeval") for name in names}
+
+
+@pytest.mark.parametrize("command", WITHOUT)
+def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
+    names = imported(file.parent, command, str(file))
+    assert names >= {"duckdb", "numpy", "scipy.special", *WITH[command]}
+    assert names & WITHOUT[command] == set()
+
+
+def test_the_version_needs_neither_an_engine_nor_statistics(tmp_path: Path) -> None:
+    names = imported(tmp_path, "--version")
+    assert (
+        names & {"duckdb", "numpy", "scipy", "sqlglot", ".api", ".experiment", ".results"} == set()
+    )
+
+
+def test_the_package_imports_its_version_alone() -> None:
+    probe = "import abeval, sys; print(*(m for m in sys.modules if m.startswith('abeval')))"
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", probe], check=True, capture_output=True, text=True
+    )
+    assert set(found.stdout.split()) == {"abeval", "abeval.version"}
